@@ -20,9 +20,10 @@ from pathlib import Path
 from bench.options import REPOSITORIES, options
 from bench.origins import name_of
 from repoagent.git.process import git
+from repoagent.git.worktree import open_at_head
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, open_repository
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.chunks import FileView, gather
 from repoagent.review.llm.claims import Claim, verify
@@ -73,11 +74,11 @@ def main() -> None:
 
 def measured(repository: Path, commits: int, rng: random.Random) -> Counter[tuple[str, str, str]]:
     """How many findings of each kind each method let through, rightly or wrongly, or dropped."""
-    worktree, head, bare = open_repository(repository)
+    worktree, head = open_at_head(repository)
     listed = git(worktree.top, "rev-list", "--no-merges", f"-n{commits * 3}", "HEAD").decode().split()
     counts: Counter[tuple[str, str, str]] = Counter()
     for commit in rng.sample(listed, min(commits, len(listed))):
-        change, _ = read_change(worktree, head, ChangeSelector("commit", commit), bare=bare)
+        change, _ = read_change(worktree, head, ChangeSelector("commit", commit))
         if len(change.files) > 40:
             continue
         views = gather(change, worktree, lambda path: None).views

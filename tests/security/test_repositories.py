@@ -12,7 +12,6 @@ from repoagent.cli.ui.terminal import Terminal
 from repoagent.config.layers import load
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
-from repoagent.review.diff.select import open_repository
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, run, script
 from tests.program import run as program
@@ -69,9 +68,8 @@ def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
     assert load(None).origin("model") == load(None).origin("check") == "default"
     assert choose("review", {"PAGER": "mine"}) == "mine"
     assert edit_text(Terminal.open("never"), "x", ".txt") is None
-    for opened in (open_worktree, open_repository):
-        with pytest.raises(UsageError, match=r"clone/sub is a bare repository.*come with a clone"):
-            opened(tracked)
+    with pytest.raises(UsageError, match=r"clone/sub is a bare repository.*come with a clone"):
+        open_worktree(tracked)
     assert not (tmp_path / "PWNED").exists()
 
 
@@ -85,7 +83,8 @@ def test_a_bare_repository_that_is_named_configures_what_is_done_in_it(
     assert load(None).text("model") != "command:x"
     monkeypatch.setenv("GIT_DIR", ".")
     assert load(None).text("model") == "command:x"
-    assert open_repository(bare)[2]
+    with pytest.raises(UsageError, match="is a bare repository: run repoagent in one of its work trees"):
+        open_worktree(bare)
 
 
 def test_a_folder_that_only_looks_like_a_git_directory_is_a_folder(repo: GitRepo) -> None:

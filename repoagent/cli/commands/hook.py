@@ -163,11 +163,10 @@ def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
 
 
 def _look() -> Hooks:
-    from repoagent.review.diff.select import open_repository
+    from repoagent.git.worktree import open_at_head
     from repoagent.review.hooks.install import inspect_hooks
 
-    worktree, _, bare = open_repository(Path.cwd())
-    return inspect_hooks(worktree, bare=bare)
+    return inspect_hooks(open_at_head(Path.cwd())[0])
 
 
 def _program() -> tuple[str, ...]:

@@ -71,12 +71,11 @@ def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """The findings of the last review."""
     from click.shell_completion import CompletionItem
 
-    from repoagent.git.worktree import layout
-    from repoagent.review.diff.select import open_repository
+    from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.finding import read_last
 
     try:
-        last = read_last(layout(open_repository(Path.cwd())[0]), warn=lambda _: None)
+        last = read_last(layout(open_at_head(Path.cwd())[0]), warn=lambda _: None)
     except RepoagentError:
         return []
     found = last.findings if last is not None else ()
@@ -94,11 +93,10 @@ def _verb(name: str, line: str) -> click.Command:
     @json_option
     @pass_session
     def verb(session: Session, /, *, finding: str, reason: str, as_json: bool) -> None:
-        from repoagent.git.worktree import layout
-        from repoagent.review.diff.select import open_repository
+        from repoagent.git.worktree import layout, open_at_head
         from repoagent.review.dismissals import record_verdict
 
-        worktree, _, _ = open_repository(Path.cwd())
+        worktree, _ = open_at_head(Path.cwd())
         state: State = "dismissed" if name == "dismiss" else "accepted"
         found = record_verdict(layout(worktree), finding, state, reason=reason)
         terminal = session.terminal()
@@ -221,16 +219,15 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     also = _also(options.also)
     if options.fix and options.words and all(map(_is_id, options.words)):
         return _fix_named(session, options)
-    from repoagent.git.worktree import layout
+    from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
-    from repoagent.review.diff.select import open_repository
     from repoagent.review.rules import parse_levels
     from repoagent.review.untrusted import settings_before
 
     cwd = Path.cwd()
     wanted = _wanted(options, ctx.meta.get(PATHSPECS, ()), cwd)
     levels = parse_levels(options.rules)
-    worktree, head, bare = open_repository(cwd)
+    worktree, head = open_at_head(cwd)
     place = layout(worktree)
     flags = {
         **levels,
@@ -242,7 +239,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     settings, terminal = session.open(place, flags)
     if options.fix:
         _require_answers(terminal, options)
-    change, unseen = read_change(worktree, head, wanted, bare=bare)
+    change, unseen = read_change(worktree, head, wanted)
     settings = settings_before(change, worktree, place, settings)
     if options.show_prompt:
         return _show_prompt(change, (worktree, place, settings), terminal, as_json=options.as_json)
@@ -376,11 +373,10 @@ def _learn(*, background: bool) -> int:
     if background:
         os.setsid()  # ignore ^C and the end of the terminal
         os.nice(10)
-    from repoagent.git.worktree import layout
+    from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.checks.statistics import learn
-    from repoagent.review.diff.select import open_repository
 
-    worktree, _, _ = open_repository(Path.cwd())
+    worktree, _ = open_at_head(Path.cwd())
     return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING
 
 

@@ -126,18 +126,18 @@ class Texts:
 
 
 def read_change(
-    worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool = False
+    worktree: WorkTree, head: str | None, selector: ChangeSelector
 ) -> tuple[Change, tuple[str, ...]]:
     """The change, and a phrase for each part of it that cannot be reviewed.
 
-    `worktree`, `head` and `bare` come from `open_repository`. Raises UsageError for an unknown revision, an invalid
+    `worktree` and `head` come from `open_at_head`. Raises UsageError for an unknown revision, an invalid
     pathspec and a text that is not a diff; GitError.
     """
     if selector.how == "diff":
         from repoagent.review.diff.stdin import read_stdin_change
 
-        return read_stdin_change(worktree, head, selector, bare=bare), ()
-    sides = compare(worktree, head, selector, bare=bare)
+        return read_stdin_change(worktree, head, selector), ()
+    sides = compare(worktree, head, selector)
     cwd, pathspecs = selector.cwd or worktree.top, selector.pathspecs
     listed, unmerged, arguments = _files(cwd, sides.arguments, pathspecs)
     if sides.kind == "worktree" and not unmerged:  # `git diff HEAD` lists them as modified

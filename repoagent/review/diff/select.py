@@ -1,4 +1,4 @@
-"""Select the change to review: open the repository, and find the two sides to compare.
+"""Select the change to review: find the two sides to compare.
 
 `Comparison.earlier` has the paths that changed earlier on the branch: a partner among them is not missing.
 """
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from repoagent.errors import UsageError
 from repoagent.git.facts import current_branch
 from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.git.worktree import WorkTree, open_at_head
+from repoagent.git.worktree import WorkTree
 from repoagent.review.change import Kind
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
@@ -53,23 +53,6 @@ class Comparison(NamedTuple):
     earlier: frozenset[str] = frozenset()
     author: bytes = b""
     parents: tuple[str, ...] = ()
-
-
-def open_repository(cwd: Path) -> tuple[WorkTree, str | None, bool]:
-    """The work tree, the id of the commit at HEAD (None before the first one), and whether the repository is bare.
-    GIT_DIR must name a bare repository; its git directory is the top. Raises UsageError as `open_worktree`."""
-    try:
-        return (*open_at_head(cwd), False)
-    except UsageError:
-        options = ("--is-bare-repository", "--absolute-git-dir", "--show-object-format")
-        out = _output(cwd, "rev-parse", *options) if "GIT_DIR" in os.environ else b""
-        bare, folder, object_format = (os.fsdecode(out or b"").split("\n") + [""] * 3)[:3]
-        if bare != "true":
-            raise
-        os.environ["GIT_DIR"] = folder  # it may be relative to this folder
-        git_dir = Path(folder)
-        worktree = WorkTree(git_dir, git_dir, git_dir, True, None, object_format)
-        return worktree, resolve_commit(git_dir, "HEAD"), True
 
 
 def _output(cwd: Path, *arguments: str) -> bytes | None:
@@ -184,15 +167,13 @@ def author_ident(worktree: WorkTree) -> bytes:
     return match[1] if match else b""
 
 
-def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool) -> Comparison:
+def compare(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Comparison:
     """Resolve `selector` in this repository; `head` is the commit at HEAD, None before the first one.
 
     Raises UsageError for an unknown revision.
     """
     how, value = selector.how, selector.value
     if how in ("staged", "worktree"):
-        if bare:
-            raise UsageError(f"{worktree.git_dir} is a bare repository; use a range or --commit REV")
         return _uncommitted(worktree, head, staged=how == "staged")
     if head is None and how == "base":
         raise UsageError("there is no commit yet to compare with a base")

@@ -35,9 +35,7 @@ class _FileSection:
     lines: list[Lines] = field(default_factory=list)
 
 
-def read_stdin_change(
-    worktree: WorkTree, head: str | None, selector: ChangeSelector, *, bare: bool
-) -> Change:
+def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
     """The change that `selector.diff` describes. Reads its texts from the blobs of its index lines if they exist.
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
@@ -66,7 +64,7 @@ def read_stdin_change(
         old = b"" if file.status == "added" else read_old(file)
         return None if old is None else change.apply_hunks(old, files[file])
 
-    author = b"" if bare or head is None else author_ident(worktree)
+    author = b"" if head is None else author_ident(worktree)
     return Change(
         "diff", "the diff on standard input", tuple(files), "", "", "", frozenset(), author,
         read_old, read_new, lambda file: files[file],

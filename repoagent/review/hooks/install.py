@@ -156,13 +156,13 @@ def _sum(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def inspect_hooks(worktree: WorkTree, *, bare: bool = False) -> Hooks:
-    """Inspect the hooks folder; in a bare repository `worktree.top` is its git directory."""
+def inspect_hooks(worktree: WorkTree) -> Hooks:
+    """Inspect the hooks folder."""
     setting = git_output(worktree.top, "config", "-z", "--type=path", "--get", "core.hooksPath", ok=(0, 1))
     value = os.fsdecode(setting.stdout.removesuffix(b"\0"))
     folder = Path(os.path.realpath(worktree.top / value if value else worktree.common_dir / "hooks"))
     top, git_dir = (Path(os.path.realpath(path)) for path in (worktree.top, worktree.common_dir))
-    is_inside = not bare and folder.is_relative_to(top)
+    is_inside = folder.is_relative_to(top)
     whose: Whose = "repository"
     if is_inside and folder != top and git(top, "ls-files", "-z", "--", str(folder.relative_to(top))):
         whose = "team"  # git tracks a file there

@@ -50,7 +50,7 @@ def changes_of(
     """
 
     def pushed(begin: str, end: str, title: str, *, own: bool) -> tuple[Change, tuple[str, ...]]:
-        change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"), bare=False)
+        change, unseen = read_change(worktree, head, ChangeSelector("range", f"{begin}..{end}"))
         return replace(change, title=title, own=own), unseen
 
     if name == "pre-push":
@@ -61,7 +61,7 @@ def changes_of(
     if begin and end:
         own = "PRE_COMMIT_REMOTE_NAME" in os.environ
         return HookChanges((pushed(begin, end, f"{begin[:12]}..{end[:12]}", own=own),))
-    change, unseen = read_change(worktree, head, ChangeSelector("staged"), bare=False)
+    change, unseen = read_change(worktree, head, ChangeSelector("staged"))
     if name != "commit-msg" or not arguments:
         return HookChanges(((change, unseen),))
     message = _read_message(Path(arguments[0]))

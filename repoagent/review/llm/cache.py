@@ -15,13 +15,11 @@ from repoagent.review.finding import Level, reviews_dir
 from repoagent.review.llm.chunks import Block
 from repoagent.review.llm.claims import Claim
 from repoagent.storage import json_files
-from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, ensure
 
 PROMPT = 1  # increment when a change of the prompt makes cached answers obsolete
 VERSION = 1
 KEEP_DAYS = 60
-_DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -69,19 +67,11 @@ class AnswerCache:
 
 
 def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
-    """Remove the answers that are older than `days` days; checks at most once a day."""
-    root = reviews_dir(layout) / "answers"
-    marker = root / "looked-through"
-    now = time.time()
-    if not root.is_dir() or (marker.exists() and 0 <= now - marker.stat().st_mtime < _DAY):
-        return
-    try:
-        write_whole(marker, b"")
-    except Refused:  # the folder is read-only
-        return
-    for path in root.glob("??/*.json"):
-        with suppress(FileNotFoundError):  # another process was quicker
-            if path.stat().st_mtime < now - days * _DAY:
+    """Remove the answers that are older than `days` days."""
+    oldest = time.time() - days * 86_400
+    for path in (reviews_dir(layout) / "answers").glob("??/*.json"):
+        with suppress(OSError):  # another process was quicker, or the folder is read-only
+            if path.stat().st_mtime < oldest:
                 path.unlink()
 
 

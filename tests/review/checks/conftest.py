@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout, open_at_head
 from repoagent.review.checks.run import CheckOutcome, history_findings
 from repoagent.review.checks.statistics import learn
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, open_repository
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.finding import Finding
 from repoagent.review.rules import RULES
 from tests.conftest import GitRepo
@@ -52,12 +52,12 @@ def _stream(commits: Sequence[tuple[str, Files]]) -> list[bytes]:
 
 def answer(repo: GitRepo, selector: ChangeSelector | None = None, **rules: str) -> CheckOutcome:
     """What history says of what is staged, every rule on, learned just before."""
-    worktree, head, bare = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     place = layout(worktree)
     levels = {f"review.rules.{rule}": "warning" for rule in RULES}
     settings = load(place, repo.top, flags={**levels, **{f"review.rules.{k}": v for k, v in rules.items()}})
     learn(worktree, place)
-    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top))
     return history_findings(change, worktree, place, settings)
 
 

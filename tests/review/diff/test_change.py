@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
+from repoagent.git.worktree import open_at_head
 from repoagent.review.change import Change, ChangedFile
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, How, open_repository
+from repoagent.review.diff.select import ChangeSelector, How
 from tests.conftest import GitRepo
 
 Make = Callable[[str], GitRepo]
 
 
 def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff: bytes = b"") -> Change:
-    worktree, head, bare = open_repository(top)
-    return read_change(worktree, head, ChangeSelector(how, value, pathspecs, top, diff), bare=bare)[0]
+    worktree, head = open_at_head(top)
+    return read_change(worktree, head, ChangeSelector(how, value, pathspecs, top, diff))[0]
 
 
 def only(change: Change) -> ChangedFile:
@@ -162,20 +163,6 @@ def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> 
         read(clone.top, "range", "origin/main..origin/topic")
 
 
-def test_a_bare_repository_has_ranges_but_nothing_staged(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo.commit("second", one="1\n")
-    bare = tmp_path / "bare.git"
-    repo.git("clone", "-q", "--bare", str(repo.top), str(bare))
-    with pytest.raises(UsageError, match="set GIT_DIR if it is your own"):
-        read(bare, "range", "HEAD~1..HEAD")
-    monkeypatch.setenv("GIT_DIR", "bare.git")
-    assert told(read(bare.parent, "range", "HEAD~1..HEAD")) == {"one": "added"}
-    with pytest.raises(UsageError, match="is a bare repository; use a range"):
-        read(bare)
-
-
 def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
     for name in ("clean", "both"):
         repo.write(name, "".join(f"{n}\n" for n in range(20)))
@@ -186,7 +173,7 @@ def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
     repo.git("switch", "-q", "main")
     repo.commit("ours", both="".join(["ours\n", *lines[1:]]), ours="x\n")
     repo.git("merge", "topic", ok=False)
-    worktree, head, _ = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     unsettled, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
     assert (unsettled.files, unseen) == ((), ("both has unresolved conflicts",))
     repo.write("both", "".join(["settled\n", *lines[1:]]))
@@ -252,9 +239,9 @@ def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
     repo.git("merge", "side", ok=False)
     repo.write("b.txt", "b\n")
     repo.git("add", "b.txt")
-    worktree, head, bare = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     for how in ("worktree", "staged"):
-        change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top), bare=bare)
+        change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top))
         assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has unresolved conflicts",))
 
 

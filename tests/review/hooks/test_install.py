@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
-from repoagent.review.diff.select import open_repository
 from repoagent.review.hooks.install import (
     HOOKS,
     hook_of,
@@ -288,19 +287,6 @@ def test_a_linked_work_tree_shares_the_hooks(repo: GitRepo, program: Path, tmp_p
     assert (repo.top / ".git/hooks/pre-commit").exists()
     assert commit(linked).returncode == 0 and commit(repo).returncode == 0
     assert log(program) == ["hook run pre-commit"] * 2
-
-
-def test_a_bare_repository_has_hooks_for_its_work_trees(
-    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bare = tmp_path / "bare.git"
-    subprocess.run(["git", "init", "-q", "--bare", str(bare)], check=True)
-    monkeypatch.setenv("GIT_DIR", str(bare))
-    worktree, _, is_bare = open_repository(bare)
-    hooks = inspect_hooks(worktree, bare=is_bare)
-    assert hooks.folder == bare / "hooks" and hooks.whose == "repository"
-    install(hooks, ["pre-push"], [str(program)])
-    assert os.access(bare / "hooks/pre-push", os.X_OK)
 
 
 def test_where_nothing_can_be_written_nothing_is_half_written(repo: GitRepo, program: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout, open_at_head
 from repoagent.review.change import Change
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, open_repository
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.llm.review import ModelAnswer, ReviewSession, model_findings
 from tests.conftest import GitRepo
 from tests.edit.conftest import Script, script
@@ -61,11 +61,11 @@ class Reviewing:
     progress: list[str] = field(default_factory=list)
 
     def change(self, how: str = "staged", value: str = "") -> Change:
-        worktree, head, bare = open_repository(self.repo.top)
-        return read_change(worktree, head, ChangeSelector(how, value, (), self.repo.top), bare=bare)[0]  # type: ignore[arg-type]
+        worktree, head = open_at_head(self.repo.top)
+        return read_change(worktree, head, ChangeSelector(how, value, (), self.repo.top))[0]  # type: ignore[arg-type]
 
     def session(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
-        worktree, _, _ = open_repository(self.repo.top)
+        worktree, _ = open_at_head(self.repo.top)
         place = layout(worktree)
         given = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
         settings = load(place, flags=given, cwd=self.repo.top)

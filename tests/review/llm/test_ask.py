@@ -11,7 +11,6 @@ import pytest
 from repoagent.errors import LimitReached, ModelError
 from repoagent.review.llm.loop import LAST, REPLIES
 from repoagent.review.llm.review import prompts
-from tests.conftest import GitRepo
 from tests.review.llm.conftest import SHOP, WORSE, Reviewing, finding
 
 NOTHING = "<finish>nothing found</finish>\n"
@@ -304,22 +303,6 @@ def test_empty_files_modes_and_renames_are_nothing_to_look_at(reviewing: Reviewi
     repo.git("add", "empty.py")
     answer = reviewing()
     assert (answer.unseen, answer.calls, answer.error) == ((), 0, None)
-
-
-@pytest.mark.soak
-def test_a_bare_repository(reviewing: Reviewing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from repoagent.review.llm.review import model_findings
-
-    reviewing.repo.git("commit", "-qm", "worse")
-    reviewing.repo.git("clone", "-q", "--bare", ".", str(tmp_path / "bare"))
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "bare"))
-    there = Reviewing(GitRepo(tmp_path / "bare"), reviewing.script)
-    reviewing.script.replies(
-        '<read path="shop.py" lines="5"/>\n<search pattern="1 . tax"/>\n', finding() + NOTHING
-    )
-    answer = model_findings(there.change("commit", "HEAD"), there.session())
-    assert (len(answer.findings), answer.error) == (1, None)
-    assert reviewing.script.prompts[1].count("return result * 1 + tax") == 3
 
 
 @pytest.mark.soak

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.git.worktree import layout
+from repoagent.git.worktree import layout, open_at_head
 from repoagent.review.checks.run import CheckOutcome, static_findings
 from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, open_repository
+from repoagent.review.diff.select import ChangeSelector
 from repoagent.review.finding import Finding
 from repoagent.review.output.formats import FORMATS, render
 from repoagent.review.review import ReviewRequest, review
@@ -32,10 +32,10 @@ def stage(repo: GitRepo, files: Files) -> None:
 
 
 def answer(repo: GitRepo, selector: ChangeSelector | None = None, **levels: str) -> CheckOutcome:
-    worktree, head, bare = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     flags = {f"review.rules.{rule.replace('_', '-')}": level for rule, level in levels.items()}
     settings = load(layout(worktree), repo.top, flags=flags)
-    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top), bare=bare)
+    change, _ = read_change(worktree, head, selector or ChangeSelector(cwd=repo.top))
     return static_findings(change, worktree, settings)
 
 
@@ -115,9 +115,9 @@ def test_a_secret_is_found_and_shown_nowhere(repo: GitRepo) -> None:
     stage(repo, {"help.py": CODE, "other.py": CODE})
     repo.git("commit", "-qm", "before")
     stage(repo, {"help.py": f'{CODE}TOKEN = "{TOKEN}"\n', "tests/test_a.py": f'TOKEN = "{TOKEN}"\n'})
-    worktree, head, bare = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     settings = load(layout(worktree), repo.top, flags={})
-    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top), bare=bare)
+    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
     report = review(change, ReviewRequest(worktree, layout(worktree), settings, unseen=unseen))
     assert told(list(report.findings)) == [("secret", "help.py", 6)]
     assert report.findings[0].quote == 'TOKEN = "***"'
@@ -305,9 +305,9 @@ def test_a_change_cannot_hide_itself_by_the_ignore_file_that_it_adds(repo: GitRe
 
 def test_the_forms_for_programs_name_the_rules(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE})
-    worktree, head, bare = open_repository(repo.top)
+    worktree, head = open_at_head(repo.top)
     settings = load(layout(worktree), repo.top, flags={})
-    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top), bare=bare)
+    change, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
     report = review(change, ReviewRequest(worktree, layout(worktree), settings, unseen=unseen))
     rules = json.loads(render(report, "json", top=repo.top))["rules"]
     assert {"conflict-marker", "parse-error", "secret", "removed-symbol", "debug-leftover"} <= set(rules)
