@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from repoagent.edit.recorder import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.llm.client import complete
-from repoagent.llm.model import Message, OnText, Part, Reply, Request, fence, public, without_thought
+from repoagent.llm.model import Message, OnText, Part, Request, fence, public, without_thought
 from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
 from repoagent.patch.apply_file import apply_answer
@@ -56,21 +57,9 @@ def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) ->
     shown = fence(rewrite_request.text, f'file path="{NAME}" sha256="{mark}"')
     words = f"\n\nThe user requests this change:\n\n{mask(rewrite_request.request.strip())}\n"
     parts = (Part(shown, "conversation", cache=True), Part(words, "request"))
-    key = json.dumps(
-        {
-            "conversation": mark,
-            "request": mask(rewrite_request.request),
-            "user_turns": rewrite_request.user_turns,
-        }
-    )
+    question = {"conversation": mark, "request": mask(rewrite_request.request)}
+    key = json.dumps({**question, "user_turns": rewrite_request.user_turns})
     return Request((Part(system, "instructions"),), (Message("user", parts),), max_output_tokens, key)
-
-
-def next_request(first: Request, reply: str, problem: str) -> Request:
-    """The single correction: what was wrong with `reply`."""
-    said = Message("assistant", (Part(reply, "reply"),))
-    told = Message("user", (Part(_AGAIN.format(problem=mask(problem)), "problem"),))
-    return Request(first.system, (*first.messages, said, told), first.max_output_tokens, first.key + "again")
 
 
 TRIES = 2
@@ -111,27 +100,27 @@ def rewrite(
     for number in range(TRIES):
         check_fits(request, setup.context_tokens)
         reply = complete(
-            setup.model,
-            request,
-            setup.meter,
-            on_text=callbacks.text,
-            on_wait=callbacks.wait,
-            on_void=callbacks.void,
-        )
+            setup.model, request, setup.meter,
+            on_text=callbacks.text, on_wait=callbacks.wait, on_void=callbacks.void,
+        )  # fmt: skip
         keep_sent(layout, request)
+        answer = without_thought(reply.text)
         try:
-            return _taken(rewrite_request, reply)
-        except NoPatch as error:
-            problem = error
-            if number:
-                raise _nothing(setup, reply) from error
+            return _from_answer(rewrite_request, answer)
         except Refused as error:
             problem = error
+            if isinstance(error, NoPatch) and number:
+                name, words = public(reply.model or setup.model.spec), " ".join(answer.split())
+                raise NothingDone(f"{name} sent no change; it said: {words[:300]}") from error
             if isinstance(error, PatchRefused) and error.reasons <= NOTHING_TO_DO:
                 raise NothingDone(NO_CHANGE) from error
         if number + 1 < TRIES:
             callbacks.again(str(problem))
-            request = next_request(first, reply.text, str(problem))
+            correction = (
+                Message("assistant", (Part(reply.text, "reply"),)),
+                Message("user", (Part(_AGAIN.format(problem=mask(str(problem))), "problem"),)),
+            )
+            request = replace(first, messages=(*first.messages, *correction), key=first.key + "again")
     raise problem
 
 
@@ -150,25 +139,24 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     try:
         return change(layout, place, done.original.data, done.after, "edit")
     except ConcurrentChange as error:
-        kept = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
-        write_whole(kept, done.diff.encode("utf-8", "surrogateescape"))
+        saved = layout.proposals / f"conversation-{digest(done.after)[:12]}.patch"
+        write_whole(saved, done.diff.encode("utf-8", "surrogateescape"))
         raise ConcurrentChange(
-            f"{place.name} has changed, so nothing was done: the diff is saved as {kept}; run the command again"
+            f"{place.name} has changed, so nothing was done: the diff is saved as {saved}; run the command again"
         ) from error
 
 
-def _taken(rewrite_request: RewriteRequest, reply: Reply) -> RewriteResult:
+def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
     """The change of a reply. Raises NoPatch, PatchRefused, Refused."""
     original = rewrite_request.original
-    answer = without_thought(reply.text)
-    real = unmask(answer)
-    if made_up := next((name for name in unknown_in(real) if name not in original.text), ""):
+    text = unmask(answer)
+    if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
         raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
-    applied = apply_answer(real, {NAME: SourceText(original.data)})
-    change = applied.changes[0]
-    if change.path != NAME or change.after is None or len(applied.changes) > 1:
+    first, *others = apply_answer(text, {NAME: SourceText(original.data)}).changes
+    if first.path != NAME or first.after is None or others:
         raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
-    return _checked(original, change.after, user_turns=rewrite_request.user_turns, words=_words(answer))
+    words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
+    return _checked(original, first.after, user_turns=rewrite_request.user_turns, words=words)
 
 
 def _checked(
@@ -180,16 +168,5 @@ def _checked(
         raise NothingDone(NO_CHANGE)
     if problem := check(mask(original.text), text, user_turns=user_turns):
         raise Refused(problem[:1].upper() + problem[1:] + ".")
-    change = FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR)
-    return RewriteResult(original, after, canonical_diff((change,)), words)
-
-
-def _words(answer: str) -> str:
-    """What the model says before its diff, on one line."""
-    return " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
-
-
-def _nothing(setup: ModelSetup, reply: Reply) -> NothingDone:
-    said = " ".join(without_thought(reply.text).split())
-    name = public(reply.model or setup.model.spec)
-    return NothingDone(f"{name} sent no change; it said: {said[:300]}")
+    file_change = FileChange(NAME, NAME, original.data, after, REGULAR, REGULAR)
+    return RewriteResult(original, after, canonical_diff((file_change,)), words)

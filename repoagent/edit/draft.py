@@ -22,6 +22,8 @@ from repoagent.patch.model import SourceText
 if TYPE_CHECKING:
     from repoagent.edit.small_models.excerpts import Window
     from repoagent.llm.attachments import Attachments
+    from repoagent.llm.conversation import Turn
+    from repoagent.llm.media import Media
     from repoagent.patch.errors import PatchRefused
     from repoagent.patch.locate.exact import Placement
     from repoagent.patch.targets import Outcome
@@ -113,7 +115,7 @@ class EditSession:
     at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
     not_ignored: frozenset[str] = frozenset()  # of which git was asked already
     conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
-    attachments: Attachments | None = None  # None: images and PDFs cannot be shown
+    attachments: Callable[[], Attachments] | None = None  # None: images and PDFs cannot be shown
     allow: Callable[[Sequence[str]], bool | None] | None = None  # ask whether other files may be changed too
     drafts: bool = False  # what fits of a refused edit is kept, until the rest comes
     kept: tuple[Outcome, ...] = ()  # that, on top of the draft
@@ -185,6 +187,12 @@ class EditSession:
         if present is None:
             raise UsageError(f"there is no file {source.path}")
         return shown(present.data)
+
+    def attached(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
+        """The images and PDFs that turns refer to, see `Attachments.of`."""
+        if self.attachments is None or not any("attached" in turn.meta for turn in turns):
+            return {}
+        return self.attachments().of(turns)
 
     def is_ignored(self, path: str) -> bool:
         """Whether git ignores the file, which keeps a model from it unless the user named it."""

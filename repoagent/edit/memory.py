@@ -18,7 +18,6 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, append
 from repoagent.llm.model import Usage
 from repoagent.memory import notes as notebook
-from repoagent.memory.compaction import compact_above
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.store import remember as remember_file
 from repoagent.memory.notes import PROGRAM, USER, make_note, shorten_note
@@ -98,7 +97,14 @@ def remember(
             memory = remember_file(layout(worktree), worktree, path, source.data, memory=memories.get(path))
             same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
             _write(worktree, memory, story, done, change=same, data=source.data)
-            compact_above(memory, limit)
+            _compact_above(memory, limit)
+
+
+def _compact_above(memory: Memory, limit: int) -> None:
+    if limit and memory.conversation.exists() and memory.conversation.stat().st_size > limit:
+        from repoagent.memory.compaction import compact_above
+
+        compact_above(memory, limit)
 
 
 def remember_changes(
@@ -130,7 +136,7 @@ def remember_changes(
         if memory is not None:
             _write(worktree, memory, story, done, change=change, data=data, again=again)
             if data is not None:
-                compact_above(memory, limit)
+                _compact_above(memory, limit)
     return paths
 
 

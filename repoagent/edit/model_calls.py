@@ -67,9 +67,10 @@ class ModelCalls:
                 )
                 for number, prompt in enumerate(prompts)
             )  # fmt: skip
-        attached = session.attachments.of(turns) if session.attachments is not None else {}
         blocks = partial(blocks_of, layout(session.worktree))
-        as_messages = partial(messages_of, tools=prepared.tools, blocks_of=blocks, attached=attached)
+        as_messages = partial(
+            messages_of, tools=prepared.tools, blocks_of=blocks, attached=session.attached(turns)
+        )
         return tuple(
             prompt.request(
                 turns, state.nonce, key=key if len(prepared.prompts) == 1 else f"{key}{number}",

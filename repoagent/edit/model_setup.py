@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,15 +66,20 @@ class ModelSetup:
         )
 
 
-def attachments(setup: ModelSetup, folder: Path) -> Attachments:
-    """The images and PDFs of a conversation, with copies in `folder`, for the current model."""
-    from repoagent.llm.attachments import Attachments
-    from repoagent.llm.availability import attachment_refusal
+def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
+    """The images and PDFs of a conversation, with copies in `folder`, for the current model; created if needed."""
 
-    def refusal(media: Sequence[Media]) -> str:
-        return attachment_refusal(setup.settings, setup.model.spec, media, setup.context_tokens)
+    @cache
+    def create() -> Attachments:
+        from repoagent.llm.attachments import Attachments
+        from repoagent.llm.availability import attachment_refusal
 
-    return Attachments(folder, refusal)
+        def refusal(media: Sequence[Media]) -> str:
+            return attachment_refusal(setup.settings, setup.model.spec, media, setup.context_tokens)
+
+        return Attachments(folder, refusal)
+
+    return create
 
 
 def wants_tools(settings: Settings, spec: str) -> bool:

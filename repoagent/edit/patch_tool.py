@@ -19,7 +19,7 @@ from repoagent.edit.guards.unrequested_losses import Part, unasked_losses
 from repoagent.edit.prompt.blocks import prompt_text
 from repoagent.edit.prompt.formats import short_refusal
 from repoagent.edit.request import names_file
-from repoagent.edit.tools import read_tool
+from repoagent.edit.tools import look_up
 from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, read_source
@@ -320,7 +320,7 @@ def add_to_scope(session: EditSession, path: str) -> None:
 def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation:
     """Tell the model which files it may change from now on, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
-    texts += [read_tool(session).perform(Action("read", {"path": path})).text for path in paths]
+    texts += [look_up(session, "read").perform(Action("read", {"path": path})).text for path in paths]
     blobs = {path: session.draft.sources[path].blob for path in paths}
     return Observation("scope", "\n\n".join(texts), ok=False, data={"allowed": blobs})
 

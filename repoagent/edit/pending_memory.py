@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.memory import RecordedChanges, Story, record_undone, remember_changes
@@ -20,7 +20,6 @@ from repoagent.errors import Refused
 from repoagent.git.files import FileChange
 from repoagent.git.objects import head_commit
 from repoagent.git.process import uninterrupted
-from repoagent.git.undo_log import Edit, edit_record, list_edits
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Usage
@@ -28,6 +27,9 @@ from repoagent.memory.identity.record import Memory, load
 from repoagent.patch.locate.exact import Placement
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_held
+
+if TYPE_CHECKING:
+    from repoagent.git.undo_log import Edit
 
 VERSION = 1
 STATES = {"undo": "undone", "redo": "redone"}  # what an edit is after them
@@ -125,6 +127,8 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
     value = json_files.read_document(path, version=VERSION)
     if value is None:
         return []
+    from repoagent.git.undo_log import list_edits
+
     sentences = []
     try:
         name, event, folders = str(value["id"]), str(value["event"]), dict(value["memories"])
@@ -152,6 +156,8 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
 
 def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
     """Whether the change was made; None while its journal is open, for it may yet be."""
+    from repoagent.git.undo_log import list_edits
+
     if (layout(worktree).journal / f"{name}-{event}").exists():
         return None
     edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
@@ -167,6 +173,8 @@ def _story(value: Mapping[str, Any]) -> Story:
 
 def _committed(worktree: WorkTree, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
     """What was committed, from the bytes that are kept for undo."""
+    from repoagent.git.undo_log import edit_record
+
     steps = {step.path: step for step in edit_record(worktree, edit).steps}
     renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
     changes = []

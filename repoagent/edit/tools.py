@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import Tool
 from repoagent.edit.draft import EditSession
-from repoagent.edit.file_search import Matches, left_out_text, list_files, listing_text, search
 from repoagent.edit.prompt.blocks import quoted
 from repoagent.edit.prompt.large_files import read_part
 from repoagent.errors import Refused, RepoagentError, UsageError
@@ -18,25 +17,24 @@ from repoagent.llm.model import fence
 from repoagent.patch.model import decode
 
 if TYPE_CHECKING:
+    from repoagent.edit.file_search import Matches
     from repoagent.llm.media import Media
-    from repoagent.syntax.symbol import Symbol
 
 USES_SHOWN = 20  # files of a symbol, or symbols of a file
 
 
-def _look_up(
-    name: str, text: str, answer: Callable[[Action], str | Observation], *, replay: bool = False
-) -> Tool:
-    """A tool that only reads; an error that the model can act on is an observation too."""
+def look_up(session: EditSession, name: str) -> Tool:
+    """The tool `name` of LOOK_UPS, which only reads; an error that the model can act on is an observation too."""
+    answer, text = LOOK_UPS[name]
 
     def perform(action: Action) -> Observation:
         try:
-            result = answer(action)
+            result = answer(session, action)
         except RepoagentError as error:
             return Observation(name, str(error), ok=False)
         return Observation(name, result) if isinstance(result, str) else result
 
-    return Tool(name, text, perform, replay=replay, needs="nothing")
+    return Tool(name, text, perform, replay=name == "read", needs="nothing")
 
 
 def _query(action: Action, name: str) -> str:
@@ -46,47 +44,37 @@ def _query(action: Action, name: str) -> str:
     return query
 
 
-def read_tool(session: EditSession) -> Tool:
-    """`read`. The `data` of what it shows has the blob of the file."""
+def _read(session: EditSession, action: Action) -> Observation:
+    source = session.source(action.args.get("path", ""))
+    present = session.draft.texts().get(source.path)
+    if present is not None and (media := media_in(present.data, source.path)) is not None:
+        return _attached(session, media)
+    text = session.text(source)
+    rows: list[str] = []
+    ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
+    if name:
+        from repoagent.syntax.outline import find_symbols, nearly_named
 
-    def read(action: Action) -> str | Observation:
-        source = session.source(action.args.get("path", ""))
-        present = session.draft.texts().get(source.path)
-        if present is not None and (media := media_in(present.data, source.path)) is not None:
-            return _attached(session, media)
-        text = session.text(source)
-        rows: list[str] = []
-        ranges, name = [action.args.get("lines", "")], action.args.get("symbol", "").strip()
-        if name:
-            symbols, remark = _symbols(source.path, text.encode("utf-8", "surrogatepass"), name)
-            ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
-            rows += filter(None, [remark])
-        for lines in ranges:
-            characters = action.args.get("characters", "")
-            part = read_part(text, lines, characters, session.read_limit // len(ranges))
-            if source.path in session.seen:
-                session.seen[source.path].append((part.first, part.last))
-            label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
-            if part.characters:
-                label += f' characters="{part.characters[0]}-{part.characters[1]}"'
-            rows += filter(None, [fence(part.text, label), part.rest])
-        return Observation("read", "\n".join(rows), data={"shown": {source.path: source.blob}})
-
-    text = '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'
-    return _look_up("read", text, read, replay=True)
-
-
-def _symbols(path: str, data: bytes, name: str) -> tuple[tuple[Symbol, ...], str]:
-    """The symbols that a model means by `name`, and a sentence where it has written another name. Raises UsageError."""
-    from repoagent.syntax.outline import find_symbols, nearly_named
-
-    try:
-        return find_symbols(path, data, name), ""
-    except UsageError:
-        near = nearly_named(path, data, name)
-        if not near:
-            raise
-        return find_symbols(path, data, near), f"{path} has no symbol {name!r}; this is {near}."
+        data = text.encode("utf-8", "surrogatepass")
+        try:
+            symbols = find_symbols(source.path, data, name)
+        except UsageError:
+            near = nearly_named(source.path, data, name)
+            if not near:
+                raise
+            symbols = find_symbols(source.path, data, near)
+            rows.append(f"{source.path} has no symbol {name!r}; this is {near}.")
+        ranges = [f"{symbol.first_line}-{symbol.last_line}" for symbol in symbols]
+    for lines in ranges:
+        characters = action.args.get("characters", "")
+        part = read_part(text, lines, characters, session.read_limit // len(ranges))
+        if source.path in session.seen:
+            session.seen[source.path].append((part.first, part.last))
+        label = f'file path={quoted(source.path)} lines="{part.first}-{part.last}"'
+        if part.characters:
+            label += f' characters="{part.characters[0]}-{part.characters[1]}"'
+        rows += filter(None, [fence(part.text, label), part.rest])
+    return Observation("read", "\n".join(rows), data={"shown": {source.path: source.blob}})
 
 
 def media_in(data: bytes, path: str) -> Media | None:
@@ -107,22 +95,20 @@ def media_in(data: bytes, path: str) -> Media | None:
 def _attached(session: EditSession, media: Media) -> Observation:
     from repoagent.llm.attachments import in_words
 
-    attachments = session.attachments
+    attachments = session.attachments() if session.attachments is not None else None
     why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
     if attachments is None or why:
         return Observation("read", f"{why}; {in_words(media)}.")
     return Observation("read", f"{in_words(media)}; attached below.", attached=attachments.keep(media))
 
 
-def search_tool(session: EditSession) -> Tool:
-    def search_files(action: Action) -> str:
-        pattern = action.args.get("pattern") or _query(action, "pattern")
-        path = action.args.get("path", "").strip()
-        path = session.source(path).path if path else ""
-        return matches_text(search(session.worktree.top, pattern, session.why_not, path, at=session.at))
+def _search(session: EditSession, action: Action) -> str:
+    from repoagent.edit.file_search import search
 
-    text = '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".'
-    return _look_up("search", text, search_files)
+    pattern = action.args.get("pattern") or _query(action, "pattern")
+    path = action.args.get("path", "").strip()
+    path = session.source(path).path if path else ""
+    return matches_text(search(session.worktree.top, pattern, session.why_not, path, at=session.at))
 
 
 def matches_text(matches: Matches) -> str:
@@ -131,28 +117,23 @@ def matches_text(matches: Matches) -> str:
     return "\n".join(filter(None, [rows, matches.remark]))
 
 
-def files_tool(session: EditSession) -> Tool:
-    def files(action: Action) -> str:
-        path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
-        listing = list_files(session.worktree.top, session.why_not, path, pattern)
-        rows = listing_text(listing)
-        text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
-        return "\n".join(filter(None, [text, left_out_text(listing)]))
+def _files(session: EditSession, action: Action) -> str:
+    from repoagent.edit.file_search import left_out_text, list_files, listing_text
 
-    text = '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'
-    return _look_up("files", text, files)
+    path, pattern = action.args.get("path", ""), action.args.get("pattern", "")
+    listing = list_files(session.worktree.top, session.why_not, path, pattern)
+    rows = listing_text(listing)
+    text = fence(rows, "listing") if rows else "No file matches." if pattern else "There are no files."
+    return "\n".join(filter(None, [text, left_out_text(listing)]))
 
 
-def outline_tool(session: EditSession) -> Tool:
-    def outline_file(action: Action) -> str:
-        from repoagent.syntax.outline import outline
-        from repoagent.syntax.symbol import render_outline
+def _outline(session: EditSession, action: Action) -> str:
+    from repoagent.syntax.outline import outline
+    from repoagent.syntax.symbol import render_outline
 
-        source = session.source(action.args.get("path", ""))
-        symbols = outline(source.path, session.text(source).encode("utf-8", "surrogateescape"))
-        return fence(render_outline(symbols), "outline") if symbols else "No definitions found."
-
-    return _look_up("outline", '<outline path="FILE"/> lists its definitions with their lines.', outline_file)
+    source = session.source(action.args.get("path", ""))
+    symbols = outline(source.path, session.text(source).encode("utf-8", "surrogateescape"))
+    return fence(render_outline(symbols), "outline") if symbols else "No definitions found."
 
 
 def _path_in_history(session: EditSession, action: Action) -> str:
@@ -164,53 +145,56 @@ def _path_in_history(session: EditSession, action: Action) -> str:
     return path
 
 
-def history_tool(session: EditSession) -> Tool:
-    def history(action: Action) -> str:
-        from repoagent.history.file_history import prompt_block
+def _history(session: EditSession, action: Action) -> str:
+    from repoagent.history.file_history import prompt_block
 
-        path = _path_in_history(session, action)
-        summaries = layout(session.worktree).summaries
-        block = prompt_block(session.worktree, path, 20, summaries=summaries)
-        return fence(block, "history") if block else f"No commits of {path}."
-
-    return _look_up("history", '<history path="FILE"/> shows its commits and authors.', history)
+    path = _path_in_history(session, action)
+    block = prompt_block(session.worktree, path, 20, summaries=layout(session.worktree).summaries)
+    return fence(block, "history") if block else f"No commits of {path}."
 
 
-def neighbors_tool(session: EditSession) -> Tool:
-    def neighbors(action: Action) -> str:
-        from repoagent.history.neighbors import neighborhood
-        from repoagent.history.render import candidates_block
+def _neighbors(session: EditSession, action: Action) -> str:
+    from repoagent.history.neighbors import neighborhood
+    from repoagent.history.render import candidates_block
 
-        path = _path_in_history(session, action)
-        block = candidates_block(neighborhood(session.worktree, [path]))
-        return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
-
-    return _look_up("neighbors", '<neighbors path="FILE"/> shows what changes with it.', neighbors)
+    path = _path_in_history(session, action)
+    block = candidates_block(neighborhood(session.worktree, [path]))
+    return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
 
 
-def uses_tool(session: EditSession) -> Tool:
-    def uses(action: Action) -> str:
-        from repoagent.uses.report import answer, answer_text
+def _uses(session: EditSession, action: Action) -> str:
+    from repoagent.uses.report import answer, answer_text
 
-        named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
-        symbol = ":".join(filter(None, map(str.strip, named)))
-        if not symbol:
-            raise UsageError('Specify symbol="NAME" or path="FILE".')
-        text = answer_text(answer(session.worktree, symbol, session.why_not, limit=USES_SHOWN))
-        return fence(text, "uses") if text else f"No file has {symbol}."
-
-    text = '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.'
-    return _look_up("uses", text, uses)
+    named = (action.args.get("path", "").removeprefix("./"), action.args.get("symbol", ""))
+    symbol = ":".join(filter(None, map(str.strip, named)))
+    if not symbol:
+        raise UsageError('Specify symbol="NAME" or path="FILE".')
+    text = answer_text(answer(session.worktree, symbol, session.why_not, limit=USES_SHOWN))
+    return fence(text, "uses") if text else f"No file has {symbol}."
 
 
-def recall_tool(session: EditSession) -> Tool:
-    def recall(action: Action) -> str:
-        from repoagent.memory.search.search import Search, hit_line
-        from repoagent.memory.search.search import search as search_memories
+def _recall(session: EditSession, action: Action) -> str:
+    from repoagent.memory.search.search import Search, hit_line, search
 
-        query = _query(action, "query")
-        hits = search_memories(layout(session.worktree), query, how=Search(without=session.conversation))
-        lines = [hit_line(hit) for hit in hits if not (hit.file and session.why_not(hit.file))]
-        return fence("\n".join(lines), "memories") if lines else "Nothing fits."
+    hits = search(layout(session.worktree), _query(action, "query"), how=Search(without=session.conversation))
+    lines = [hit_line(hit) for hit in hits if not (hit.file and session.why_not(hit.file))]
+    return fence("\n".join(lines), "memories") if lines else "Nothing fits."
 
-    return _look_up("recall", '<recall query="WORDS"/> searches earlier notes, requests and edits.', recall)
+
+# What each look-up answers, and its text in the prompt.
+LOOK_UPS: dict[str, tuple[Callable[[EditSession, Action], str | Observation], str]] = {
+    "read": (_read, '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'),
+    "files": (_files, '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'),
+    "search": (
+        _search,
+        '<search pattern="REGULAR EXPRESSION"/> lists matching lines, of all files or path="FILE".',
+    ),
+    "outline": (_outline, '<outline path="FILE"/> lists its definitions with their lines.'),
+    "history": (_history, '<history path="FILE"/> shows its commits and authors.'),
+    "neighbors": (_neighbors, '<neighbors path="FILE"/> shows what changes with it.'),
+    "uses": (
+        _uses,
+        '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.',
+    ),
+    "recall": (_recall, '<recall query="WORDS"/> searches earlier notes, requests and edits.'),
+}

@@ -82,8 +82,7 @@ class ModelRequests:
 
     def _request(self, state: State, turns: Sequence[Turn]) -> Request:
         context = self.context
-        attachments = context.tool_context.attachments
-        attached = attachments.of(turns) if attachments is not None else {}
+        attached = context.tool_context.attached(turns)
         blocks = partial(blocks_of, context.layout)
         messages = messages_of(turns, state.nonce, context.tools, blocks, attached)
         replies = sum(turn.role == "assistant" for turn in state.turns)

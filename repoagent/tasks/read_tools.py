@@ -13,17 +13,7 @@ from repoagent.edit.file_search import search
 from repoagent.edit.prompt.blocks import quoted, shown
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.prompt.large_files import read_part
-from repoagent.edit.tools import (
-    files_tool,
-    history_tool,
-    matches_text,
-    neighbors_tool,
-    outline_tool,
-    read_tool,
-    recall_tool,
-    search_tool,
-    uses_tool,
-)
+from repoagent.edit.tools import look_up, matches_text
 from repoagent.errors import RepoagentError, UsageError
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import read_regular
@@ -40,19 +30,17 @@ def output_name(path: Path) -> str:
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     tool_context = context.tool_context
-    read = _with_notes(context, read_tool(tool_context))
+    read = _with_notes(context, look_up(tool_context, "read"))
     read_text = f'{read.text} An output of this run is path="{OUTPUT}NAME".'
     tools = [
         replace(
             _with_outputs(read, lambda path, action: _read_output(context, path, action)), text=read_text
         ),
-        files_tool(tool_context),
-        _with_outputs(search_tool(tool_context), lambda path, action: _search_output(context, path, action)),
-        outline_tool(tool_context),
-        history_tool(tool_context),
-        neighbors_tool(tool_context),
-        uses_tool(tool_context),
-        recall_tool(tool_context),
+        look_up(tool_context, "files"),
+        _with_outputs(
+            look_up(tool_context, "search"), lambda path, action: _search_output(context, path, action)
+        ),
+        *(look_up(tool_context, name) for name in ("outline", "history", "neighbors", "uses", "recall")),
     ]
 
     def on_current_files(tool: Tool) -> Tool:

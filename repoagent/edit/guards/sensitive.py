@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -92,8 +92,12 @@ _OPTIONS = "can set any option of git"
 _WORD = re.compile(r"[^\s'\";|&()<>$`]+")
 NAMED = 3
 MASS, FEW = 10, 3  # files: above the one a deletion is asked about, below the other never
-
-Why = Callable[[str], str | None]
+# What changes the direction of text ("Trojan Source"), what has no width, and what a terminal obeys. Not among
+# them: the two joiners that scripts and emoji are written with, and a byte-order mark at the very beginning.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_CODES = 4  # invisible characters that are named
 
 
 @dataclass(frozen=True)
@@ -121,13 +125,38 @@ def concerns(
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
         return ()
-    reasons = (listed, _of_person(further), run_by_git(worktree))
-    found = [
-        Concern(path, why, path in named)
-        for path in paths
-        if (why := next(filter(None, (reason(path) for reason in reasons)), None))
+    patterns = None
+    if further:
+        from pathspec import GitIgnoreSpec
+
+        patterns = GitIgnoreSpec.from_lines(further)
+    folder, obeyed = obeyed_by_git(worktree)
+    sensitive = []
+    for path in paths:
+        why = listed(path)
+        if why is None and patterns is not None and patterns.match_file(path):
+            why = "is listed in edit.sensitive"
+        if why is None and folder is not None and path.startswith(f"{folder}/"):
+            why = BY_HOOKS
+        if why := why or obeyed.get(path):
+            sensitive.append(Concern(path, why, path in named))
+    secrets = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets_of().items()}
+    for change in changes:
+        for name, value in secrets.items():
+            if value in (change.after or b"") and value not in (change.before or b""):
+                why = f"would contain the value of the environment variable {name}"
+                sensitive.append(Concern(change.name, why))
+                break
+    new = {change.after for change in changes if change.before is None}  # what is moved is not gone
+    gone = [
+        change.name
+        for change in changes
+        if change.path is None and change.before not in new and change.name not in named
     ]
-    return (*found, *_given_away(changes), *_mass_deletion(changes, named, worktree))
+    if len(gone) >= FEW and is_mass(len(gone), count_tracked(worktree)):
+        why = f"is one of {len(gone)} files that this change deletes"
+        sensitive.append(Concern(gone[0], why, deletes=len(gone)))
+    return tuple(sensitive)
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
@@ -140,23 +169,10 @@ def count_tracked(worktree: WorkTree) -> int:
     return git_output(worktree.top, "ls-files", "-z", "--cached", ok=(0, 128)).stdout.count(b"\0")
 
 
-def _mass_deletion(
-    changes: Sequence[FileChange], named: Collection[str], worktree: WorkTree
-) -> Iterator[Concern]:
-    new = {change.after for change in changes if change.before is None}  # what is moved is not gone
-    gone = [
-        change.name
-        for change in changes
-        if change.path is None and change.before not in new and change.name not in named
-    ]
-    if len(gone) >= FEW and is_mass(len(gone), count_tracked(worktree)):
-        yield Concern(gone[0], f"is one of {len(gone)} files that this change deletes", deletes=len(gone))
-
-
-def described(found: Sequence[Concern]) -> str:
+def described(sensitive: Sequence[Concern]) -> str:
     """The concerns in one sentence without a full stop."""
-    more = f" and {len(found) - NAMED} more like these" if len(found) > NAMED else ""
-    return ", ".join(concern.sentence for concern in found[:NAMED]) + more
+    more = f" and {len(sensitive) - NAMED} more like these" if len(sensitive) > NAMED else ""
+    return ", ".join(concern.sentence for concern in sensitive[:NAMED]) + more
 
 
 def listed(path: str) -> str | None:
@@ -164,8 +180,7 @@ def listed(path: str) -> str | None:
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
-        for pattern in patterns:
-            pattern = pattern.lower()
+        for pattern in map(str.lower, patterns):
             if pattern.endswith("/"):
                 if plain.startswith(pattern) or f"/{pattern}" in plain:
                     return why
@@ -174,72 +189,40 @@ def listed(path: str) -> str | None:
     return None
 
 
-def _of_person(patterns: Sequence[str]) -> Why:
-    if not patterns:
-        return lambda path: None
-    from pathspec import GitIgnoreSpec
-
-    spec = GitIgnoreSpec.from_lines(patterns)
-    return lambda path: "is listed in edit.sensitive" if spec.match_file(path) else None
-
-
-def run_by_git(worktree: WorkTree) -> Why:
-    """A function that says why this repository's git runs or reads a file of the work tree, by its hooks or
-    configuration."""
-    folder, obeyed = obeyed_by_git(worktree)
-
-    def why(path: str) -> str | None:
-        if folder is not None and path.startswith(f"{folder}/"):
-            return BY_HOOKS
-        return obeyed.get(path)
-
-    return why
-
-
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
     """The hooks folder inside the work tree (None if elsewhere), and every other path in it that git, called with
     `options`, runs or reads, existing or not, with the reason. Calls git once."""
-    asked = ("config", "-z", "--list", "--show-origin", "--includes")
-    listed = git_output(worktree.top, *options, *asked).stdout
-    fields = os.fsdecode(listed).split("\0")[:-1]
+    arguments = ("config", "-z", "--list", "--show-origin", "--includes")
+    fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
     obeyed: dict[str, str] = {}
     hooks = worktree.common_dir / "hooks"
     for origin, entry in zip(fields[::2], fields[1::2], strict=True):
         key, _, value = entry.partition("\n")
-        file = origin.removeprefix("file:")
-        read = [file, str(Path(file).parent / value)] if _INCLUDES.match(key) else [file]
         if origin.startswith("file:"):
-            obeyed |= {path: _OPTIONS for name in read if (path := _inside(worktree, name))}
+            file = origin.removeprefix("file:")
+            included = [str(Path(file).parent / value)] if _INCLUDES.match(key) else []
+            obeyed |= {path: _OPTIONS for name in (file, *included) if (path := _inside(worktree, name))}
         if key == "core.hookspath":
             hooks = worktree.top / _at_home(value)
         elif key == "core.attributesfile" and (path := _inside(worktree, value)):
             obeyed[path] = "decides which filters, diff and merge programs git runs"
         elif _RUNS.match(key):
-            obeyed |= {
-                path: f"{RUN_BY_GIT}{key})"
-                for word in _WORD.findall(value)
-                if (path := _inside(worktree, word))
-            }
-    obeyed |= dict.fromkeys(_linked_hooks(worktree, hooks), BY_HOOKS)
-    return _inside(worktree, str(hooks)), obeyed
-
-
-def _linked_hooks(worktree: WorkTree, hooks: Path) -> Iterator[str]:
-    """The files of the work tree that hooks are links to."""
+            words = (_inside(worktree, word) for word in _WORD.findall(value))
+            obeyed |= {path: f"{RUN_BY_GIT}{key})" for path in words if path}
     try:
         entries = list(os.scandir(hooks))
     except OSError:  # no hooks, or none that git could run
-        return
-    for entry in entries:
-        if entry.is_symlink() and (path := _inside(worktree, entry.path)):
-            yield path
+        entries = []
+    linked = (_inside(worktree, entry.path) for entry in entries if entry.is_symlink())
+    obeyed |= {path: BY_HOOKS for path in linked if path}
+    return _inside(worktree, str(hooks)), obeyed
 
 
 def _inside(worktree: WorkTree, name: str) -> str | None:
-    """The path in the work tree that `name` is in the end; None for one outside, or in a git directory."""
+    """The path in the work tree that `name` resolves to; None for one outside, or in a git directory."""
     try:
         real = Path(os.path.realpath(worktree.top / _at_home(name)))
-    except ValueError:  # no name of a file
+    except ValueError:  # not a file name
         return None
     if not real.is_relative_to(worktree.top) or real == worktree.top:
         return None
@@ -252,26 +235,8 @@ def _at_home(name: str) -> Path:
     path = Path(name)
     try:
         return path.expanduser()
-    except RuntimeError:  # a user there is not, or no home
+    except RuntimeError:  # an unknown user, or no home
         return path
-
-
-def _given_away(changes: Sequence[FileChange]) -> Iterator[Concern]:
-    """The files that would get the value of a secret of the environment."""
-    secrets = {name: value.encode("utf-8", "surrogateescape") for name, value in secrets_of().items()}
-    for change in changes:
-        for name, value in secrets.items():
-            if value in (change.after or b"") and value not in (change.before or b""):
-                yield Concern(change.name, f"would contain the value of the environment variable {name}")
-                break
-
-
-# What changes the direction of text ("Trojan Source"), what has no width, and what a terminal obeys. Not among
-# them: the two joiners that scripts and emoji are written with, and a byte-order mark at the very beginning.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-_NAMED = 4
 
 
 def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
@@ -279,18 +244,12 @@ def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
     for change in changes:
         if change.path is None:
             continue
-        if found := _characters(change):
-            codes = ", ".join(f"U+{ord(char):04X}" for char in sorted(found)[:_NAMED])
-            more = " and others" if len(found) > _NAMED else ""
-            yield f"lines added to {change.path} contain invisible characters: {codes}{more}"
+        after, before = decode(change.after or b""), decode(change.before or b"")
+        if after is not None and after.encoding != "latin-1" and _UNSEEN.search("".join(after.lines)):
+            added = Counter(after.lines) - Counter(before.lines if before is not None else ())
+            if unseen := sorted({char for line in added for char in _UNSEEN.findall(line)}):
+                codes = ", ".join(f"U+{ord(char):04X}" for char in unseen[:_CODES])
+                more = " and others" if len(unseen) > _CODES else ""
+                yield f"lines added to {change.path} contain invisible characters: {codes}{more}"
         if change.mode == EXECUTABLE and change.old_mode != EXECUTABLE:
             yield f"{change.path} becomes executable"
-
-
-def _characters(change: FileChange) -> set[str]:
-    after = decode(change.after or b"")
-    if after is None or after.encoding == "latin-1" or not _UNSEEN.search("".join(after.lines)):
-        return set()
-    before = decode(change.before or b"")
-    added = Counter(after.lines) - Counter(before.lines if before is not None else ())
-    return {char for line in added for char in _UNSEEN.findall(line)}

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from repoagent.edit.prompt.blocks import shown
-from repoagent.edit.small_models.code_repairs import changes_to_frozen
 from repoagent.git.files import FileChange
 from repoagent.patch.apply_file import Applied
 from repoagent.patch.render import differing
@@ -45,10 +44,13 @@ def unasked_losses(
             f"Not applied: the change removes {names}, which the request does not name. Keep what need not "
             "go; if it must go, name it in a sentence before the edit and send the edit again."
         )
-    if loose and (frozen := changes_to_frozen(applied.changes, instruction)):
-        return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
-    if loose and (doubled := _doubled(applied.changes)):
-        return f"Not applied: {doubled} would appear twice. Write everything once."
+    if loose:
+        from repoagent.edit.small_models.code_repairs import changes_to_frozen
+
+        if frozen := changes_to_frozen(applied.changes, instruction):
+            return f"Not applied: {', '.join(frozen)} must stay unchanged, as the request says."
+        if doubled := _doubled(applied.changes):
+            return f"Not applied: {doubled} would appear twice. Write everything once."
     for path, old, new in () if _SHORTER.search(text) else parts:
         if tail := _lost_tail(old, new):
             return (
@@ -67,12 +69,20 @@ def unasked_losses(
 def left_out(applied: Applied, words: str, answer: str) -> str:
     """A sentence if a whole file lacks its end, or definitions that nothing replaces and no text names, or "". For
     patches without a request; `words` is the commit message."""
+    from repoagent.syntax.outline import outline
+
     text = f"{words} {_prose(answer, loose=False)}"
-    whole = {place.path for place in applied.placements if place.level == "whole-file"}
-    changes = [change for change in applied.changes if change.path in whole]
-    lost = [
-        (change, name) for change, name in _lost_definitions(changes, text, {}) if _is_left_out(change, name)
-    ]
+    lost = []
+    for change, name in _lost_definitions(_rewritten(applied), text, {}):
+        # unless something replaces it: it is still used, or its lines are only deleted
+        before, after = shown(change.before or b""), shown(change.after or b"")
+        used = re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after)
+        symbols = outline(change.name, change.before or b"")
+        rows = [symbol.first_line - 1 for symbol in symbols if symbol.qualified_name == name]
+        hunks = differing(before.split("\n"), after.split("\n"))
+        gone = [(i1, i2) for i1, i2, j1, j2 in hunks if j1 == j2]
+        if used or not rows or any(first <= row < last for row in rows for first, last in gone):
+            lost.append((change, name))
     if lost:
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
@@ -82,22 +92,14 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
     return _lost_ends(applied, text)
 
 
-def _is_left_out(change: FileChange, name: str) -> bool:
-    """Whether nothing replaces a lost definition, or it is still used."""
-    from repoagent.syntax.outline import outline
-
-    before, after = shown(change.before or b""), shown(change.after or b"")
-    if re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after):
-        return True
-    rows = [s.first_line - 1 for s in outline(change.name, change.before or b"") if s.qualified_name == name]
-    gone = [(i1, i2) for i1, i2, j1, j2 in differing(before.split("\n"), after.split("\n")) if j1 == j2]
-    return not rows or any(first <= row < last for row in rows for first, last in gone)
+def _rewritten(applied: Applied) -> list[FileChange]:
+    whole = {place.path for place in applied.placements if place.level == "whole-file"}
+    return [change for change in applied.changes if change.path in whole]
 
 
 def _lost_ends(applied: Applied, text: str) -> str:
-    whole = {place.path for place in applied.placements if place.level == "whole-file"}
-    for change in applied.changes if not _SHORTER.search(text) else ():
-        if change.path not in whole or change.before is None or change.after is None:
+    for change in _rewritten(applied) if not _SHORTER.search(text) else ():
+        if change.before is None or change.after is None:
             continue
         if tail := _lost_tail(shown(change.before).split("\n"), shown(change.after).split("\n")):
             return (

@@ -17,7 +17,6 @@ from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.edit import tools as look_up
 from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import WhyNot, gate, why_content_is_off_limits
 from repoagent.edit.patch_tool import edit_tool
@@ -25,8 +24,9 @@ from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.edit.prompt.formats import LOOSE, AnswerFormat, Form
 from repoagent.edit.prompt.instruction_files import USER_FILE, ContextFiles, collect, context_parts
-from repoagent.edit.prompt.large_files import FileContext, limit_for, long_files
+from repoagent.edit.prompt.large_files import limit_for, long_files, room_for_files
 from repoagent.edit.request import EditRequest, Target, no_file
+from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
 from repoagent.git.facts import Facts, gather_facts
 from repoagent.git.files import Source, read_source
@@ -395,11 +395,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         session.reminder = formats.reminder(form, request.paths, windows, marks)
     tools = [edit_tool(session)]
     if not short:
-        tools += [
-            look_up.read_tool(session), look_up.files_tool(session), look_up.search_tool(session),
-            look_up.outline_tool(session), look_up.history_tool(session), look_up.neighbors_tool(session),
-            look_up.uses_tool(session), look_up.recall_tool(session),
-        ]  # fmt: skip
+        tools += [look_up(session, name) for name in LOOK_UPS]
     masked = tuple(masked_tool(tool, session) for tool in tools)
     groups = [(path,) for path in request.paths] if form in LOOSE else [request.paths]
     prompts = tuple(prompt_for(context, session, masked, paths, marks) for paths in groups)
@@ -482,14 +478,16 @@ def prompt_for(
     )  # fmt: skip
     others = {path for path in request.paths if path not in paths}
     shown = [source for source in sources.values() if source.path not in others]
+    answer_format = context.answer_format
+    tokens = sum(map(estimate_tokens, texts))
     long = long_files(
         [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
         request,
-        FileContext(
-            context.settings.whole("edit.inline_limit"), context.answer_format.window,
-            context.answer_format.output_tokens, sum(map(estimate_tokens, texts)), short, context.recent,
-        ),
-    )  # fmt: skip
+        context.settings.whole("edit.inline_limit"),
+        room_for_files(answer_format.window, answer_format.output_tokens, tokens),
+        context.recent,
+        bare=short,
+    )
     for path, file in long.items():
         session.seen[path] = [*session.seen.get(path, ()), *file.lines]
         excerpts[path] = file.text

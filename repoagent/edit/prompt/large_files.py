@@ -7,35 +7,164 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import named, quoted, shown
-from repoagent.edit.prompt.relevance import (
-    WORD,
-    About,
-    Query,
-    Touched,
-    Unit,
-    choose,
-    known_terms,
-    read_query,
-    units,
-)
 from repoagent.edit.request import EditRequest
 from repoagent.errors import UsageError
 from repoagent.git.files import Source
 from repoagent.llm.model import fence
 
 if TYPE_CHECKING:
+    from repoagent.edit.prompt.relevance import About, Query, Touched, Unit
     from repoagent.syntax.symbol import Symbol
 
 LONGEST, SHORT = 110, 45  # characters of a signature
 LONGEST_NAME = 60
 NEAR = 8  # definitions on both sides of a part that is shown
+INLINE_BYTES = 64 * 1024
+PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
+LEAST_BYTES = 3 * 1024  # of one file, however many there are
+BYTES_A_TOKEN = 3  # as `estimate_tokens` counts
+SPARE_TOKENS = 1_000  # for the words between the blocks
+LONG_LINE = 2_000  # characters of a line that hardly any person wrote
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The bytes of a long file's parts and of its outline in a prompt."""
+
+    parts: int
+    map: int
+
+
+def room_for_files(window: int | None, output_tokens: int, other_tokens: int) -> int | None:
+    """The bytes of a model's window left for files besides its reply and the other blocks; None for an unknown
+    window."""
+    if window is None:
+        return None
+    left = window - min(output_tokens, window // 2) - other_tokens - SPARE_TOKENS
+    return max(0, left) * BYTES_A_TOKEN
+
+
+def limit_for(inline: int, window: int | None) -> int:
+    """The size in bytes above which a file may be too long."""
+    return inline if window is None else min(inline, window * BYTES_A_TOKEN // 4)
+
+
+def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
+    """The files not to show whole, with their budgets: those above `inline`, and the longest ones that do not fit
+    `room`. Together they take about as much as one inline file and half of the rest of `room`; the other half is
+    for what the model reads."""
+    left, waiting = room, len(sizes)
+    cut: list[str] = []
+    for path in sorted(sizes, key=sizes.__getitem__):
+        share = sizes[path] if left is None else left // waiting
+        if sizes[path] > min(inline, share):
+            cut.append(path)
+        elif left is not None:
+            left -= sizes[path]
+        waiting -= 1
+    most = max(inline, LEAST_BYTES)
+    total = most if left is None else min(most, left // 2)
+    each = max(LEAST_BYTES, min(PARTS_BYTES + MAP_BYTES, total // max(2, len(cut))))
+    parts, outline = (each * share // (PARTS_BYTES + MAP_BYTES) for share in (PARTS_BYTES, MAP_BYTES))
+    return dict.fromkeys(cut, Budget(parts, outline))
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` are those of the whole file,
+    `longest` the characters of its longest line."""
+
+    parts: tuple[Unit, ...]
+    outline: str
+    lines: int
+    size: int
+    longest: int
+
+
+@lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
+def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
+    """The parts of a file that a request is about, and its outline. Raises Refused for a binary file."""
+    from repoagent.edit.prompt.relevance import choose, read_query, units
+    from repoagent.syntax.outline import outline
+
+    text = shown(data)
+    lines = text.split("\n")
+    encoded = text.encode("utf-8", "surrogatepass")
+    symbols = outline(path, encoded)
+    parts = tuple(choose(path, units(path, text), symbols, about, budget.parts))
+    listed = file_map(symbols, parts, read_query(about.request, path), budget.map)
+    return Excerpt(parts, listed, len(lines) - (lines[-1] == ""), len(encoded), max(map(len, lines)))
+
+
+class Long(NamedTuple):
+    """The block of a file that is not shown whole, and the shown lines (from 1, both inclusive)."""
+
+    text: str
+    lines: tuple[tuple[int, int], ...]
+
+
+def long_files(
+    sources: Iterable[Source],
+    request: EditRequest,
+    inline: int,
+    room: int | None,
+    recent: Mapping[str, tuple[Touched, ...]],
+    *,
+    bare: bool,
+) -> dict[str, Long]:
+    """The blocks of those files that are too long to show in full, by path: those above `inline` bytes, and those
+    without `room` (bytes, None for an unknown window). `bare`: for a model without tools that copies what it sees,
+    only the parts."""
+    known = {source.path: source for source in sources if source.data is not None and not source.binary}
+    sizes = {path: len(source.data or b"") for path, source in known.items()}
+    blocks = {}
+    for path, budget in too_long(sizes, inline, room).items():
+        from repoagent.edit.prompt.relevance import About
+
+        about = About(request.instruction, tuple(request.lines_in(path)), recent.get(path, ()))
+        excerpt = excerpt_of(path, known[path].data or b"", about, budget)
+        role = "" if bare else "file to edit" if path in request.paths else "for reading only"
+        lines = tuple((part.first, part.last) for part in excerpt.parts)
+        blocks[path] = Long(_block(path, role, excerpt), lines)
+    return blocks
+
+
+def _block(name: str, role: str, excerpt: Excerpt) -> str:
+    """The block of a long file, in fences that nothing in it can end; without a `role` only its parts."""
+    path = quoted(name)
+    whole: list[str] = []
+    pieces: dict[int, list[str]] = {}
+    fences = []
+    for part in excerpt.parts:
+        lines = f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}"
+        label = f'file path={path} lines="{lines}"'
+        if part.columns:
+            characters = f"{part.columns[0] + 1}-{part.columns[1]}"
+            pieces.setdefault(part.first, []).append(characters)
+            label += f' characters="{characters}"'
+        else:
+            whole.append(lines)
+        fences.append(fence(part.text, label))
+    which = ["lines " + ", ".join(whole)] if whole else []
+    which += [f"characters {', '.join(ranges)} of line {line}" for line, ranges in pieces.items()]
+    only = f"only {' and '.join(which)} are shown."
+    if not role:
+        text = [f"File {named(name)}, of which {only} Change only what is shown."]
+    else:
+        size = "1 line" if excerpt.lines == 1 else f"{excerpt.lines:,} lines"
+        size += f", {excerpt.size:,} bytes, too long to show in full"
+        if excerpt.longest > LONG_LINE:
+            size += f", its longest line has {excerpt.longest:,} characters"
+        text = [f"File {named(name)} ({role}; {size}). {only.capitalize()}"]
+        if excerpt.outline:
+            text += ["Its outline:", fence(excerpt.outline, f"outline path={path}")]
+    return "\n".join([*text, *fences]) + "\n\n"
 
 
 def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
@@ -72,8 +201,9 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
         """The largest count up to `limit` for which what is drawn has at most so many bytes."""
         return bisect_right(range(1, limit + 1), bytes, key=lambda count: _size(draw(count)))
 
-    if _size(all_of_it := drawn(len(symbols))) <= budget:
-        return all_of_it
+    everything = drawn(len(symbols))
+    if _size(everything) <= budget:
+        return everything
     named = most(min(len(symbols), budget // 4), lambda count: drawn(0, 0, count), budget * 3 // 4)
     short = most(named, lambda count: drawn(0, count, named), budget)
     full = most(short, lambda count: drawn(count, short, named), budget)
@@ -111,6 +241,8 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
                 depth = symbols[number].depth
                 if symbols[number].last_line >= part.first:
                     distance[number] = -1.0
+    from repoagent.edit.prompt.relevance import WORD, known_terms
+
     words = {word for word, weight in query.words.items() if weight >= 1}
     known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
     terms = [
@@ -185,160 +317,3 @@ def _range(name: str, text: str, count: int, whole: str) -> tuple[int, int]:
     if start > end or start > count:
         raise UsageError(f'{name}="{text}" is outside {whole}')
     return start, end
-
-
-INLINE_BYTES = 64 * 1024
-PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
-LEAST_BYTES = 3 * 1024  # of one file, however many there are
-BYTES_A_TOKEN = 3  # as `estimate_tokens` counts
-SPARE_TOKENS = 1_000  # for the words between the blocks
-
-
-@dataclass(frozen=True)
-class Budget:
-    """The bytes of a long file's parts and of its outline in a prompt."""
-
-    parts: int
-    map: int
-
-
-def room_for_files(window: int | None, output_tokens: int, other_tokens: int) -> int | None:
-    """The bytes of a model's window left for files besides its reply and the other blocks; None for an unknown
-    window."""
-    if window is None:
-        return None
-    left = window - min(output_tokens, window // 2) - other_tokens - SPARE_TOKENS
-    return max(0, left) * BYTES_A_TOKEN
-
-
-def limit_for(inline: int, window: int | None) -> int:
-    """The size in bytes above which a file may be too long."""
-    return inline if window is None else min(inline, window * BYTES_A_TOKEN // 4)
-
-
-def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
-    """The files not to show whole, with their budgets: those above `inline`, and the longest ones that do not fit
-    `room`. Together they take about as much as one inline file and half of the rest of `room`; the other half is
-    for what the model reads."""
-    left = room
-    cut: list[str] = []
-    waiting = len(sizes)
-    for path in sorted(sizes, key=sizes.__getitem__):
-        share = sizes[path] if left is None else left // waiting
-        if sizes[path] <= min(inline, share):
-            left = None if left is None else left - sizes[path]
-        else:
-            cut.append(path)
-        waiting -= 1
-    if not cut:
-        return {}
-    all_of_them = max(inline, LEAST_BYTES) if left is None else min(max(inline, LEAST_BYTES), left // 2)
-    each = max(LEAST_BYTES, min(PARTS_BYTES + MAP_BYTES, all_of_them // max(2, len(cut))))
-    shown = Budget(
-        each * PARTS_BYTES // (PARTS_BYTES + MAP_BYTES), each * MAP_BYTES // (PARTS_BYTES + MAP_BYTES)
-    )
-    return dict.fromkeys(cut, shown)
-
-
-LONG_LINE = 2_000  # characters of a line that hardly any person wrote
-
-
-@dataclass(frozen=True)
-class Excerpt:
-    """The shown parts of a file in order, and its outline (or ""). `lines` and `size` are those of the whole file,
-    `longest` the characters of its longest line."""
-
-    parts: tuple[Unit, ...]
-    outline: str
-    lines: int
-    size: int
-    longest: int
-
-
-@lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
-def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
-    """The parts of a file that a request is about, and its outline. Raises Refused for a binary file."""
-    from repoagent.syntax.outline import outline
-
-    text = shown(data)
-    lines = text.split("\n")
-    encoded = text.encode("utf-8", "surrogatepass")
-    symbols = outline(path, encoded)
-    parts = tuple(choose(path, units(path, text), symbols, about, budget.parts))
-    listed = file_map(symbols, parts, read_query(about.request, path), budget.map)
-    return Excerpt(parts, listed, len(lines) - (lines[-1] == ""), len(encoded), max(map(len, lines)))
-
-
-def _block(source: Source, role: str, excerpt: Excerpt, *, bare: bool) -> str:
-    """The block of a long file, in fences that nothing in it can end. `bare`: for a model without tools that copies
-    what it sees, only the parts."""
-    path = quoted(source.path)
-    whole: list[str] = []
-    pieces: dict[int, list[str]] = {}
-    fences = []
-    for part in excerpt.parts:
-        lines = f"{part.first}-{part.last}" if part.last > part.first else f"{part.first}"
-        label = f'file path={path} lines="{lines}"'
-        if part.columns:
-            characters = f"{part.columns[0] + 1}-{part.columns[1]}"
-            pieces.setdefault(part.first, []).append(characters)
-            label += f' characters="{characters}"'
-        else:
-            whole.append(lines)
-        fences.append(fence(part.text, label))
-    which = ["lines " + ", ".join(whole)] if whole else []
-    which += [f"characters {', '.join(ranges)} of line {line}" for line, ranges in pieces.items()]
-    only = f"only {' and '.join(which)} are shown."
-    if bare:
-        text = [f"File {named(source.path)}, of which {only} Change only what is shown."]
-    else:
-        size = "1 line" if excerpt.lines == 1 else f"{excerpt.lines:,} lines"
-        remarks = [role, f"{size}, {excerpt.size:,} bytes, too long to show in full"]
-        if excerpt.longest > LONG_LINE:
-            remarks[1] += f", its longest line has {excerpt.longest:,} characters"
-        text = [f"File {named(source.path)} ({'; '.join(remarks)}). {only[0].upper()}{only[1:]}"]
-        if excerpt.outline:
-            text += ["Its outline:", fence(excerpt.outline, f"outline path={path}")]
-    return "\n".join([*text, *fences]) + "\n\n"
-
-
-@dataclass(frozen=True)
-class FileContext:
-    """Limits for showing files: the configured limit in bytes, the model's window in tokens (None if unknown), and
-    the tokens of the reply and of other blocks. `bare`: for a model without tools."""
-
-    inline: int = INLINE_BYTES
-    window: int | None = None
-    output_tokens: int = 0
-    other_tokens: int = 0
-    bare: bool = False
-    recent: Mapping[str, tuple[Touched, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Long:
-    """The block of a file that is not shown whole, and the shown lines (from 1, both inclusive)."""
-
-    text: str
-    lines: tuple[tuple[int, int], ...]
-
-
-def long_files(sources: Iterable[Source], request: EditRequest, limits: FileContext) -> dict[str, Long]:
-    """The blocks of those files that are too long to show in full, by path."""
-    known = {source.path: source for source in sources if source.data is not None and not source.binary}
-    room = room_for_files(limits.window, limits.output_tokens, limits.other_tokens)
-    sizes = {path: len(source.data or b"") for path, source in known.items()}
-    blocks = {}
-    for path, budget in too_long(sizes, limits.inline, room).items():
-        source = known[path]
-        pointed = tuple(
-            (target.first, target.last or target.first)
-            for target in request.targets
-            if target.path == path and target.first is not None
-        )
-        about = About(request.instruction, pointed, limits.recent.get(path, ()))
-        excerpt = excerpt_of(path, source.data or b"", about, budget)
-        role = "file to edit" if path in request.paths else "for reading only"
-        text = _block(source, role, excerpt, bare=limits.bare)
-        blocks[path] = Long(text, tuple((part.first, part.last) for part in excerpt.parts))
-    return blocks

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise, zip_longest
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -177,13 +177,16 @@ BEGINS, HOLDS = (
     4.0,
     1.0,
 )  # how often a name counts in the segment where its definition begins, and in its others
+MOST_SEGMENTS = 64  # of one definition
 QUOTE = 12.0  # of a quotation that only one segment holds
 
 
 def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> list[float]:
     """A score >= 0 for each segment."""
     words = [Counter(WORD.findall(unit.text)) for unit in units]
-    known = known_terms({name for count in words for name in count}, query)
+    symbol_words = {symbol: WORD.findall(symbol.name) for symbol in symbols}
+    names = {name for count in words for name in count}.union(*symbol_words.values())
+    known = known_terms(names, query)
     counts: list[dict[str, float]] = []
     for own in words:
         count: dict[str, float] = {}
@@ -191,32 +194,31 @@ def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> l
             for term in known[word]:
                 count[term] = count.get(term, 0.0) + own[word]
         counts.append(count)
-    known = known_terms({word for symbol in symbols for word in WORD.findall(symbol.name)}, query)
-    ends = [unit.last for unit in units]
     for symbol in symbols:
-        terms = {term for word in WORD.findall(symbol.name) for term in known.get(word, ())}
-        first = bisect_left(ends, symbol.first_line) if terms else len(units)
-        for number in range(first, min(len(units), first + 64)):
-            if units[number].first > symbol.last_line:
-                break
+        terms = {term for word in symbol_words[symbol] for term in known.get(word, ())}
+        if not terms:
+            continue
+        covered = _covering(units, symbol.first_line, symbol.last_line)[:MOST_SEGMENTS]
+        for number in covered:
             for term in terms:
-                weight = BEGINS if number == first else HOLDS
+                weight = BEGINS if number == covered[0] else HOLDS
                 counts[number][term] = counts[number].get(term, 0.0) + weight
     among = Counter(term for count in counts for term in count)
-    weights = {
+    weights = query.words | {f"={name}": weight for name, weight in query.names.items()}
+    rarity = {
         term: weight * math.log(1 + (len(units) - among[term] + 0.5) / (among[term] + 0.5))
-        for term, weight in (*query.words.items(), *((f"={name}", w) for name, w in query.names.items()))
+        for term, weight in weights.items()
     }
     mean = sum(own.total() for own in words) / max(1, len(units)) or 1.0
-    result = []
+    scores = []
     for own, count in zip(words, counts, strict=True):
         norm = SATURATION * (1 - LENGTH + LENGTH * own.total() / mean)
-        result.append(sum(weights[term] * n * (SATURATION + 1) / (n + norm) for term, n in count.items()))
+        scores.append(sum(rarity[term] * n * (SATURATION + 1) / (n + norm) for term, n in count.items()))
     for quote in query.quotes:
         quoting = [number for number, unit in enumerate(units) if quote in unit.text]
         for number in quoting:
-            result[number] += QUOTE / len(quoting)
-    return result
+            scores[number] += QUOTE / len(quoting)
+    return scores
 
 
 COMMITS = 10
@@ -282,7 +284,7 @@ def choose(
     ranked = _ranked(path, units, symbols, about)
     chosen: dict[int, Unit] = {}
     head = _beginning(units[0], min(HEAD_BYTES, budget // 4))
-    spare = budget // 16  # for completing them
+    spare = budget // 16  # for completing functions
     left = budget - head.size - spare
     best = max((score for score in ranked if score < AROUND), default=0.0)
     for number in sorted(range(len(units)), key=lambda number: (-ranked[number], number)):
@@ -311,8 +313,8 @@ def _completed(parts: Sequence[Unit], text: str, symbols: Sequence[Symbol], left
     rows[-1] = rows[-1][:-1]
     spans = [(s.first_line, s.last_line) for s in symbols if s.kind in ("function", "method")]
     low = 1  # the first line that no part before this one has
-    for part, after in zip_longest(parts, parts[1:]):
-        high = after.first - 1 if after else len(rows)
+    for number, part in enumerate(parts):
+        high = parts[number + 1].first - 1 if number + 1 < len(parts) else len(rows)
         begins = [a for a, b in spans if max(low, part.first - FEW) <= a < part.first <= b]
         ends = [b for a, b in spans if a <= part.last < b <= min(high, part.last + FEW)]
         for first, last in ((part.first, max(ends, default=0)), (min(begins, default=0), part.last)):
@@ -330,8 +332,7 @@ def _completed(parts: Sequence[Unit], text: str, symbols: Sequence[Symbol], left
 def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: About) -> list[float]:
     query = read_query(about.request, path)
     plain = _scores(units, symbols, query)
-    best = max(plain) or 1.0
-    last = len(units) - 1
+    best, last = max(plain) or 1.0, len(units) - 1
     bonus = [0.0] * len(units)
     for first, end, age in about.recent:
         for number in {*_covering(units, first, first), *_covering(units, end, end)}:
@@ -340,25 +341,22 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
     for symbol in named if len(named) <= MOST_NAMED else ():
         for row, number in enumerate(_covering(units, symbol.first_line, symbol.last_line)):
             bonus[number] += NAMED / (1 + row / 2) / len(named) ** 0.5
-    result = [
+    scores = [
         score + NEIGHBOR * max(plain[max(0, number - 1)], plain[min(last, number + 1)]) + best * bonus[number]
         for number, score in enumerate(plain)
     ]
     bodies = [s for s in symbols if s.kind in ("function", "method")]
-    for first, end in (
-        *about.places,
-        *query.lines,
-    ):  # above all else; then what is next, and the function around
+    # above all else what was pointed at; then what is next, and the function around
+    for first, end in (*about.places, *query.lines):
         pointed = _covering(units, first, end)
         for row, number in enumerate(pointed):
-            result[number] += POINTED - row
+            scores[number] += POINTED - row
         for number in {max(0, pointed[0] - 1), min(last, pointed[-1] + 1)} - {*pointed}:
-            result[number] += AROUND
+            scores[number] += AROUND
         for symbol in [s for s in bodies if s.first_line <= first <= s.last_line][-1:]:
-            for number in _covering(units, symbol.first_line, symbol.last_line):
-                if number not in pointed:
-                    result[number] += AROUND - min(abs(number - edge) for edge in (pointed[0], pointed[-1]))
-    return result
+            for number in set(_covering(units, symbol.first_line, symbol.last_line)) - {*pointed}:
+                scores[number] += AROUND - min(abs(number - edge) for edge in (pointed[0], pointed[-1]))
+    return scores
 
 
 def _covering(units: Sequence[Unit], first: int, last: int) -> range:
@@ -373,8 +371,7 @@ def _beginning(unit: Unit, size: int) -> Unit:
     if unit.size <= size:
         return unit
     if unit.columns is not None:
-        start = unit.columns[0]
-        text = unit.text[:size]
+        start, text = unit.columns[0], unit.text[:size]
         return Unit(unit.first, unit.last, text, (start, start + len(text)))
     lines = unit.text.splitlines(keepends=True)
     count = 1
@@ -391,14 +388,16 @@ def _merged(units: Iterable[Unit]) -> list[Unit]:
     merged: list[Unit] = []
     for unit in units:
         last = merged[-1] if merged else None
-        if last is not None and not last.columns and not unit.columns and unit.first == last.last + 1:
+        if last is None:
+            merged.append(unit)
+        elif not last.columns and not unit.columns and unit.first == last.last + 1:
             merged[-1] = Unit(last.first, unit.last, last.text + unit.text)
-        elif last is not None and last.columns and unit.columns and unit.first == last.last and (
-            unit.columns[0] == last.columns[1]
+        elif (
+            last.columns and unit.columns
+            and (unit.first, unit.columns[0]) == (last.last, last.columns[1])
         ):  # fmt: skip
-            merged[-1] = Unit(
-                last.first, unit.last, last.text + unit.text, (last.columns[0], unit.columns[1])
-            )
+            columns = last.columns[0], unit.columns[1]
+            merged[-1] = Unit(last.first, unit.last, last.text + unit.text, columns)
         else:
             merged.append(unit)
     return merged

@@ -119,11 +119,8 @@ def tools_for(
         session.worktree, EditRequest("", ()), Draft({}), set(), why_not,
         read_limit=read_limit(window), read=versions.read, at=versions.at,
     )  # fmt: skip
-    factories = (
-        tools.read_tool, tools.search_tool, tools.outline_tool, tools.neighbors_tool, tools.history_tool,
-        tools.recall_tool,
-    )  # fmt: skip
-    return tuple(masked_tool(tool(context), context) for tool in factories)
+    names = ("read", "search", "outline", "neighbors", "history", "recall")
+    return tuple(masked_tool(tools.look_up(context, name), context) for name in names)
 
 
 class Clock:

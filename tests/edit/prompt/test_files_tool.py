@@ -10,14 +10,14 @@ from repoagent.agent.actions import Action
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest
-from repoagent.edit.tools import files_tool
+from repoagent.edit.tools import look_up
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
 
 def listed(repo: GitRepo, **args: str) -> str:
     bench = EditSession(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
-    return files_tool(bench).perform(Action("files", args)).text
+    return look_up(bench, "files").perform(Action("files", args)).text
 
 
 def paths(text: str) -> list[str]:

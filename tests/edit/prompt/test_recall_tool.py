@@ -8,7 +8,7 @@ from repoagent.agent.actions import Action
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest, Target
-from repoagent.edit.tools import recall_tool
+from repoagent.edit.tools import look_up
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -23,7 +23,7 @@ def test_a_model_recalls_but_not_what_is_off_limits(repo: GitRepo) -> None:
     repo.write(".repoagentignore", "secret.py\n")
     request = EditRequest("anything", (Target("a.txt"),))
     bench = EditSession(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))
-    tool = recall_tool(bench)
+    tool = look_up(bench, "recall")
     assert not tool.perform(Action("recall", {})).ok
     assert tool.perform(Action("recall", {"query": "cache"})).text == "Nothing fits."
     note(repo, "a.txt", "the cache is shared")

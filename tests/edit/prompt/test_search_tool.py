@@ -11,7 +11,7 @@ from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest
-from repoagent.edit.tools import search_tool
+from repoagent.edit.tools import look_up
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 
@@ -40,7 +40,7 @@ def files(repo: GitRepo) -> GitRepo:
 
 def seen(repo: GitRepo, pattern: str, **args: str) -> Observation:
     bench = EditSession(open_worktree(repo.top), EditRequest("x", ()), Draft({}), set(), gate(repo.top, ()))
-    return search_tool(bench).perform(Action("search", {"pattern": pattern, **args}))
+    return look_up(bench, "search").perform(Action("search", {"pattern": pattern, **args}))
 
 
 @pytest.mark.parametrize(
