@@ -48,9 +48,7 @@ def import_row(path: str, lines: Lines) -> int | None:
         return rows[-1] + 1 if rows else None
     if (tree := _tree(lines)) is None:
         return None
-    row = 0
-    while row < len(lines) and lines[row].startswith("#"):
-        row += 1
+    row = next((row for row, line in enumerate(lines) if not line.startswith("#")), len(lines))
     for number, node in enumerate(tree.body):
         docstring = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if docstring or isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -63,10 +61,9 @@ def import_row(path: str, lines: Lines) -> int | None:
 def missing_imports(path: str, imports: Lines, lines: Lines) -> list[str]:
     """Those of `imports` that the file lacks."""
     if _import_pattern(path) is _PYTHON:
-        present = _bound(lines).union(
-            *(_bound([line.strip()]) for line in lines if _PYTHON.match(line.strip()))
-        )
-        return [line for line in dict.fromkeys(imports) if not _bound([line]) <= present]
+        statements = ([line.strip()] for line in lines if _PYTHON.match(line.strip()))
+        bound = _bound(lines).union(*map(_bound, statements))
+        return [line for line in dict.fromkeys(imports) if not _bound([line]) <= bound]
 
     def normal(line: str) -> str:
         return line.strip().rstrip(";").replace('"', "'")
@@ -87,11 +84,11 @@ def _bound(lines: Lines) -> set[str]:
     bound = set()
     tree = _tree(lines)
     for node in tree.body if tree else ():
-        if isinstance(node, ast.Import):
-            bound |= {f"{alias.name} as {alias.asname or alias.name}" for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            source = "." * node.level + (node.module or "")
-            bound |= {f"{source}: {alias.name} as {alias.asname or alias.name}" for alias in node.names}
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            source = ""
+            if isinstance(node, ast.ImportFrom):
+                source = "." * node.level + (node.module or "") + ": "
+            bound |= {f"{source}{alias.name} as {alias.asname or alias.name}" for alias in node.names}
     return bound
 
 
@@ -188,8 +185,8 @@ _ADDS = re.compile(r"\s*(?:please\s+)?(?:add|give|document|support|introduce|inc
 _TAKES = re.compile(
     r"\b(?:instead|remov|delet|drop|replac|renam|mov|chang|rewrit|turn|only|no longer|rather)", re.IGNORECASE
 )
-_FEW, _LIKE = 12, 0.5  # lines; how alike two lines are of which one has come of the other
-_PUT_BACK = 2  # definitions; who leaves out more has not written everything
+_FEW, _LIKE = 12, 0.5  # lines; the similarity of two lines of which one was made from the other
+_PUT_BACK = 2  # definitions; an answer that leaves out more is only a part
 _LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # one with braces may hold code
 
 
@@ -243,11 +240,8 @@ def _rows(path: str, data: bytes) -> dict[str, tuple[int, int]]:
     """The definitions of a text and their lines, from 0, the second not included."""
     from repoagent.syntax.outline import outline
 
-    return {
-        symbol.qualified_name: (symbol.first_line - 1, symbol.last_line)
-        for symbol in outline(path, data)
-        if symbol.kind != "heading"
-    }
+    symbols = (symbol for symbol in outline(path, data) if symbol.kind != "heading")
+    return {symbol.qualified_name: (symbol.first_line - 1, symbol.last_line) for symbol in symbols}
 
 
 def _text_rows(path: str, lines: Lines) -> dict[str, tuple[int, int]]:
@@ -262,7 +256,7 @@ def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -
     restorable = {name.rpartition(".")[2] for name in _text_rows(path, source)} - words
     lost = [name for name in before if name not in after and name.rpartition(".")[2] in restorable]
     if not 0 < len(lost) <= _PUT_BACK or 2 * len(lost) > len(before):
-        return lines  # nothing, or so much that the answer is no more than a part
+        return lines
     for name in lost:
         first, last = before[name]
         ahead = [other for other in before if other in after and before[other][1] <= first]

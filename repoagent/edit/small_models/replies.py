@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.small_models.code_repairs import (
@@ -41,7 +41,7 @@ _LEFT_OUT = re.compile(
 
 
 @dataclass(frozen=True)
-class Outlined:
+class _Code:
     """Lines of code with their definitions."""
 
     lines: Sequence[str]
@@ -51,8 +51,7 @@ class Outlined:
     def top(self) -> list[Symbol]:
         return [symbol for symbol in self.symbols if symbol.depth == 0]
 
-    def inside(self, outer: Symbol) -> list[Symbol]:
-        """The members of a definition."""
+    def members(self, outer: Symbol) -> list[Symbol]:
         return [
             symbol
             for symbol in self.symbols
@@ -61,7 +60,7 @@ class Outlined:
             and symbol.last_line <= outer.last_line
         ]
 
-    def text(self, symbol: Symbol, old: Outlined) -> list[str]:
+    def text(self, symbol: Symbol, old: _Code) -> list[str]:
         """Its lines, without a leading comment, new to `old`, that only stands for omitted code."""
         lines = list(self.lines[symbol.first_line - 1 : symbol.last_line])
         while len(lines) > 1 and _LEFT_OUT.match(lines[0]) and lines[0] not in old.lines:
@@ -75,90 +74,82 @@ class Outlined:
         bodies = [other for other in same if other.kind != "declaration"]
         return [other for other in bodies or same if (other.kind in BODIES) == (symbol.kind in BODIES)]
 
-    def adds_nothing(self, symbols: Sequence[Symbol], rows: Rows, old: Outlined) -> bool:
+    def adds_nothing(self, symbols: Sequence[Symbol], rows: Rows, old: _Code) -> bool:
         """Whether all of these rows outside the definitions are lines of `old`, or are about omitted code."""
         inside = {row for s in symbols for row in range(s.first_line - 1, s.last_line)}
-        known = {line.strip() for line in old.lines}
+        known = {line.strip() for line in old.lines} | {""}
         outside = (self.lines[row] for row in range(*rows) if row not in inside)
-        return all(
-            not line.strip() or line.strip() in known or _ABOUT_OMITTED.match(line) for line in outside
-        )
+        return all(line.strip() in known or _ABOUT_OMITTED.match(line) for line in outside)
+
+    def lacks_members(self, symbol: Symbol, target: Symbol, old: _Code) -> bool:
+        return not {s.name for s in old.members(target)} <= {s.name for s in self.members(symbol)}
+
+    def gap(self, row: int) -> list[str]:
+        """As many blank lines as there are above this row: one or two."""
+        two = row > 1 and not self.lines[row - 1].strip() and not self.lines[row - 2].strip()
+        return ["", ""] if two else [""]
 
 
-def _outlined(path: str, lines: Sequence[str]) -> Outlined:
+def _code(path: str, lines: Sequence[str]) -> _Code:
     """The lines with their definitions; a method without its class is read as if it were in one."""
     from repoagent.syntax.outline import outline
 
     text = "\n".join(lines) + "\n"
     symbols = outline(path, text.encode("utf-8", "replace"))
     if symbols or not path.endswith(_BRACED):
-        return Outlined(lines, symbols)
-    inside = outline(path, f"class _ {{\n{text}}}\n".encode("utf-8", "replace"))
+        return _Code(lines, symbols)
     members = [
         replace(
-            s,
-            qualified_name=s.qualified_name.removeprefix("_."),
-            first_line=s.first_line - 1,
-            last_line=s.last_line - 1,
-            depth=s.depth - 1,
+            symbol, qualified_name=symbol.qualified_name.removeprefix("_."), first_line=symbol.first_line - 1,
+            last_line=symbol.last_line - 1, depth=symbol.depth - 1,
         )
-        for s in inside
-        if s.depth
-    ]
-    return Outlined(lines, members)
+        for symbol in outline(path, f"class _ {{\n{text}}}\n".encode("utf-8", "replace"))
+        if symbol.depth
+    ]  # fmt: skip
+    return _Code(lines, members)
 
 
-def named_pieces(new: Outlined, old: Outlined) -> list[tuple[Rows, list[str]]] | None:
+def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
     """For each definition of `new` the rows of `old` that it replaces, in order.
 
-    A definition that `old` lacks goes with the one before it (or after it). None unless at least one exists, each
-    exists once, and all other lines are in `old` too or only stand for omitted code.
+    A definition that `old` lacks goes with the one before it (or after it). None of them unless at least one exists,
+    each exists once, and all other lines are in `old` too or only stand for omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
-        return None
+        return []
     pieces: list[tuple[Rows, list[str]]] = []
     waiting: list[str] = []
     for symbol in new.top:
         text, targets = new.text(symbol, old), old.targets(symbol)
         if len(targets) > 1:
-            return None
-        if not targets and pieces:
-            pieces[-1][1].extend([*_gap(pieces[-1][0][0], old), *text])
-            continue
+            return []
         if not targets:
-            waiting += text
+            if pieces:
+                pieces[-1][1].extend([*old.gap(pieces[-1][0][0]), *text])
+            else:
+                waiting += text
             continue
         target, number = targets[0], len(pieces)
-        if symbol.kind in BODIES or not _lacks_members(symbol, target, new, old):
+        if symbol.kind in BODIES or not new.lacks_members(symbol, target, old):
             pieces.append(((target.first_line - 1, target.last_line), text))
         else:  # a container without some of its members stands for those that it has
-            members = new.inside(symbol)
+            members = new.members(symbol)
             if not new.adds_nothing(members, (symbol.first_line - 1, symbol.last_line), old):
-                return None
+                return []
             for member in members:
-                same = [other for other in old.inside(target) if other.name == member.name]
+                same = [other for other in old.members(target) if other.name == member.name]
                 if len(same) > 1 or (not same and len(pieces) == number):
-                    return None
+                    return []
                 if same:
                     pieces.append(((same[0].first_line - 1, same[0].last_line), new.text(member, old)))
                 else:
                     pieces[-1][1].extend(["", *new.text(member, old)])
             if len(pieces) == number:
-                return None
+                return []
         if waiting:
-            pieces[number][1][:0] = [*waiting, *_gap(pieces[number][0][0], old)]
+            pieces[number][1][:0] = [*waiting, *old.gap(pieces[number][0][0])]
             waiting = []
-    return pieces or None
-
-
-def _lacks_members(symbol: Symbol, target: Symbol, new: Outlined, old: Outlined) -> bool:
-    return not {s.name for s in old.inside(target)} <= {s.name for s in new.inside(symbol)}
-
-
-def _gap(row: int, old: Outlined) -> list[str]:
-    """As many blank lines as the file has above this row: one or two."""
-    two = row > 1 and not old.lines[row - 1].strip() and not old.lines[row - 2].strip()
-    return ["", ""] if two else [""]
+    return pieces
 
 
 @dataclass(frozen=True)
@@ -174,16 +165,15 @@ class ShownFile:
     words: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """New lines for `rows`, for the whole file if that is None."""
 
     rows: Rows | None
     lines: tuple[str, ...]
 
 
-def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece] | None:
-    """The only parts of this file that a text can be for; None if uncertain."""
+def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
+    """The only parts of this file that a text can be for; none if uncertain."""
     filled = [row for row, line in enumerate(file.lines) if line.strip()]
     if not filled:
         return [Piece(None, tuple(lines))]
@@ -194,18 +184,18 @@ def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece] | None:
         # with the blank lines that the file begins and ends with, which models drop
         return [Piece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
     imports, body = leading_imports(file.path, lines)
-    old, new = _outlined(file.path, file.lines), _outlined(file.path, body)
+    old, new = _code(file.path, file.lines), _code(file.path, body)
     if rows := _part_shown(file, old, new):
         before = file.lines[slice(*rows)]
         if leading_imports(file.path, before)[0]:
             return [Piece(rows, tuple(reindented(lines, before)))]
         return _with_imports(file, imports, [Piece(rows, tuple(reindented(body, before)))])
     pieces = []
-    for rows, text in named_pieces(new, old) or ():
+    for rows, text in named_pieces(new, old):
         if file.parts and not any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts):
-            return None  # the model has not seen these lines: its text is made up
+            return []  # the model has not seen these lines: its text is made up
         pieces.append(Piece(rows, tuple(reindented(text, file.lines[slice(*rows)]))))
-    return _with_imports(file, imports, pieces) if pieces else None
+    return _with_imports(file, imports, pieces) if pieces else []
 
 
 def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
@@ -216,22 +206,24 @@ def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
     return 10 * sum((before & after).values()) // total if total >= 5 else 0
 
 
-def _part_shown(file: ShownFile, old: Outlined, new: Outlined) -> Rows | None:
+def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
     """The one part that was shown whose new text this is: it still has what that part defines."""
     names = {symbol.name for symbol in new.top} or set(re.findall(r"\w+", "\n".join(new.lines)))
     # the request may name a definition, and another one that the answer has and the file had not
     renames = {s.name for s in new.symbols} & file.words - {s.name for s in old.symbols}
+
+    def is_there(part: str) -> bool:
+        if any(part == name or part.endswith(f".{name}") for name in names):
+            return True
+        return bool(renames) and part.rpartition(".")[2] in file.words
+
     matching = []
     for rows, defined in file.parts:
         before = file.lines[slice(*rows)]
-        if all(
-            any(part == name or part.endswith(f".{name}") for name in names)
-            or (renames and part.rpartition(".")[2] in file.words)
-            for part in defined
-        ) and (defined or _shared(new.lines, before) >= 3 or len(before) < 5):
+        if all(map(is_there, defined)) and (defined or _shared(new.lines, before) >= 3 or len(before) < 5):
             matching.append(rows)
     incomplete = any(
-        symbol.kind not in BODIES and _lacks_members(symbol, target, new, old)
+        symbol.kind not in BODIES and new.lacks_members(symbol, target, old)
         for symbol in new.top
         for target in old.targets(symbol)
     )
@@ -245,7 +237,7 @@ def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) 
         return pieces
     row = import_row(file.path, file.lines)
     if row is None or any(piece.rows is None or piece.rows[0] < row < piece.rows[1] for piece in pieces):
-        return [replace(pieces[0], lines=(*lines, "", *pieces[0].lines)), *pieces[1:]]
+        return [Piece(pieces[0].rows, (*lines, "", *pieces[0].lines)), *pieces[1:]]
     after, before = file.lines[row:], file.lines[row - 1 : row] if row else ()
     if after and after[0].strip() and not leading_imports(file.path, after)[0]:
         lines = [*lines, "", ""]
@@ -293,11 +285,11 @@ def read_reply(
         file = files[path]
         lines = _without_example(lines, file.lines, request)
         pieces = pieces_of(file, lines)
-        if pieces is None and file.parts:
+        if not pieces and file.parts:
             names = " and ".join(name for _, names in file.parts for name in names)
             text = f"your answer does not contain the whole new {names or 'part'}."
             raise PatchRefused([Problem(path, 0, "unknown-part", text)])
-        if pieces is None and patch.new is None:
+        if not pieces and patch.new is None:
             strange.append(patch)
             continue
         for piece in pieces or [Piece(None, tuple(lines))]:
@@ -355,7 +347,7 @@ def _path(
         if patch.new is None:
             return known, lines
     if patch.new is None:
-        paths = [path for path in files if pieces_of(files[path], lines) is not None]
+        paths = [path for path in files if pieces_of(files[path], lines)]
         return (paths[0] if len(paths) == 1 else ""), lines
     name = patch.new.removeprefix("./")
     if path := known_path([name], files):
