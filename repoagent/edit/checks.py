@@ -91,7 +91,7 @@ def run_check(
     """
     import tempfile
 
-    from repoagent.agent.exec.process import Job, start
+    from repoagent.agent.exec.process import Command, Job
     from repoagent.agent.sandbox.bubblewrap import supervised
 
     shell = ["/bin/sh", "-c", check.command]
@@ -100,7 +100,7 @@ def run_check(
         confine = None if accepted else check.confine
         confined = confine(worktree, base / "scratch", shell) if confine is not None else None
         argv, env = confined or (supervised(shell), os.environ)
-        command = start(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
+        command = Command(Job(check.command, worktree.top), argv, base / "output", env, KEPT)
         running(without_secrets(check.command), base / "output")
         try:
             if not command.wait(check.timeout):

@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from repoagent.agent.approvals.policy import Gate, May
-from repoagent.agent.approvals.shell_words import Reading, Simple
+from repoagent.agent.approvals.shell_words import Reading
 from repoagent.agent.exec.output import SHOWN_BYTES
-from repoagent.agent.exec.process import Command, Job, environment, start
+from repoagent.agent.exec.process import Command, Job, environment
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 
@@ -78,7 +78,7 @@ class CommandRunner:
         output, and the end, go to `file`. Raises OSError."""
         report = file.with_name(f".{file.stem.removeprefix('.')}.why")
         env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
-        command = start(job, self.wrap(argv, report, job.may), file, env, keep)
+        command = Command(job, self.wrap(argv, report, job.may), file, env, keep)
 
         def why() -> str | None:
             reason = self.why_ended(report)
@@ -105,24 +105,28 @@ class CommandRunner:
         """A sentence for each background command that has ended since the last call, and the changed files."""
         sentences = []
         for name, command in self.background.items():
-            if name not in self.reported and command.has_ended():
-                self.reported.add(name)
+            if command.has_ended() and self.report(name):
                 sentences.append(
                     f"The background command {name} ({command.label}) has ended: {command.how()}."
                 )
-                self.audit({**command.record(), "background": name})
         if sentences and (changed := self.look()()):
             sentences.append(changed)
         return sentences
+
+    def report(self, name: str) -> bool:
+        """Record the end of a background command; False if it is recorded already."""
+        if name in self.reported:
+            return False
+        self.reported.add(name)
+        self.audit({**self.background[name].record(), "background": name})
+        return True
 
     def close(self) -> None:
         """End all background commands."""
         for name, command in self.background.items():
             if not command.has_ended():
                 command.end()
-            if name not in self.reported:
-                self.reported.add(name)
-                self.audit({**command.record(), "background": name})
+            self.report(name)
 
     def next_name(self) -> str:
         """The id of the next background command, also unused by earlier processes of this run."""
@@ -179,6 +183,7 @@ _REPLS = {
     "sqlite3", "php", "perl", "ruby", "R", "julia", "erl", "iex", "scala", "jshell", "redis-cli",
     "mongosh", "bash", "sh", "zsh", "dash", "deno",
 }  # fmt: skip
+_CLIENTS = {"psql", "mysql", "mariadb", "redis-cli", "mongosh"}
 _HISTORY = {
     "commit", "push", "checkout", "switch", "merge", "rebase", "cherry-pick", "revert", "am", "pull",
     "add", "rm", "mv", "update-ref", "filter-branch", "gc", "prune", "fetch", "restore", "reset",
@@ -189,57 +194,52 @@ _HISTORY = {
 def unfit(reading: Reading, *, git_is_kept: bool) -> str:
     """Why a command of `reading` cannot work here, and what to do instead; else "". git_is_kept: `.git` is
     read-only."""
-    elsewhere = any(
-        command.name in {"cd", "pushd"}
-        or (command.name == "git" and _verb(command)[0] in {"init", "clone", "-C"})
-        for command in reading.commands
-    )
+    for command in reading.commands:  # git may write in another folder
+        if command.name in {"cd", "pushd"}:
+            git_is_kept = False
+        if command.name == "git" and _verb(command.texts)[0] in {"init", "clone", "-C"}:
+            git_is_kept = False
     for command in reading.commands:
-        name = command.name.rpartition("/")[2]
-        if reason := _waits(name, command):
-            return f"`{command.raw}` was not run: {reason}"
-        if name == "git" and (reason := _git(command, git_is_kept=git_is_kept and not elsewhere)):
+        name, words = command.name.rpartition("/")[2], command.texts
+        if {"--version", "--help", "-V", "-h"}.intersection(words):
+            continue
+        reason = (
+            _git(words, git_is_kept=git_is_kept) if name == "git" else _waits(name, words, fed=command.fed)
+        )
+        if reason:
             return f"`{command.raw}` was not run: {reason}"
     return ""
 
 
-def _waits(name: str, command: Simple) -> str:
-    words = [word.text for word in command.words[1:]]
-    if {"--version", "--help", "-V", "-h"}.intersection(words):
-        return ""
+def _waits(name: str, words: list[str], *, fed: bool) -> str:
+    options = [word for word in words if word != "-"]
     if name in _EDITORS or (name == "emacs" and not {"--batch", "-batch"} & set(words)):
         return "an editor needs a user. Change files with a patch."
     if name in _PAGERS:
         return "a pager needs a user. Leave it out: long output is shortened for you and saved in a file."
-    if name == "top" and any(re.fullmatch(r"-[a-z]*b[a-z]*\d*", word) for word in words):
-        return ""
-    if name in _SCREENS:
+    if name in _SCREENS and not (name == "top" and _any(words, r"-[a-z]*b[a-z]*\d*")):
         return "it needs a full-screen terminal. Use a command that prints and exits (`ps`, a loop with `sleep`)."
     if name in _LOGINS:
         return "it needs a user at a terminal."
-    if name in {"sudo", "doas"} and not any(
-        re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--non-interactive", w) for w in words
-    ):
+    if name in {"sudo", "doas"} and not _any(words, r"-[a-zA-Z]*n[a-zA-Z]*|--non-interactive"):
         return "it would ask for a password. Do without, or use `sudo -n`."
-    if name in _REPLS and not command.fed:
-        options = [word for word in words if word != "-"]
-        if name in {"psql", "mysql", "mariadb", "redis-cli", "mongosh"}:
-            one_shot = any(re.match(r"-(c|f|e|l)|--(command|file|execute|eval|list)", word) for word in words)
-            asks = not one_shot and (name != "redis-cli" or not options)
-        elif name == "sqlite3":
-            asks = len([word for word in options if not word.startswith("-")]) < 2
-        else:
-            asks = not options or all(re.fullmatch(r"-[iqs]", word) for word in options)
-        if asks:
-            return "it waits for input. Give it a script, or pass its input as a here-document (<<'EOF')."
+    if name not in _REPLS or fed:
+        return ""
+    if name in _CLIENTS:
+        one_shot = _any(words, r"(-(c|f|e|l)|--(command|file|execute|eval|list)).*")
+        asks = not one_shot and (name != "redis-cli" or not options)
+    elif name == "sqlite3":
+        asks = len([word for word in options if not word.startswith("-")]) < 2
+    else:
+        asks = all(re.fullmatch(r"-[iqs]", word) for word in options)
+    if asks:
+        return "it waits for input. Give it a script, or pass its input as a here-document (<<'EOF')."
     return ""
 
 
-def _git(command: Simple, *, git_is_kept: bool) -> str:
-    verb, rest = _verb(command)
-    if {"--help", "-h"} & set(rest):
-        return ""
-    opens = any(re.fullmatch(r"-i|--interactive|-p|--patch|-e|--edit", word) for word in rest)
+def _git(words: list[str], *, git_is_kept: bool) -> str:
+    verb, rest = _verb(words)
+    opens = _any(rest, r"-i|--interactive|-p|--patch|-e|--edit")
     if verb in {"rebase", "add", "checkout", "reset", "stash", "restore", "commit", "clean"} and opens:
         return "it opens an editor or asks questions, and there is no user to answer."
     if git_is_kept and verb in _HISTORY and not (verb == "stash" and rest[:1] in (["list"], ["show"])):
@@ -247,17 +247,20 @@ def _git(command: Simple, *, git_is_kept: bool) -> str:
             "commands cannot change what git stores. Edit the files: repoagent commits at the end. To see "
             "an older version, use `git show COMMIT:FILE`."
         )
-    says = re.compile(r"-[a-zA-Z]*[mFC].*|--(message|file|reuse-message|no-edit|fixup|squash|template).*")
-    if verb == "commit" and not any(says.fullmatch(word) for word in rest):
+    message = r"-[a-zA-Z]*[mFC].*|--(message|file|reuse-message|no-edit|fixup|squash|template).*"
+    if verb == "commit" and not _any(rest, message):
         return "it opens an editor for the message; use `git commit -m`."
     return ""
 
 
-def _verb(command: Simple) -> tuple[str, list[str]]:
+def _verb(words: list[str]) -> tuple[str, list[str]]:
     """The subcommand of git and the words after it; the first option if it is not known, such as -C."""
-    words = [word.text for word in command.words[1:]]
     while words and words[0] in {"--no-pager", "-P", "--no-optional-locks", "--literal-pathspecs"}:
         words = words[1:]
     while len(words) > 2 and words[0] == "-c":
         words = words[2:]
     return (words[0], words[1:]) if words else ("", [])
+
+
+def _any(words: list[str], pattern: str) -> bool:
+    return any(re.fullmatch(pattern, word) for word in words)

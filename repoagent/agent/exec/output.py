@@ -59,11 +59,10 @@ _LINE = 1_500  # characters of one line in a shortened output
 
 @dataclass(frozen=True)
 class Shown:
-    """Text for a model. `until`: the number of bytes of the file that it covers. `cut`: it is shortened."""
+    """Text for a model. `until`: the number of bytes of the file that it covers."""
 
     text: str
     until: int
-    cut: bool = False
 
 
 def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
@@ -74,24 +73,31 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(start)
-        head = stream.read(min(size - start, _WHOLE))
-        if b"\0" in head[:8192]:
-            return Shown(f"(binary output of {size - start} bytes, in {name})\n", size, cut=True)
+        data = stream.read(min(size - start, _WHOLE))
+        if b"\0" in data[:8192]:
+            return Shown(f"(binary output of {size - start} bytes, in {name})\n", size)
         first = 1 + (_newlines(file, 0, start) if start else 0)
-        if start + len(head) >= size:
-            lines = _lines(head)
-            text = "\n".join(lines) + ("\n" if head.endswith(b"\n") else "")
+        head = tail = _lines(data)
+        if start + len(data) >= size:
+            text = "\n".join(head) + ("\n" if data.endswith(b"\n") else "")
             if len(text.encode()) <= budget:
                 return Shown(mask(text), size)
-            return Shown(_cut((lines, lines), (first, first + len(lines) - 1), budget, name), size, cut=True)
-        stream.seek(size - _END)
-        tail = stream.read(_END)
-    last = first + _newlines(file, start, size) - (1 if tail.endswith(b"\n") else 0)
-    beginning = _lines(head[:_END])
-    beginning = beginning[:-1] if len(beginning) > 1 else beginning
-    ending = _lines(tail)
-    ending = ending[1:] if len(ending) > 1 else ending
-    return Shown(_cut((beginning, ending), (first, last), budget, name), size, cut=True)
+            last = first + len(head) - 1
+        else:
+            stream.seek(size - _END)
+            end = stream.read(_END)
+            last = first + _newlines(file, start, size) - (1 if end.endswith(b"\n") else 0)
+            head, tail = _lines(data[:_END]), _lines(end)
+            head, tail = head[: max(1, len(head) - 1)], tail[min(1, len(tail) - 1) :]  # whole lines
+    head = _fitting(head, budget // 4)[: max(0, last - first + 1)]
+    left = last - first + 1 - len(head)
+    tail = _fitting(tail[::-1], budget - budget // 4)[:left][::-1]
+    left -= len(tail)
+    gap = f"… long lines are shortened: {name} has them in full …"
+    if left > 0:
+        where = f"{first + len(head)}-{last - len(tail)}"
+        gap = f"… {left} line{'s' if left > 1 else ''} omitted: {name} lines {where} …"
+    return Shown(mask("\n".join([*head, gap, *tail]) + "\n"), size)
 
 
 def _lines(data: bytes) -> list[str]:
@@ -99,38 +105,17 @@ def _lines(data: bytes) -> list[str]:
     return [drawn(line) for line in text.removesuffix("\n").split("\n")] if text else []
 
 
-def _cut(ends: tuple[list[str], list[str]], numbers: tuple[int, int], budget: int, name: str) -> str:
-    """The first lines of one end, a note, and the last lines of the other; `numbers` are those of the first and the
-    last line in the file."""
-    (beginning, ending), (first, last) = ends, numbers
-    head = _within(beginning, budget // 4)
-    head = head[: max(0, last - first + 1)]
-    room = last - first + 1 - len(head)
-    tail = _within(ending[::-1], budget - budget // 4)[::-1]
-    tail = tail[len(tail) - min(len(tail), room) :] if room else []
-    left = last - first + 1 - len(head) - len(tail)
-    if left > 0:
-        where = f"{first + len(head)}-{last - len(tail)}"
-        gap = [f"… {left} line{'s' if left > 1 else ''} omitted: {name} lines {where} …"]
-    else:
-        gap = [f"… long lines are shortened: {name} has them in full …"]
-    return mask("\n".join([*head, *gap, *tail]) + "\n")
-
-
-def _within(lines: list[str], budget: int) -> list[str]:
+def _fitting(lines: list[str], budget: int) -> list[str]:
     """As many of the first lines as fit into `budget` bytes, one at least; long ones shortened."""
     taken: list[str] = []
     for line in lines:
-        short = line
         if len(line) > _LINE:
-            left = len(line) - _LINE
-            short = f"{line[: _LINE - 300]} … {left} characters omitted … {line[-300:]}"
-        budget -= len(short.encode()) + 1
+            omitted = len(line) - _LINE
+            line = f"{line[: _LINE - 300]} … {omitted} characters omitted … {line[-300:]}"
+        budget -= len(line.encode()) + 1
         if budget < 0 and taken:
             break
-        taken.append(short)
-        if budget < 0:
-            break
+        taken.append(line)
     return taken
 
 
@@ -139,10 +124,9 @@ def _newlines(file: Path, start: int, end: int) -> int:
     count = 0
     with file.open("rb") as stream:
         stream.seek(start)
-        left = end - start
-        while left > 0 and (data := stream.read(min(left, 1 << 20))):
+        while start < end and (data := stream.read(min(end - start, 1 << 20))):
             count += data.count(b"\n")
-            left -= len(data)
+            start += len(data)
     return count
 
 
@@ -172,49 +156,37 @@ def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
 
 def _closes(command: Simple) -> bool:
     """Whether it may close its input before the end."""
-    words = [word.text for word in command.words[1:]]
+    name, words = command.name, command.texts
     if not command.fed:
         return False
-    if command.name in _GREPS:
+    if name in _GREPS:
         return any(map(_OPTIONS_OF_GREP.fullmatch, words))
-    if command.name == "sed":
+    if name == "sed":
         return any(map(_QUITS.search, words))
-    return command.name in {"head", "read"} or (
-        command.name == "awk" and any("exit" in word for word in words)
-    )
-
-
-_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg", "pgrep"})
-_COMPARES = frozenset({"diff", "cmp"})
+    return name in {"head", "read"} or (name == "awk" and any("exit" in word for word in words))
 
 
 def unmatched(text: str, exit_code: int | None, output: str) -> str:
     """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be one: because
     a command in it does more than read, or reports an error in `output`."""
     reading = read_command(text)
-    commands = [command for command in reading.commands if command.words]
-    names = {command.name for command in commands}
-    expected = 123 if "xargs" in names else 1  # xargs reports 123 for an exit code of 1
-    if exit_code != expected or reading.doubt:
+    commands = [(command, _meaning(command)) for command in reading.commands if command.words]
+    with_xargs = any(command.name == "xargs" for command, _ in commands)
+    if reading.doubt or exit_code != (123 if with_xargs else 1):  # xargs reports 123 for an exit code of 1
         return ""
-    meanings = [meaning for command in commands if (meaning := _meaning(command))]
-    others = [command for command in commands if not _meaning(command)]
-    if not meanings or not all(only_reads(command) for command in others if command.name != "xargs"):
+    others = [command for command, meaning in commands if not meaning]
+    if not all(only_reads(command) or command.name == "xargs" for command in others):
         return ""
-    lines = output.splitlines()
-    if any(f"{command.name}: " in line for command in others for line in lines):
+    if any(f"{command.name}: " in line for command in others for line in output.splitlines()):
         return ""
-    return meanings[-1]
+    return next((meaning for _, meaning in reversed(commands) if meaning), "")
 
 
 def _meaning(command: Simple) -> str:
     """What an exit code of 1 of this command means; "" for a failure."""
-    words = [word.text for word in command.words[1:]]
+    words = command.texts
     verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
-    if command.name in _SEARCHES or verb == "grep":
+    if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":
         return "no match"
-    if command.name in _COMPARES or (
-        verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
-    ):
-        return "they differ"
-    return ""
+    compares = verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
+    return "they differ" if compares or command.name in {"diff", "cmp"} else ""

@@ -7,7 +7,6 @@ table, in the network namespace of the command: connecting would not tell whose 
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import socket
@@ -16,7 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
@@ -83,26 +82,78 @@ class Job:
     may: May = "all"
 
 
-@dataclass
 class Command:
-    """A command that was started, and the file with its output."""
+    """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most
+    `keep` bytes and the end. Raises OSError if it cannot be started."""
 
-    job: Job
-    file: Path
-    process: subprocess.Popen[bytes]
-    pump: _Pump
-    began: float = field(default_factory=time.monotonic)
-    took: float | None = None
-    stopped: str = ""  # why we ended it
-    why: Callable[[], str | None] = lambda: None  # why the sandbox ended it
-    shown: int = 0  # bytes of the file that a model has seen
+    def __init__(self, job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], keep: int) -> None:
+        self.job, self.file = job, file
+        self.began = time.monotonic()
+        self.took: float | None = None
+        self.stopped = ""  # why we ended it
+        self.why: Callable[[], str | None] = lambda: None  # why the sandbox ended it
+        self.shown = 0  # bytes of the file that a model has seen
+        self.left_running = False  # another process had the pipe open when the command had ended
+        self.output = OutputFile(file, keep)
+        self._abandoned = threading.Event()
+        started = False
+        reading, writing = os.pipe()
+        try:
+            with uninterrupted():  # a ^C right after the start must find the process to end
+                self.process = subprocess.Popen(
+                    list(argv),
+                    cwd=job.folder,
+                    env=dict(env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=writing,
+                    stderr=writing,
+                    start_new_session=True,
+                )
+                started = True
+                self._copier = threading.Thread(target=self._copy, args=(reading,), daemon=True)
+                self._copier.start()
+        except BaseException:
+            if started:
+                _signal(self.process.pid, signal.SIGKILL)
+            else:
+                os.close(reading)
+                self.output.close()
+            raise
+        finally:
+            os.close(writing)
+
+    def _copy(self, descriptor: int) -> None:
+        """Copy what comes through the pipe to the file, until it ends or the command has ended."""
+        poller = select.poll()
+        poller.register(descriptor, select.POLLIN)
+        ended: float | None = None
+        polled = 0.0
+        try:
+            while not self._abandoned.is_set():
+                if poller.poll(100):
+                    data = os.read(descriptor, _CHUNK)
+                    if not data:
+                        break
+                    self.output.write(data)
+                current = time.monotonic()
+                if current - polled < 0.05:
+                    continue
+                polled = current
+                if ended is None and self.process.poll() is not None:
+                    ended = current
+                if ended is not None and current - ended > GRACE:
+                    self.left_running = True
+                    break
+        finally:
+            self.output.close()
+            os.close(descriptor)
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until it has ended and its output is in the file; False if that takes longer than `seconds`."""
-        deadline = None if seconds is None else time.monotonic() + max(seconds, 0.0)
-        self.pump.thread.join(seconds if seconds is None else max(seconds, 0.0))
+        deadline = None if seconds is None else time.monotonic() + seconds
+        self._copier.join(None if seconds is None else max(seconds, 0.0))
         try:
-            if not self.pump.thread.is_alive():
+            if not self._copier.is_alive():
                 self.process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
@@ -110,12 +161,12 @@ class Command:
 
     def has_ended(self) -> bool:
         """Whether it has ended, and its output is in the file."""
-        if self.pump.thread.is_alive() or self.process.poll() is None:
+        if self._copier.is_alive() or self.process.poll() is None:
             return False
         if self.took is None:
             self.took = time.monotonic() - self.began
             self.stopped = self.stopped or self.why() or ""
-            if self.pump.left_running:
+            if self.left_running:
                 _signal(self.process.pid, signal.SIGKILL)
         return True
 
@@ -131,7 +182,7 @@ class Command:
         if not ended:
             _signal(self.process.pid, signal.SIGKILL)
             if not self.wait(MERCY):
-                self.pump.stop.set()
+                self._abandoned.set()
                 self.wait(MERCY)
 
     @property
@@ -156,13 +207,10 @@ class Command:
         code = self.exit
         if code is None:
             return "it runs"
-        name = ""
-        if 128 < code < 128 + 65:
-            try:
-                name = f" ({signal.Signals(code - 128).name})"
-            except ValueError:
-                pass  # not the code of a signal
-        return f"{self.stopped}, exit {code}{name}" if self.stopped else f"exit {code}{name}"
+        how = f"{self.stopped}, exit {code}" if self.stopped else f"exit {code}"
+        with suppress(ValueError):  # not the code of a signal
+            how += f" ({signal.Signals(code - 128).name})"
+        return how
 
     def record(self) -> dict[str, object]:
         """The event for the audit."""
@@ -178,78 +226,9 @@ class Command:
         }
 
 
-def start(job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], keep: int) -> Command:
-    """Start `argv` in its own session, without input; of its output at most `keep` bytes and the end go to `file`.
-    Raises OSError if it cannot be started."""
-    output = OutputFile(file, keep)
-    reading, writing = os.pipe()
-    process: subprocess.Popen[bytes] | None = None
-    try:
-        with uninterrupted():  # a ^C right after the start must find the process to end
-            process = subprocess.Popen(
-                list(argv),
-                cwd=job.folder,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-            )
-            command = Command(job, file, process, _Pump(reading, output, process.poll))
-    except BaseException:
-        if process is None:
-            os.close(reading)
-            output.close()
-        else:
-            _signal(process.pid, signal.SIGKILL)
-        raise
-    finally:
-        os.close(writing)
-    return command
-
-
-class _Pump:
-    """The thread between a pipe and a file."""
-
-    def __init__(self, descriptor: int, output: OutputFile, poll: Callable[[], int | None]) -> None:
-        self.stop = threading.Event()
-        self.left_running = False  # another process had the pipe open when the command had ended
-        self.output = output
-        self._poll = poll
-        self.thread = threading.Thread(target=self._run, args=(descriptor,), daemon=True)
-        self.thread.start()
-
-    def _run(self, descriptor: int) -> None:
-        poller = select.poll()
-        poller.register(descriptor, select.POLLIN)
-        ended: float | None = None
-        polled = 0.0
-        try:
-            while not self.stop.is_set():
-                if poller.poll(100):
-                    data = os.read(descriptor, _CHUNK)
-                    if not data:
-                        break
-                    self.output.write(data)
-                current = time.monotonic()
-                if current - polled < 0.05:
-                    continue
-                polled = current
-                if ended is None and self._poll() is not None:
-                    ended = current
-                if ended is not None and current - ended > GRACE:
-                    self.left_running = True
-                    break
-        finally:
-            self.output.close()
-            os.close(descriptor)
-
-
 def _signal(group: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended, or belongs to another user
         os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # all of it has ended, or belongs to another user
-        pass
 
 
 COLUMNS, LINES = 100, 40
@@ -309,46 +288,31 @@ def listens(pid: int, port: int) -> bool:
             connection.settimeout(0.2)
             return connection.connect_ex(("127.0.0.1", port)) == 0
     children: dict[int, list[int]] = {}
-    for entry in _PROC.iterdir():
-        fields = _read(entry / "stat").rpartition(")")[2].split() if entry.name.isdecimal() else []
+    for entry in _PROC.glob("[1-9]*"):
+        fields = _read(entry / "stat").rpartition(")")[2].split()
         if len(fields) > 1:
             children.setdefault(int(fields[1]), []).append(int(entry.name))
     family = [pid]
     for process in family:
         family += children.get(process, [])
-    for process in family:
-        inodes = _listening(_PROC / str(process), port)
-        if inodes and (not _shares_network(process) or inodes & _sockets(_PROC / str(process))):
+    own = _link(_PROC / "self/ns/net")
+    for folder in (_PROC / str(process) for process in family):
+        tables = _read(folder / "net/tcp") + _read(folder / "net/tcp6")
+        rows = [row for line in tables.splitlines() if len(row := line.split()) > 9 and row[3] == _LISTEN]
+        inodes = {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port}
+        if inodes and _link(folder / "ns/net") not in {own, ""}:  # a network of its own
             return True
+        with suppress(OSError):
+            if inodes & {_link(entry).strip("socket:[]") for entry in (folder / "fd").iterdir()}:
+                return True
     return False
 
 
-def _listening(process: Path, port: int) -> set[str]:
-    """The inodes of the sockets that listen on `port` in the network namespace of a process."""
-    rows = [
-        line.split() for name in ("tcp", "tcp6") for line in _read(process / "net" / name).splitlines()[1:]
-    ]
-    return {
-        row[9]
-        for row in rows
-        if len(row) > 9 and row[3] == _LISTEN and int(row[1].rpartition(":")[2], 16) == port
-    }
-
-
-def _sockets(process: Path) -> set[str]:
+def _link(path: Path) -> str:
     try:
-        links = [str(entry.readlink()) for entry in (process / "fd").iterdir()]
+        return str(path.readlink())
     except OSError:
-        return set()
-    return {match[1] for link in links if (match := re.fullmatch(r"socket:\[(\d+)\]", link))}
-
-
-def _shares_network(process: int) -> bool:
-    try:
-        own, other = (_PROC / name / "ns" / "net" for name in ("self", str(process)))
-        return own.readlink() == other.readlink()
-    except OSError:
-        return True
+        return ""
 
 
 def _read(path: Path) -> str:

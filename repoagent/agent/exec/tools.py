@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
@@ -16,12 +16,15 @@ from repoagent.agent.exec import process
 from repoagent.agent.exec.command_runner import CommandRunner, unfit
 from repoagent.agent.exec.output import Shown, bash_options, drawn, show, unmatched, was_cut_off
 from repoagent.agent.exec.process import Command, Job, environment
-from repoagent.agent.state import Needs, Tool, failing
+from repoagent.agent.state import Needs, Tool, check_arguments, failing, switched_on
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
 SECONDS = 30.0  # by default
 LONGEST_WAIT = 600.0
+LONGEST_COMMAND = 100_000  # bytes: the system takes no more in one argument
+FIRST_LOOK = 0.7  # seconds for a background command to print something, or to fail
+NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
 _LINE = 500  # characters of a line that are searched
 _PATTERN = 200
 _POLL = 0.05
@@ -29,80 +32,200 @@ _POLL = 0.05
 _COSTLY = re.compile(r"\)[*+{]|\\[1-9]|\(\?[<!=P]")
 
 
-def wait_tool(runner: CommandRunner) -> Tool:
-    text = (
+def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
+    """`run`, `wait` and `kill`."""
+    run_text = (
+        "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
+        f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is '
+        "cut to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
+    )
+    wait_text = (
         '<wait command="b1" seconds="30"/> waits until a background command ends, prints a line for="REGEX" '
         'or listens on port="8000".'
     )
-    perform = failing("wait", lambda action: _wait(runner, action))
-    return Tool("wait", text, perform, needs="nothing")
+    kill_text = '<kill command="b1"/> ends a background command.'
+
+    def needs(action: Action) -> Needs:
+        request = ApprovalRequest("command", action.body.strip(), cwd=action.args.get("cwd", ""))
+        return "nothing" if runner.gate.only_reads(request) else "writes"
+
+    return (
+        Tool("run", run_text, failing("run", lambda action: _run(runner, action)), needs=needs),
+        Tool("wait", wait_text, failing("wait", lambda action: _wait(runner, action)), needs="nothing"),
+        Tool("kill", kill_text, failing("kill", lambda action: _kill(runner, action), blocks=False)),
+    )
 
 
-def kill_tool(runner: CommandRunner) -> Tool:
-    def perform(action: Action) -> Observation:
-        name, command = _background_command(runner, action)
-        if not command.has_ended():
-            command.end("ended by you")
-        return Observation("kill", *_state(runner, name, command))
+def _run(runner: CommandRunner, action: Action) -> Observation:
+    text = action.body.strip()
+    if not text:
+        raise UsageError("no command: use <run>make test</run>")
+    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_COMMAND:
+        raise UsageError(
+            f"a command must be text of at most {LONGEST_COMMAND} bytes; write longer input to a file."
+        )
+    check_arguments(action, ("timeout", "cwd", "background"))
+    seconds = runner.time_limit(action.args.get("timeout", ""))
+    folder, cwd = _folder_of(runner.top, action.args.get("cwd", "").strip())
+    event = {"kind": "command", "command": text, "cwd": cwd or "."}
+    if reason := unfit(read_command(text), git_is_kept=bool(runner.gate.sandbox)):
+        runner.audit({**event, "by": "not fit", "reason": reason})
+        return Observation("run", reason, ok=False)
+    verdict = runner.gate.decide(ApprovalRequest("command", text, cwd=cwd))
+    if not verdict.allowed:
+        return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
+    job = Job(text, folder, cwd, verdict.by, verdict.may)
+    if switched_on(action, "background"):
+        return _run_in_background(runner, job)
+    look_again = runner.look_before(job)
+    command = None
+    try:
+        command = _start(runner, job)
+        runner.running(text, command.file)
+        if not command.wait(seconds):
+            command.end(f"stopped after {seconds:g} s (timeout)")
+    except BaseException as error:
+        if command is not None:
+            command.end("interrupted")
+            runner.audit(command.record())
+        elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
+            runner.audit({**event, "by": job.by, "stopped": "interrupted"})
+        raise
+    runner.audit(command.record())
+    shown = show(command.file, runner.shown_as(command.file), runner.budget)
+    return _ended(runner, command, shown, look_again())
 
-    text = '<kill command="b1"/> ends a background command.'
-    return Tool("kill", text, failing("kill", perform, blocks=False))
+
+def _folder_of(top: Path, name: str) -> tuple[Path, str]:
+    """The folder `name`, and its path relative to the top. Raises UsageError if it is missing or outside."""
+    base = top.resolve()
+    if "\0" in name:
+        raise UsageError("cwd must be the path of a folder in the repository.")
+    folder = (base / name).resolve()
+    if not folder.is_relative_to(base):
+        raise UsageError(f'cwd="{name}" is outside the repository; name a folder in it, such as "src".')
+    inside = folder.relative_to(base)
+    if {".git", ".repoagent"}.intersection(part.lower() for part in inside.parts):
+        raise UsageError(f'cwd="{name}" belongs to git or repoagent; commands run in the work tree.')
+    if not folder.is_dir():
+        raise UsageError(f'no folder {name}: cwd must be a folder in the repository, such as "src".')
+    return folder, "" if inside == Path() else str(inside)
+
+
+def _start(runner: CommandRunner, job: Job, name: str = "") -> Command:
+    """Raises UsageError if it cannot be started."""
+    # the bash of the system, rather than one that PATH may find in the work tree; else sh
+    shells = [shell for shell in ("/bin/bash", "/usr/bin/bash") if os.access(shell, os.X_OK)]
+    shell = (
+        shells[0] if shells else shutil.which("bash", path=environment(runner.env).get("PATH")) or "/bin/sh"
+    )
+    options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
+    try:
+        file = runner.next_file(f"{name}-{job.text}" if name else job.text)
+        return runner.start(job, [shell, *options, "-c", job.text], file, runner.remaining_bytes())
+    except OSError as error:
+        raise UsageError(f"could not start the command: {error}") from error
+
+
+def _run_in_background(runner: CommandRunner, job: Job) -> Observation:
+    """Start a command in the background, and wait a moment."""
+    name = runner.next_name()
+    changed = runner.look()() if job.may != "read" else ""  # the baseline for its own changes
+    command = _start(runner, job, name)
+    runner.background[name] = command
+    runner.audit({**command.record(), "background": name})
+    ended = command.wait(FIRST_LOOK)
+    shown = show(command.file, runner.shown_as(command.file), runner.budget)
+    command.shown = shown.until
+    if ended:
+        runner.report(name)
+        more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
+        return _ended(runner, command, shown, more, name)
+    head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
+    text = "\n".join(filter(None, [head, fence(shown.text, "output") if shown.text else "", changed]))
+    return Observation("run", text, data=_data(runner, command, name))
+
+
+def _ended(
+    runner: CommandRunner, command: Command, shown: Shown, changed: str, name: str = ""
+) -> Observation:
+    """The observation on a command that has ended: how, its output, and what it changed."""
+    meaning = unmatched(command.job.text, command.exit, shown.text)
+    head = f"{command.how()}: {meaning}" if meaning else command.how()
+    if command.seconds >= NOTICEABLE:
+        head += f", {command.seconds:.0f} s"
+    if not shown.text and not meaning:
+        head += ", no output"
+    parts = [head, fence(shown.text, "output") if shown.text else ""]
+    if command.output.trouble:
+        parts.append(f"Some of the output was not saved: {command.output.trouble}.")
+    if command.left_running:
+        parts.append(
+            'Processes that it left running were killed; use background="yes" for what should keep running.'
+        )
+    parts += [changed.strip(), runner.explain(shown.text).strip()]
+    ok = command.exit == 0 or bool(meaning)
+    ok = ok or was_cut_off(read_command(command.job.text), command.exit, shown.text)
+    text = "\n".join(filter(None, parts))
+    return Observation("run", text, ok=ok, data=_data(runner, command, name), blocks=False)
+
+
+def _data(runner: CommandRunner, command: Command, name: str) -> dict[str, object]:
+    return {
+        "command": command.job.text,
+        "exit": command.exit,
+        "seconds": round(command.seconds, 3),
+        "output": runner.shown_as(command.file),
+        **({"stopped": command.stopped} if command.stopped else {}),
+        **({"background": name} if name else {}),
+    }
+
+
+def _kill(runner: CommandRunner, action: Action) -> Observation:
+    name, command = _background_command(runner, action)
+    if not command.has_ended():
+        command.end("ended by you")
+    return _state("kill", runner, name, command)
 
 
 def _wait(runner: CommandRunner, action: Action) -> Observation:
     args = action.args
-    if unknown := set(args) - {"command", "for", "port", "seconds"}:
-        raise UsageError(f"unknown argument {min(unknown)}: wait takes command, for, port and seconds.")
+    check_arguments(action, ("command", "for", "port", "seconds"))
     name, command = _background_command(runner, action)
-    seconds = runner.within_run(_number(args.get("seconds", ""), "seconds", LONGEST_WAIT) or SECONDS)
-    port = int(_number(args.get("port", ""), "port", 65535) or 0)
+    seconds = runner.within_run(_number(args, "seconds", LONGEST_WAIT) or SECONDS)
+    port = int(_number(args, "port", 65535))
     awaited = args.get("for", "")
     seen = _line_watch(command.file, awaited) if awaited else None
     deadline = time.monotonic() + seconds
     while True:
         ended = command.has_ended()
+        late = time.monotonic() >= deadline
         if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
-            return Observation("wait", *_state(runner, name, command, met=True))
-        if ended:
-            return Observation("wait", *_state(runner, name, command, missed=bool(awaited or port)))
-        if time.monotonic() >= deadline:
-            missed = bool(awaited or port)
-            return Observation("wait", *_state(runner, name, command, missed=missed, waited=seconds))
+            return _state("wait", runner, name, command, "Ready. ")
+        if ended or late:
+            within = "" if ended else f" within {seconds:g} s"
+            return _state("wait", runner, name, command, f"Not ready{within}. " if awaited or port else "")
         command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
 
 
-def _state(
-    runner: CommandRunner,
-    name: str,
-    command: Command,
-    *,
-    met: bool = False,
-    missed: bool = False,
-    waited: float = 0.0,
-) -> tuple[str, bool, bool, dict[str, object]]:
-    """The text and data of an observation on a background command: its new output, and its state."""
+def _state(kind: str, runner: CommandRunner, name: str, command: Command, ready: str = "") -> Observation:
+    """The observation on a background command: whether it is `ready`, its state, and its new output."""
     shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
     command.shown = shown.until
     ended = command.has_ended()
-    changed = ""
-    head = f"{name} has ended: {command.how()}" if ended else f"{name} runs"
-    if met:
-        head = f"Ready. {head}"
-    elif missed:
-        head = f"Not ready{f' within {waited:g} s' if waited else ''}. {head}"
-    if ended and name not in runner.reported:
-        runner.reported.add(name)
-        runner.audit({**command.record(), "background": name})
-        changed = runner.look_before(command.job)()
+    head = f"{ready}{name} has ended: {command.how()}" if ended else f"{ready}{name} runs"
+    changed = runner.look_before(command.job)() if ended and runner.report(name) else ""
     output = fence(shown.text, "output") if shown.text else "No new output."
-    good = met or (not missed and (not ended or command.exit == 0 or command.stopped == "ended by you"))
-    data: dict[str, object] = {
+    text = "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)]))
+    good = not ended or command.exit == 0 or command.stopped == "ended by you"
+    data = {
         "background": name,
         "state": "ended" if ended else "runs",
         "exit": command.exit,
         "output": runner.shown_as(command.file),
     }
-    return "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)])), good, False, data
+    ok = ready == "Ready. " if ready else good
+    return Observation(kind, text, ok, data=data)
 
 
 def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Command]:
@@ -113,7 +236,7 @@ def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Com
         name = running[0]
     if name in runner.background:
         return name, runner.background[name]
-    if name and re.fullmatch(r"b\d+", name) and (file := runner.earlier(name)):
+    if re.fullmatch(r"b\d+", name) and (file := runner.earlier(name)):
         raise UsageError(
             f"{name} ended with the run that started it; its output is in {runner.shown_as(file)}."
         )
@@ -123,14 +246,12 @@ def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Com
     raise UsageError(f'name the command, as in command="b1": {there}.')
 
 
-def _number(text: str, name: str, most: float) -> float:
+def _number(args: Mapping[str, str], name: str, most: float) -> float:
     """A number above 0, 0 by default. Raises UsageError."""
-    text = text.strip()
-    if not text:
-        return 0.0
-    if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= most:
+    text = args.get(name, "").strip()
+    if text and (not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= most):
         raise UsageError(f'{name}="{text}": use a number above 0, at most {most:g}.')
-    return float(text)
+    return float(text or 0)
 
 
 def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
@@ -151,187 +272,14 @@ def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
         with file.open("rb") as stream:
             stream.seek(at)
             while data := stream.read(1 << 20):
-                text = data.decode("utf-8", "replace")
-                for line in text.split("\n"):
+                for line in data.decode("utf-8", "replace").split("\n"):
                     shown = drawn(line)[:_LINE]
                     if awaited in shown or pattern.search(shown):
                         return True
-                whole = data.rfind(b"\n") + 1
-                at += whole or (len(data) if len(data) == 1 << 20 else 0)
+                at += data.rfind(b"\n") + 1 or (len(data) if len(data) == 1 << 20 else 0)
                 if len(data) < 1 << 20:
                     break
                 stream.seek(at)
         return False
 
     return seen
-
-
-LONGEST_COMMAND = 100_000  # bytes: the system takes no more in one argument
-FIRST_LOOK = 0.7  # seconds for a background command to print something, or to fail
-NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
-
-
-def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
-    """`run`, `wait` and `kill`."""
-    return run_tool(runner), wait_tool(runner), kill_tool(runner)
-
-
-def run_tool(runner: CommandRunner) -> Tool:
-    text = (
-        "<run>COMMAND</run> runs it with bash in the work tree, without terminal or input, for at most "
-        f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is '
-        "cut to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
-    )
-
-    def needs(action: Action) -> Needs:
-        request = ApprovalRequest("command", action.body.strip(), cwd=action.args.get("cwd", ""))
-        return "nothing" if runner.gate.only_reads(request) else "writes"
-
-    return Tool("run", text, failing("run", lambda action: _run(runner, action)), needs=needs)
-
-
-def _run(runner: CommandRunner, action: Action) -> Observation:
-    text = action.body.strip()
-    if not text:
-        raise UsageError("no command: use <run>make test</run>")
-    if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > LONGEST_COMMAND:
-        raise UsageError(
-            f"a command must be text of at most {LONGEST_COMMAND} bytes; write longer input to a file."
-        )
-    if unknown := set(action.args) - {"timeout", "background", "cwd"}:
-        raise UsageError(f"unknown argument {min(unknown)}: run takes timeout, cwd and background.")
-    seconds = runner.time_limit(action.args.get("timeout", ""))
-    where, cwd = folder_of(runner.top, action.args.get("cwd", ""))
-    in_background = action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}
-    if reason := unfit(read_command(text), git_is_kept=bool(runner.gate.sandbox)):
-        runner.audit(
-            {"kind": "command", "command": text, "cwd": cwd or ".", "by": "not fit", "reason": reason}
-        )
-        return Observation("run", reason, ok=False)
-    verdict = runner.gate.decide(ApprovalRequest("command", text, cwd=cwd))
-    if not verdict.allowed:
-        return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
-    job = Job(text, where, cwd, verdict.by, verdict.may)
-    if in_background:
-        return _begin(runner, job)
-    look_again = runner.look_before(job)
-    command = None
-    try:
-        command = _started(runner, job)
-        runner.running(text, command.file)
-        if not command.wait(seconds):
-            command.end(f"stopped after {seconds:g} s (timeout)")
-    except BaseException as error:
-        if command is not None:
-            command.end("interrupted")
-            runner.audit(command.record())
-        elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
-            event = {"command": text, "cwd": cwd or ".", "by": job.by, "stopped": "interrupted"}
-            runner.audit({"kind": "command", **event})
-        raise
-    runner.audit(command.record())
-    shown = show(command.file, runner.shown_as(command.file), runner.budget)
-    return _ended(runner, command, shown, look_again())
-
-
-def folder_of(top: Path, cwd: str) -> tuple[Path, str]:
-    """The folder `cwd`, and its path relative to the top. Raises UsageError if it is missing or outside."""
-    name = cwd.strip()
-    base = top.resolve()
-    if "\0" in name:
-        raise UsageError("cwd must be the path of a folder in the repository.")
-    folder = (base / name).resolve()
-    if not folder.is_relative_to(base):
-        raise UsageError(f'cwd="{name}" is outside the repository; name a folder in it, such as "src".')
-    inside = folder.relative_to(base)
-    if {".git", ".repoagent"}.intersection(part.lower() for part in inside.parts):
-        raise UsageError(f'cwd="{name}" belongs to git or repoagent; commands run in the work tree.')
-    if not folder.is_dir():
-        raise UsageError(f'no folder {name}: cwd must be a folder in the repository, such as "src".')
-    return folder, "" if inside == Path() else str(inside)
-
-
-def _started(runner: CommandRunner, job: Job, name: str = "") -> Command:
-    """Raises UsageError if it cannot be started."""
-    shell = _shell(environment(runner.env).get("PATH"))
-    options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
-    argv = [shell, *options, "-c", job.text]
-    try:
-        file = runner.next_file(f"{name}-{job.text}" if name else job.text)
-        return runner.start(job, argv, file, runner.remaining_bytes())
-    except OSError as error:
-        raise UsageError(f"could not start the command: {error}") from error
-
-
-def _shell(path: str | None) -> str:
-    """The bash of the system, rather than one that PATH may find in the work tree; else sh."""
-    for shell in ("/bin/bash", "/usr/bin/bash"):
-        if os.access(shell, os.X_OK):
-            return shell
-    return shutil.which("bash", path=path) or "/bin/sh"
-
-
-def _begin(runner: CommandRunner, job: Job) -> Observation:
-    """Start a command in the background, and wait a moment."""
-    name = runner.next_name()
-    changed = runner.look()() if job.may != "read" else ""  # the baseline for its own changes
-    command = _started(runner, job, name)
-    runner.background[name] = command
-    runner.audit({**command.record(), "background": name})
-    ended = command.wait(FIRST_LOOK)
-    shown = show(command.file, runner.shown_as(command.file), runner.budget)
-    command.shown = shown.until
-    if ended:
-        runner.reported.add(name)
-        runner.audit({**command.record(), "background": name})
-        more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
-        return _ended(runner, command, shown, more, name)
-    head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
-    text = "\n".join(filter(None, [head, fence(shown.text, "output") if shown.text else "", changed]))
-    return Observation("run", text, data=data_of(runner, command, name))
-
-
-def _ended(runner: CommandRunner, command: Command, shown: Shown, more: str, name: str = "") -> Observation:
-    """The observation on a command that has ended."""
-    meaning = unmatched(command.job.text, command.exit, shown.text)
-    more = "\n".join(filter(None, [more, runner.explain(shown.text)]))
-    return Observation(
-        "run",
-        report(command, shown, more, meaning),
-        ok=command.exit == 0
-        or bool(meaning)
-        or was_cut_off(read_command(command.job.text), command.exit, shown.text),
-        data=data_of(runner, command, name),
-        blocks=False,
-    )
-
-
-def report(command: Command, shown: Shown, more: str = "", meaning: str = "") -> str:
-    """How a command has ended, its output, and what it changed. `meaning`: of an exit code that is not a failure."""
-    head = f"{command.how()}: {meaning}" if meaning else command.how()
-    if command.seconds >= NOTICEABLE:
-        head += f", {command.seconds:.0f} s"
-    if not shown.text and not meaning:
-        head += ", no output"
-    parts = [head]
-    if shown.text:
-        parts.append(fence(shown.text, "output"))
-    if trouble := command.pump.output.trouble:
-        parts.append(f"Some of the output was not saved: {trouble}.")
-    if command.pump.left_running:
-        parts.append(
-            'Processes that it left running were killed; use background="yes" for what should keep running.'
-        )
-    return "\n".join(filter(None, [*parts, more.strip()]))
-
-
-def data_of(runner: CommandRunner, command: Command, name: str = "") -> dict[str, object]:
-    """The data of an observation, for programs."""
-    return {
-        "command": command.job.text,
-        "exit": command.exit,
-        "seconds": round(command.seconds, 3),
-        "output": runner.shown_as(command.file),
-        **({"stopped": command.stopped} if command.stopped else {}),
-        **({"background": name} if name else {}),
-    }

@@ -55,7 +55,7 @@ class Task:
     under: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Item:
     """A task and its lines: its own, the end of its first note, and the end of all that belongs to it (from 0, ends
     excluded). `inner` is the indentation of its content; `numbered`: its line has its id."""
@@ -67,6 +67,8 @@ class Item:
     indent: str
     bullet: str
     numbered: bool
+    note_lines: list[int] = field(default_factory=list)
+    has_subtasks: bool = False  # further lines belong to its note, but not to the first piece of it
 
     @property
     def inner(self) -> str:
@@ -85,7 +87,7 @@ class Plan:
 
     @cached_property
     def items(self) -> tuple[Item, ...]:
-        return _parse(self.lines)
+        return tuple(_parse(self.lines))
 
     @property
     def tasks(self) -> tuple[Task, ...]:
@@ -110,69 +112,60 @@ class Plan:
                 return item
         raise KeyError(id)
 
-
-@dataclass
-class _Row:
-    """A task line while the text is parsed; `parent` is the index of another row."""
-
-    match: re.Match[str]
-    line: int
-    width: int
-    parent: int | None
-    end: int
-    note_end: int
-    note: list[int] = field(default_factory=list)
-    has_children: bool = False  # further lines belong to its note, but not to the first piece of it
+    def below(self, id: str) -> list[Task]:
+        """The tasks under `id`, at any depth, in order."""
+        inside, descendants = {id}, []
+        for task in self.tasks:
+            if task.under in inside:
+                inside.add(task.id)
+                descendants.append(task)
+        return descendants
 
 
-def _parse(lines: Sequence[str]) -> tuple[Item, ...]:
-    rows: list[_Row] = []
-    stack: list[int] = []
+def _parse(lines: Sequence[str]) -> list[Item]:
     fenced = _fenced_lines(lines)
+    matches = {
+        n: match for n, line in enumerate(lines) if n not in fenced and (match := _ITEM.fullmatch(line))
+    }
+    found = {n: _ID.match(match["rest"]) for n, match in matches.items()}
+    own_ids = {n: canonical(own[1]) if own else "" for n, own in found.items()}
+    last = _last_numbers(own_ids.values())
+    used: set[str] = set()
+    items: list[Item] = []
+    above: list[Item] = []  # the items that contain the current line, outermost first
     for number, line in enumerate(lines):
         if not line.strip():
             continue
-        match = None if number in fenced else _ITEM.fullmatch(line)
         indent = line[: len(line) - len(line.lstrip(" \t"))]
-        width = len((match["indent"] if match else indent).expandtabs(4))
-        while stack and rows[stack[-1]].width >= width:
-            stack.pop()
-        for index in stack:
-            rows[index].end = number + 1
-        owner = rows[stack[-1]] if stack else None
-        if match:
-            if owner:
-                owner.has_children = True
-            rows.append(_Row(match, number, width, stack[-1] if stack else None, number + 1, number + 1))
-            stack.append(len(rows) - 1)
-        elif owner:
-            owner.note.append(number)
-            if not owner.has_children:
-                owner.note_end = number + 1
-
-    own_ids = [canonical(match[1]) if (match := _ID.match(row.match["rest"])) else "" for row in rows]
-    last = _last_numbers(own_ids)
-    used: set[str] = set()
-    items: list[Item] = []
-    for row, own in zip(rows, own_ids, strict=True):
-        parent = "" if row.parent is None else items[row.parent].task.id
-        id = own if own and own not in used else _next_id(last, parent)
-        used.add(id)
-        match = row.match
-        title, after = split_title(_ID.sub("", match["rest"], count=1) if own else match["rest"])
-        task = Task(id, title, _STATES[match["mark"]], after, "", parent)
-        item = Item(task, row.line, row.note_end, row.end, match["indent"], match["bullet"], own == id)
-        if row.note:
-            own_lines = set(row.note)
-            numbers = range(row.note[0], row.note[-1] + 1)
-            note = [lines[n].rstrip() for n in numbers if n in own_lines or not lines[n].strip()]
+        while above and len(above[-1].indent.expandtabs(4)) >= len(indent.expandtabs(4)):
+            above.pop()
+        for item in above:
+            item.end = number + 1
+        if number in matches:
+            match, own = matches[number], own_ids[number]
+            parent = above[-1].task.id if above else ""
+            id = own if own and own not in used else _next_id(last, parent)
+            used.add(id)
+            title, after = split_title(_ID.sub("", match["rest"], count=1) if own else match["rest"])
+            task = Task(id, title, _STATES[match["mark"]], after, "", parent)
+            if above:
+                above[-1].has_subtasks = True
+            above.append(Item(task, number, number + 1, number + 1, indent, match["bullet"], own == id))
+            items.append(above[-1])
+        elif above:
+            above[-1].note_lines.append(number)
+            if not above[-1].has_subtasks:
+                above[-1].note_end = number + 1
+    for item in items:
+        if item.note_lines:
+            numbers = range(item.note_lines[0], item.note_lines[-1] + 1)
+            note = [lines[n].rstrip() for n in numbers if n in item.note_lines or not lines[n].strip()]
             dedented = [
                 line[len(item.inner) :] if line.startswith(item.inner) else line.lstrip(" \t")
                 for line in note
             ]
-            item = replace(item, task=replace(task, note="\n".join(map(_unescape, dedented))))
-        items.append(item)
-    return tuple(items)
+            item.task = replace(item.task, note="\n".join(map(_unescape, dedented)))
+    return items
 
 
 def _fenced_lines(lines: Sequence[str]) -> set[int]:
@@ -230,10 +223,15 @@ def titled(task: Task) -> str:
 
 def numbered(plan: Plan) -> Plan:
     """Write the ids into the lines that have none, so that they stay when lines are moved."""
-    lines = list(plan.lines)
     for item in plan.items:
         if not item.numbered:
-            lines[item.line] = _line(item, item.task) + "\r" * lines[item.line].endswith("\r")
+            plan = _with_line(plan, item, item.task)
+    return plan
+
+
+def _with_line(plan: Plan, item: Item, task: Task) -> Plan:
+    lines = list(plan.lines)
+    lines[item.line] = _line(item, task) + "\r" * lines[item.line].endswith("\r")
     return Plan("\n".join(lines))
 
 
@@ -253,11 +251,7 @@ def changed(plan: Plan, id: str, task: Task) -> Plan:
     plan = numbered(plan)
     item = plan.item(id)
     new = replace(item.task, title=task.title, state=task.state, after=task.after)
-    if new == item.task:
-        return plan
-    lines = list(plan.lines)
-    lines[item.line] = _line(item, new) + "\r" * lines[item.line].endswith("\r")
-    return Plan("\n".join(lines))
+    return plan if new == item.task else _with_line(plan, item, new)
 
 
 def noted(plan: Plan, id: str, note: str) -> Plan:
@@ -282,16 +276,6 @@ def moved(plan: Plan, id: str, *, under: str, before: str = "") -> Plan:
         for line in plan.lines[item.line : item.end]
     ]
     return _insert(rest, at, block)
-
-
-def below(plan: Plan, id: str) -> list[Task]:
-    """The tasks under `id`, at any depth, in order."""
-    inside, descendants = {id}, []
-    for task in plan.tasks:
-        if task.under in inside:
-            inside.add(task.id)
-            descendants.append(task)
-    return descendants
 
 
 def _position(plan: Plan, under: str, before: str) -> tuple[int, str, str]:

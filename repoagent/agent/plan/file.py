@@ -193,26 +193,22 @@ def _differences(before: Plan, after: Plan) -> list[str]:
     old = {task.id: task for task in before.tasks}
     new = {task.id: task for task in after.tasks}
     lines = [f"- {task.id}. {task.title}" for task in old.values() if task.id not in new]
-    for task in new.values():
+    for id, task in new.items():
         note = " ".join(task.note.split())
         note = note if len(note) <= 300 else f"{note[:300]} …"
-        previous = old.get(task.id)
-        if previous is None:
-            lines.append(f"+ {task.id}. {task.title} ({task.state}){f': {note}' if note else ''}")
+        if id not in old:
+            lines.append(f"+ {id}. {task.title} ({task.state})" + (f": {note}" if note else ""))
             continue
-        changes = []
-        if previous.state != task.state:
-            changes.append(f"{previous.state} -> {task.state}")
-        if previous.title != task.title:
-            changes.append(f"now called {task.title}")
-        if previous.under != task.under:
-            changes.append(f"now under {task.under}" if task.under else "now first")
-        if previous.after != task.after:
-            changes.append(f"now after {', '.join(task.after) or 'nothing'}")
-        if previous.note != task.note:
-            changes.append(f"note: {note}" if note else "its note was removed")
+        sentences = {
+            "state": f"{old[id].state} -> {task.state}",
+            "title": f"now called {task.title}",
+            "under": f"now under {task.under}" if task.under else "now first",
+            "after": f"now after {', '.join(task.after) or 'nothing'}",
+            "note": f"note: {note}" if note else "its note was removed",
+        }
+        changes = [text for name, text in sentences.items() if getattr(old[id], name) != getattr(task, name)]
         if changes:
-            lines.append(f"{task.id}: {', '.join(changes)}")
+            lines.append(f"{id}: {', '.join(changes)}")
     if [id for id in old if id in new] != [id for id in new if id in old]:
         lines.append("the order: " + ", ".join(new))
     return lines

@@ -5,22 +5,18 @@ An edit of the user is never refused, a model's is checked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from repoagent.agent.actions import Action
+from repoagent.agent.plan import document
 from repoagent.agent.plan.document import (
     MARKS,
     SETTLED,
     Plan,
     Task,
     TaskState,
-    added,
-    below,
     canonical,
-    changed,
-    moved,
-    noted,
     split_title,
     titled,
 )
@@ -101,13 +97,12 @@ def _add(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
     after = tuple(dict.fromkeys([*after, *_ids(args.get("after", ""))]))
     for id in after:
         _task(plan, id)
-    before = args.get("before", "")
-    under = _task(plan, before).under if before else args.get("under", "")
+    under, before = _destination(plan, args)
     for task in plan.open:
         if (task.title, task.under) == (title, under):  # performed again after a kill, or asked for twice
-            return noted(plan, task.id, note), f"{task.id} already exists: {title}"
+            return document.noted(plan, task.id, note), f"{task.id} already exists: {title}"
     state = _state(args.get("state", "open"))
-    plan, id = added(plan, Task("", title, state, after, note, under), before=before)
+    plan, id = document.added(plan, Task("", title, state, after, note, under), before=before)
     _check_cycle(plan, id)
     reopened = ""
     if state not in SETTLED:
@@ -127,47 +122,48 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
         _task(plan, other)
     if "state" in args:
         task = replace(task, state=_state(args["state"]))
-    inside = {other.id for other in below(plan, id)}
-    if task.state == "done" != old.state:
-        unsettled = [other.id for other in plan.open if other.id in inside]
-        if unsettled:
-            raise UsageError(
-                f"task {id} cannot be done while {', '.join(unsettled)} is open; do that first, or drop it."
-            )
-    plan = noted(changed(plan, id, task), id, note)
+    inside = {other.id for other in plan.below(id)}
+    if task.state == "done" != old.state and (unsettled := [t.id for t in plan.open if t.id in inside]):
+        raise UsageError(
+            f"task {id} cannot be done while {', '.join(unsettled)} is open; do that first, or drop it."
+        )
+    plan = document.noted(document.changed(plan, id, task), id, note)
     if {"under", "before"} & set(args):
-        before = args.get("before", "")
-        under = _task(plan, before).under if before else args.get("under", "")
+        under, before = _destination(plan, args)
         if {under, before} & {id, *inside}:
             raise UsageError(f"cannot move task {id} below itself.")
-        plan = moved(plan, id, under=under, before=before)
+        plan = document.moved(plan, id, under=under, before=before)
     _check_cycle(plan, id)
     reopened = required = ""
     if old.state in SETTLED and task.state not in SETTLED:
         plan, reopened = _reopen(plan, _task(plan, id).under)
     if task.state in {"active", "done"} and task.state != old.state:
         tasks = {other.id: other for other in plan.tasks}
-        missing: list[str] = []
-        at = id
-        while at in tasks:
-            after = tasks[at].after
-            missing += [other for other in after if other in tasks and tasks[other].state not in SETTLED]
-            at = tasks[at].under
-        if missing:
-            required = f" ({', '.join(dict.fromkeys(missing))}: required before it, and not done)"
+        after = tuple(other for above in _upwards(tasks, id) for other in above.after if other in tasks)
+        if missing := dict.fromkeys(other for other in after if tasks[other].state not in SETTLED):
+            required = f" ({', '.join(missing)}: required before it, and not done)"
     return plan, f"{id} is {task.state}: {task.title}{reopened}{required}"
+
+
+def _destination(plan: Plan, args: Mapping[str, str]) -> tuple[str, str]:
+    """The ids of the parent and of the next task, "" for none, as `under` and `before` say."""
+    before = args.get("before", "")
+    return _task(plan, before).under if before else args.get("under", ""), before
+
+
+def _upwards(tasks: Mapping[str, Task], id: str) -> Iterator[Task]:
+    """The task `id` and those above it."""
+    while id in tasks:
+        yield tasks[id]
+        id = tasks[id].under
 
 
 def _reopen(plan: Plan, id: str) -> tuple[Plan, str]:
     """Make the settled tasks from `id` up active, as something under them is open; also return a note about them."""
-    ids: list[str] = []
-    while id:
-        task = _task(plan, id)
-        if task.state in SETTLED:
-            plan = changed(plan, id, replace(task, state="active"))
-            ids.append(id)
-        id = task.under
-    return plan, f" ({', '.join(ids)}: open again)" if ids else ""
+    settled = [task for task in _upwards({t.id: t for t in plan.tasks}, id) if task.state in SETTLED]
+    for task in settled:
+        plan = document.changed(plan, task.id, replace(task, state="active"))
+    return plan, f" ({', '.join(task.id for task in settled)}: open again)" if settled else ""
 
 
 def _check_cycle(plan: Plan, id: str) -> None:
@@ -176,23 +172,18 @@ def _check_cycle(plan: Plan, id: str) -> None:
     A task waits for its dependencies, for those of the tasks above it, and for what is under it.
     """
     tasks = {task.id: task for task in plan.tasks}
-    children: dict[str, list[str]] = {}
-    for task in tasks.values():
-        children.setdefault(task.under, []).append(task.id)
     seen: set[str] = set()
     queue = [id]
     while queue:
-        at = queue.pop()
-        if at in seen:
+        current = queue.pop()
+        if current in seen or current not in tasks:
             continue
-        seen.add(at)
-        required = list(children.get(at, ()))
-        while at in tasks:
-            required += tasks[at].after
-            at = tasks[at].under
+        seen.add(current)
+        required = [task.id for task in tasks.values() if task.under == current]
+        required += [other for above in _upwards(tasks, current) for other in above.after]
         if id in required:
             raise UsageError(f"task {id} would depend on itself; use another after=, or none.")
-        queue += [other for other in required if other in tasks]
+        queue += required
 
 
 def _task(plan: Plan, id: str) -> Task:

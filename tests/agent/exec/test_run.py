@@ -408,7 +408,7 @@ def test_an_interrupt_right_after_the_start_is_in_the_audit_too(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("repoagent.agent.exec.command_runner.start", interrupted)
+    monkeypatch.setattr("repoagent.agent.exec.command_runner.Command", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.run("true")
     assert bench.events[-1]["kind"] == "command" and bench.events[-1]["stopped"] == "interrupted"

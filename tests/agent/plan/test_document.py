@@ -14,7 +14,6 @@ from repoagent.agent.plan.document import (
     Task,
     TaskState,
     added,
-    below,
     changed,
     moved,
     noted,
@@ -176,7 +175,7 @@ def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
     if len(plan.tasks) < 2:
         return
     task = data.draw(st.sampled_from(plan.tasks))
-    inside = {task.id, *(t.id for t in below(plan, task.id))}
+    inside = {task.id, *(t.id for t in plan.below(task.id))}
     places = [t.id for t in plan.tasks if t.id not in inside]
     under = data.draw(st.sampled_from(["", *places]))
     made = moved(plan, task.id, under=under)
