@@ -14,8 +14,8 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.parse_reply import protocol_text
-from repoagent.agent.sandbox.bubblewrap import writable_roots
 from repoagent.agent.sandbox.launch.syscalls import within
+from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import user_file
 from repoagent.edit.prompt.blocks import facts_block, quoted

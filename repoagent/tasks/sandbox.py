@@ -9,8 +9,8 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
-from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, likely, tried
-from repoagent.agent.sandbox.bubblewrap import unconfined, writable_roots
+from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, likely, tried, unconfined
+from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass

@@ -19,8 +19,7 @@ from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan.file import task_tool
 from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
-from repoagent.agent.sandbox.backends import Landlock, why_none
-from repoagent.agent.sandbox.bubblewrap import why_ended
+from repoagent.agent.sandbox.backends import Landlock, why_ended, why_none
 from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file

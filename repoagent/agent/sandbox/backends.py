@@ -1,4 +1,4 @@
-"""Find the sandbox that works on this machine, by trying: bubblewrap, or Landlock and seccomp with or without mounts.
+"""The sandboxes, bubblewrap or Landlock with seccomp, and which of them works on this machine, found by trying.
 
 The result is cached in the user's cache folder until the machine restarts or something that it depends on changes. The
 cache saves a trial before the first request; `tried` repeats it before a command runs, so that a stale or forged entry
@@ -7,9 +7,12 @@ cannot let a command out.
 
 from __future__ import annotations
 
+import base64
 import json
+import marshal
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -21,16 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from repoagent import __version__
-from repoagent.agent.sandbox.bubblewrap import (
-    NARROW,
-    Bubblewrap,
-    kept_names,
-    launched,
-    plan,
-    prepare_scratch,
-    shielded_names,
-    writable_roots,
-)
+from repoagent.agent.sandbox.launch import seccomp
 from repoagent.agent.sandbox.launch.syscalls import (
     DEVICE,
     READ,
@@ -41,11 +35,22 @@ from repoagent.agent.sandbox.launch.syscalls import (
     landlock_abi,
     within,
 )
+from repoagent.agent.sandbox.mount_plan import (
+    Plan,
+    kept_names,
+    plan,
+    prepare_scratch,
+    shielded_names,
+    writable_roots,
+)
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
+from repoagent.errors import Refused, RepoagentError
+from repoagent.storage.atomic import read_regular, write_whole
 
 _PATIENCE = 20.0  # seconds; it takes some hundredths
+_STATUS = ("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")  # lines of /proc/self/status
+_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 
 class Sandbox(Protocol):
@@ -66,12 +71,219 @@ class Sandbox(Protocol):
         """The parts of `policy` that cannot be enforced on this machine, in sentences."""
 
 
+def _launched(argv: Sequence[str], **specification: object) -> list[str]:
+    """The command line of the launcher for `argv`; see `launch.main` for the specification."""
+    packed = base64.b64encode(marshal.dumps(specification)).decode()
+    return [sys.executable, "-I", "-S", _LAUNCHER, packed, *argv]
+
+
+def _limits(policy: Policy, report: Path | None) -> dict[str, object]:
+    own = () if policy.read_only else (policy.top,)
+    return {
+        "memory": policy.memory,
+        "processes": policy.processes,
+        "disks": [str(path) for path in (policy.scratch, *own, *policy.also_write)],
+        "report": None if report is None else str(report.absolute()),
+    }
+
+
+def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+    """The command line for `argv` without a sandbox, but with the limits on memory and processes; nothing that it
+    starts outlives it. `report`: see `why_ended`. On other systems than Linux it is `argv` itself."""
+    if sys.platform != "linux":
+        return list(argv)
+    return _launched(argv, kind="none", depth=0, **_limits(policy, report))
+
+
+def supervised(argv: Sequence[str]) -> list[str]:
+    """The command line for `argv` without a sandbox or limits: it and all that it started end when it is terminated, or
+    when this program dies. When it ends by itself, processes outside its group stay. On other systems than Linux it is
+    `argv` itself."""
+    return _launched(argv, kind="none", depth=0, daemons=True) if sys.platform == "linux" else list(argv)
+
+
+def why_ended(report: Path) -> str | None:
+    """Why we ended a command ("it used more than 512 MB of memory", exit code 137); None if it ended by itself.
+
+    `report` is the file that was passed to `wrap`, where commands cannot write.
+    """
+    try:
+        return report.read_text("utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+_NARROW = (
+    "A protected name at the top of the work tree is a symbolic link: commands can create files only in "
+    "its folders."
+)
+# AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; the others are not confined by a network namespace
+_FAMILIES = (1, 2, 10, 16)
+
+
+@dataclass(frozen=True)
+class Bubblewrap:
+    """The program at `program`. `sizes`: it can limit the size of a tmpfs (since 0.7)."""
+
+    program: str
+    sizes: bool = False
+    name: str = "bubblewrap"
+
+    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+        prepare_scratch(policy)
+        planned = plan(policy)
+        return _launched(
+            argv,
+            kind="bubblewrap",
+            program=self.program,
+            options=_options(planned, policy, sizes=self.sizes),
+            families=_FAMILIES,
+            scope=policy.network and self._may_scope(),
+            missing=planned.missing,
+            depth=2,  # bubblewrap, and the init of its processes
+            **_limits(policy, report),
+        )
+
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        return (_NARROW,) if plan(policy).narrow else ()
+
+    def limits_of(self, policy: Policy) -> tuple[str, ...]:
+        limits = [*self.narrows(policy)]
+        if not self.sizes:
+            limits.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
+        if policy.network and not (self._may_scope() and landlock_abi() >= 6):
+            limits.append(f"{_ABSTRACT_SOCKETS}.")
+        if os.uname().machine not in {"x86_64", "aarch64"}:
+            limits.append("System calls are not filtered on this processor architecture.")
+        return tuple(limits)
+
+    def _may_scope(self) -> bool:
+        """Whether bubblewrap is not setuid; it rarely is."""
+        return not os.stat(self.program).st_mode & stat.S_ISUID  # noqa: PTH116
+
+
+def _options(planned: Plan, policy: Policy, *, sizes: bool) -> list[str]:
+    """The options of bubblewrap for a plan."""
+    options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
+    options += [] if policy.network else ["--unshare-net"]
+    options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if sizes:
+        size = str(policy.shared_memory)
+        options += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    if os.geteuid() == 0:  # root could set kernel parameters of the whole system there
+        options += ["--remount-ro", "/proc"]
+    for what, source, target in planned.steps:
+        if what == "file":  # the launcher opens an empty one
+            options += ["--ro-bind-data", "", target]
+        elif what == "folder":
+            options += ["--tmpfs", target]
+        else:
+            options += ["--ro-bind" if what == "keep" else "--bind", source, target]
+    for what, _, target in planned.steps:
+        options += ["--remount-ro", target] if what == "folder" else []
+    return options
+
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
+_WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
+_UNIX = 1
+_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
+
+
+@dataclass(frozen=True)
+class Landlock:
+    """Landlock of version `abi`; `mounting`: the user may create mount namespaces."""
+
+    abi: int
+    mounting: bool
+    name: str = "landlock"
+
+    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
+        prepare_scratch(policy)
+        planned = plan(policy) if self.mounting else None
+        # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
+        # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
+        families: tuple[int, ...] = _WITH_INTERNET if self.mounting or policy.network else ()
+        return _launched(
+            argv,
+            kind="landlock",
+            steps=planned.steps if planned else None,
+            rules=list(self._rules(policy)),
+            network=policy.network,
+            shared_memory=policy.shared_memory,
+            families=(_UNIX, *families) if self.mounting else families,
+            missing=planned.missing if planned else (),
+            depth=2 if planned else 0,  # the parent of the namespaces, and their init
+            **_limits(policy, report),
+        )
+
+    def narrows(self, policy: Policy) -> tuple[str, ...]:
+        if self.mounting:
+            return (_NARROW,) if plan(policy).narrow else ()
+        top = os.path.realpath(policy.top)
+        closed = not policy.read_only and any(within(path, top) for path in kept_names(policy))
+        return (_CLOSED,) if closed else ()
+
+    def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
+        """Folders and files, the rights to them, and the paths below them that are excluded."""
+        hidden = (
+            ["/dev"]
+            if self.mounting
+            else ["/dev", "/run/user", *(os.path.realpath(path) for path in policy.hide)]
+        )
+        top = os.path.realpath(policy.top)
+        shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
+        protected = [] if self.mounting else [*kept_names(policy), *shielded]
+        yield "/", READ_DIR, []
+        yield "/", READ, hidden
+        yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
+        yield os.path.realpath(policy.scratch), WRITE, []
+        yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
+        if self.mounting:
+            yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
+            yield "/dev/pts", DEVICE | READ_DIR, []
+            if os.geteuid():  # /proc/self/comm and the like; root could change the system there
+                yield "/proc", READ_FILE | WRITE_FILE, []
+
+    def limits_of(self, policy: Policy) -> tuple[str, ...]:
+        limits = [*self.narrows(policy)]
+        if not self.mounting:
+            limits += [_NAMES_ARE_SEEN] if policy.hide else []
+            limits += _WITHOUT_MOUNTS
+        if not self.mounting and self.abi < 6:
+            limits.append("Commands can send signals to other programs of the same user (old Landlock).")
+        if self.abi < 2:
+            limits.append("Commands cannot move or link files from one folder to another (old Landlock).")
+        if self.mounting and policy.network and self.abi < 6:
+            limits.append(f"{_ABSTRACT_SOCKETS} (old Landlock).")
+        return tuple(limits)
+
+
+_ABSTRACT_SOCKETS = "With network access, commands can reach abstract Unix sockets of other programs"
+_NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
+_WITHOUT_MOUNTS = (
+    "Commands can change the mode, owner and times of files outside the work tree where the user can.",
+    "Commands can see the names and arguments of other processes, and change their priority.",
+    "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs fail.",
+)
+
+
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
     """The best sandbox that works on this machine, or None. Tried once per process, and cached for the next."""
     best = next((sandbox for sandbox in candidates() if works(sandbox)), None)
-    if sys.platform == "linux":
-        remember(best, _bubblewrap())
+    facts: dict[str, object] = {}
+    if isinstance(best, Bubblewrap):
+        facts = {"sandbox": "bubblewrap", "sizes": best.sizes}
+    elif isinstance(best, Landlock):
+        facts = {"sandbox": "landlock", "mounting": best.mounting}
+    file, key = _cache_file(), _key()
+    with suppress(OSError, RepoagentError):  # the trial is repeated then
+        if facts and file and key:
+            write_whole(file, json.dumps({"key": key, **facts}).encode())
+        elif file:
+            file.unlink(missing_ok=True)
     return best
 
 
@@ -98,9 +310,44 @@ def tried(sandbox: Sandbox) -> Sandbox:
 
 @lru_cache(maxsize=1)
 def _guess() -> Sandbox | None:
-    if sys.platform != "linux":
+    """The cached sandbox. Only its kind is read from the cache, not the program or version."""
+    try:
+        file, key, program = _cache_file(), _key(), _bubblewrap()
+        cached = json.loads((read_regular(file, most=4096) if file else None) or b"{}")
+    except (OSError, ValueError, RepoagentError):
         return None
-    return remembered(_bubblewrap())
+    if not key or not isinstance(cached, dict) or cached.get("key") != key:
+        return None
+    if cached.get("sandbox") == "bubblewrap" and program:
+        return Bubblewrap(program, sizes=cached.get("sizes") is True)
+    if cached.get("sandbox") == "landlock":
+        return Landlock(landlock_abi(), mounting=cached.get("mounting") is True)
+    return None
+
+
+def _cache_file() -> Path | None:
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        base = cache if cache.is_absolute() else Path.home() / ".cache"
+    except RuntimeError:  # no home folder
+        return None
+    return base / "repoagent" / "sandbox.json" if sys.platform == "linux" else None
+
+
+def _key() -> str:
+    """A hash of what the result depends on; "" if a restart of the machine cannot be detected."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
+        spaces = [f"{space.name} {space.readlink()}" for space in sorted(Path("/proc/self/ns").iterdir())]
+        program = _bubblewrap()
+        status = os.stat(program) if program else None  # noqa: PTH116
+    except OSError:
+        return ""
+    parts = [__version__, sys.executable, boot, *os.uname(), *spaces, str(program), str(landlock_abi())]
+    parts += [f"{status.st_mtime_ns} {status.st_ino} {status.st_mode}"] if status else []
+    parts += [line for line in lines if line.startswith(_STATUS)]
+    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def candidates() -> Iterator[Sandbox]:
@@ -108,9 +355,11 @@ def candidates() -> Iterator[Sandbox]:
     if sys.platform != "linux":
         return
     if program := _bubblewrap():
-        yield Bubblewrap(program, sizes=_knows_sizes(program))
-    from repoagent.agent.sandbox.launch import seccomp
-
+        usage = b""
+        with suppress(OSError, subprocess.TimeoutExpired):
+            done = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
+            usage = done.stdout + done.stderr
+        yield Bubblewrap(program, sizes=b"--size" in usage)
     if (version := landlock_abi()) and seccomp.supported():
         yield Landlock(version, mounting=True)
         yield Landlock(version, mounting=False)
@@ -152,200 +401,9 @@ def why_none() -> str:
     return "bubblewrap is not installed (package `bubblewrap`), and Landlock does not work in this kernel."
 
 
-def _knows_sizes(program: str) -> bool:
-    try:
-        usage = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return b"--size" in usage.stdout + usage.stderr
-
-
 def _bubblewrap() -> str | None:
     """The program, ignoring relative folders in PATH."""
     path = os.pathsep.join(
         part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")
     )
     return shutil.which("bwrap", path=path)
-
-
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
-_WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
-_UNIX = 1
-_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
-_NO_MOVES = "Commands cannot move or link files from one folder to another (old Landlock)."
-
-
-@dataclass(frozen=True)
-class Landlock:
-    """Landlock of version `abi`; `mounting`: the user may create mount namespaces."""
-
-    abi: int
-    mounting: bool
-    name: str = "landlock"
-
-    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        """The command line for `argv` in the sandbox. Creates the scratch folder. `report`: see `why_ended`."""
-        prepare_scratch(policy)
-        planned = plan(policy) if self.mounting else None
-        # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
-        # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
-        families: tuple[int, ...] = _WITH_INTERNET if self.mounting or policy.network else ()
-        specification = {
-            "kind": "landlock",
-            "steps": planned.steps if planned else None,
-            "rules": list(self._rules(policy)),
-            "network": policy.network,
-            "shared_memory": policy.shared_memory,
-            "families": (_UNIX, *families) if self.mounting else families,
-            "missing": planned.missing if planned else (),
-            "depth": 2 if planned else 0,  # the parent of the namespaces, and their init
-        }
-        return launched(argv, policy, specification, report)
-
-    def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Where in the work tree commands cannot write although `policy` allows it, in sentences."""
-        if self.mounting:
-            return (NARROW,) if plan(policy).narrow else ()
-        top = os.path.realpath(policy.top)
-        closed = not policy.read_only and any(within(path, top) for path in kept_names(policy))
-        return (_CLOSED,) if closed else ()
-
-    def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """The parts of `policy` that cannot be enforced on this machine, in sentences."""
-        return tuple(self._limits_with_mounts(policy) if self.mounting else self._limits_without(policy))
-
-    def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
-        """Folders and files, the rights to them, and the paths below them that are excluded."""
-        hidden = (
-            ["/dev"]
-            if self.mounting
-            else ["/dev", "/run/user", *(os.path.realpath(path) for path in policy.hide)]
-        )
-        top = os.path.realpath(policy.top)
-        shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
-        protected = [] if self.mounting else [*kept_names(policy), *shielded]
-        yield "/", READ_DIR, []
-        yield "/", READ, hidden
-        yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
-        yield os.path.realpath(policy.scratch), WRITE, []
-        yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
-        if self.mounting:
-            yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
-            yield "/dev/pts", DEVICE | READ_DIR, []
-            if os.geteuid():  # /proc/self/comm and the like; root could change the system there
-                yield "/proc", READ_FILE | WRITE_FILE, []
-
-    def _limits_with_mounts(self, policy: Policy) -> Iterator[str]:
-        yield from self.narrows(policy)
-        if self.abi < 2:
-            yield _NO_MOVES
-        if policy.network and self.abi < 6:
-            yield (
-                "With network access, commands can reach abstract Unix sockets of other programs (old "
-                "Landlock)."
-            )
-
-    def _limits_without(self, policy: Policy) -> Iterator[str]:
-        yield from self.narrows(policy)
-        if policy.hide:
-            yield "Commands can see the names of hidden files, but not their content."
-        yield "Commands can change the mode, owner and times of files outside the work tree where the user can."
-        yield "Commands can see the names and arguments of other processes, and change their priority."
-        yield (
-            "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs "
-            "fail."
-        )
-        if self.abi < 6:
-            yield "Commands can send signals to other programs of the same user (old Landlock)."
-        if self.abi < 2:
-            yield _NO_MOVES
-
-
-_LONGEST = 4096
-_SETTINGS = (
-    "user/max_user_namespaces",
-    "kernel/unprivileged_userns_clone",
-    "kernel/apparmor_restrict_unprivileged_userns",
-)
-_STATUS = ("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")
-
-
-def remembered(bubblewrap: str | None) -> Bubblewrap | Landlock | None:
-    """The cached sandbox, if the cache is still valid. `bubblewrap`: the path of the program, if installed. Only the
-    kind of sandbox is read from the cache, not the program or version."""
-    if (file := _file()) is None or (key := _key(bubblewrap)) is None:
-        return None
-    try:
-        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as stream:  # noqa: PTH123
-            status = os.fstat(descriptor)
-            if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                return None
-            cached = json.loads(stream.read(_LONGEST))
-    except (OSError, ValueError):
-        return None
-    if not isinstance(cached, dict) or cached.get("key") != key:
-        return None
-    if cached.get("sandbox") == "bubblewrap" and bubblewrap:
-        return Bubblewrap(bubblewrap, sizes=cached.get("sizes") is True)
-    if cached.get("sandbox") == "landlock":
-        return Landlock(landlock_abi(), mounting=cached.get("mounting") is True)
-    return None
-
-
-def remember(worked: object, bubblewrap: str | None) -> None:
-    """Cache `worked`, the best sandbox; clear the cache if it is None. Errors are ignored: the trial is repeated
-    then."""
-    facts: dict[str, object] = {}
-    if isinstance(worked, Bubblewrap):
-        facts = {"sandbox": "bubblewrap", "sizes": worked.sizes}
-    elif isinstance(worked, Landlock):
-        facts = {"sandbox": "landlock", "mounting": worked.mounting}
-    if (file := _file()) is None:
-        return
-    key = _key(bubblewrap)
-    with suppress(OSError):
-        if not facts or key is None:
-            file.unlink(missing_ok=True)
-            return
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(prefix=".sandbox-", dir=file.parent)  # mode 0600
-        try:
-            with open(descriptor, "w", encoding="ascii") as stream:  # noqa: PTH123
-                json.dump({"key": key, **facts}, stream)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink()
-            raise
-
-
-def _file() -> Path | None:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        base = cache if cache.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # no home folder
-        return None
-    return base / "repoagent" / "sandbox.json"
-
-
-def _key(bubblewrap: str | None) -> str | None:
-    """A hash of everything that the result depends on; None if a restart of the machine cannot be detected."""
-    proc = Path("/proc")
-    try:
-        parts = [__version__, sys.executable, (proc / "sys/kernel/random/boot_id").read_text(), *os.uname()]
-        spaces = sorted((proc / "self/ns").iterdir())
-        parts += [f"{space.name} {space.readlink()}" for space in spaces]
-        lines = (proc / "self/status").read_text(errors="replace").splitlines()
-        if bubblewrap:
-            status = os.stat(bubblewrap)  # noqa: PTH116
-            parts.append(
-                f"{bubblewrap} {status.st_mtime_ns} {status.st_ino} {status.st_size} {status.st_mode}"
-            )
-    except OSError:
-        return None
-    parts += [line for line in lines if line.startswith(_STATUS)]
-    parts.append(str(landlock_abi()))
-    for name in (*(f"sys/{name}" for name in _SETTINGS), "self/attr/current"):
-        with suppress(OSError):
-            parts.append(f"{name} {(proc / name).read_text(errors='replace')}")
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

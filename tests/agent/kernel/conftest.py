@@ -13,8 +13,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.python_tool import KernelSession
-from repoagent.agent.sandbox.backends import Sandbox
-from repoagent.agent.sandbox.bubblewrap import unconfined, why_ended
+from repoagent.agent.sandbox.backends import Sandbox, unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy, scrubbed
 
 

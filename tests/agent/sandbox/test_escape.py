@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import Sandbox
-from repoagent.agent.sandbox.bubblewrap import unconfined
+from repoagent.agent.sandbox.backends import Sandbox, unconfined
 from repoagent.agent.sandbox.policy import scrubbed
 
 from . import attempts

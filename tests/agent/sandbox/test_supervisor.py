@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.sandbox.backends import Sandbox
-from repoagent.agent.sandbox.bubblewrap import unconfined, why_ended
+from repoagent.agent.sandbox.backends import Sandbox, unconfined, why_ended
 from repoagent.agent.sandbox.policy import Policy
 
 from .world import WORKING, alive, end, params
