@@ -1,4 +1,8 @@
-"""Set up what a specification says, and run the command in it; `bubblewrap.launched` makes the specification."""
+"""Set up what a specification says, and run the command in it; `backends` makes the specification.
+
+With Landlock, a command may get a private view of the file system: read-only except for some folders, some paths
+covered; see namespaces(7).
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ import fcntl
 import marshal
 import os
 import resource
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from .supervisor import FAILED, Limits, supervise
+from . import syscalls
+from .supervisor import FAILED, Limits, exit_code, supervise
 
 TYPE_CHECKING = False  # importing `typing` takes as long as all the rest
 if TYPE_CHECKING:
@@ -105,15 +111,21 @@ def _starter(spec: dict[str, Any], command: list[str]) -> Callable[[], NoReturn]
 
 def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
     """Put bubblewrap and its options before the command; the seccomp filter is in a memfd."""
-    from . import seccomp, syscalls
+    from . import seccomp
 
-    _disable_core_dumps()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one is written, or passed to a program, outside
     if (
         spec["scope"] and syscalls.landlock_abi() >= 6
     ):  # the network is shared, and so are its abstract sockets
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.restrict_signals()
-    options = [word or _open_null() for word in spec["options"]]  # "" is the content of an empty file
+    options = []
+    for word in spec["options"]:
+        if not word:  # the content of an empty file: a descriptor that bubblewrap inherits
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.set_inheritable(null, True)
+            word = str(null)
+        options.append(word)
     if seccomp.supported():
         descriptor = os.memfd_create("filter", 0)
         os.write(descriptor, seccomp.program(spec["families"]))
@@ -122,24 +134,15 @@ def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
     command[:0] = [spec["program"], *options, "--"]
 
 
-def _open_null() -> str:
-    """The number of a descriptor of /dev/null that bubblewrap inherits."""
-    descriptor = os.open(os.devnull, os.O_RDONLY)
-    os.set_inheritable(descriptor, True)
-    return str(descriptor)
-
-
 def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
-    from . import seccomp, syscalls
+    from . import seccomp
 
-    _disable_core_dumps()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one is written, or passed to a program, outside
     version = syscalls.landlock_abi()
     shared = spec["steps"] is None  # no namespaces
     if not shared:
-        from .mounts import enter
-
         folder = os.getcwd()  # noqa: PTH109
-        enter(spec["steps"], network=spec["network"], shared_memory=spec["shared_memory"])
+        _enter_namespaces(spec["steps"], network=spec["network"], shared_memory=spec["shared_memory"])
         try:  # the same folder in the new view; through the old one, a command could leave it
             os.chdir(folder)
         except OSError:
@@ -151,21 +154,12 @@ def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
         for root, rights, excluded in spec["rules"]
         for path in syscalls.paths_without(root, excluded)
     ]
-    rules += [
-        (descriptor, syscalls.WRITE_FILE | syscalls.TRUNCATE) for descriptor in (1, 2) if _is_file(descriptor)
-    ]
+    for descriptor in (1, 2):
+        with suppress(OSError):  # a regular file, which a command opens again as /dev/stdout
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                rules.append((descriptor, syscalls.WRITE_FILE | syscalls.TRUNCATE))
     syscalls.restrict_files(rules, network=spec["network"] or not shared)
     seccomp.install(seccomp.program(spec["families"], deny_truncate=version < 3, shared=shared))
-
-
-def _is_file(descriptor: int) -> bool:
-    """Whether a descriptor is a regular file, which a command opens again as /dev/stdout."""
-    from stat import S_ISREG
-
-    try:
-        return S_ISREG(os.fstat(descriptor).st_mode)
-    except OSError:
-        return False
 
 
 def _raise_oom_score() -> None:
@@ -178,11 +172,133 @@ def _raise_oom_score() -> None:
             os.close(descriptor)
 
 
-def _disable_core_dumps() -> None:
-    """A core dump is written, or passed to a system program, outside the sandbox."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def _fail(error: OSError) -> NoReturn:
     os.write(2, f"repoagent: could not set up the sandbox: {error}\n".encode(errors="surrogateescape"))
     os._exit(FAILED)
+
+
+_SAFE = syscalls.MS_NOSUID | syscalls.MS_NODEV
+_SHARED_MEMORY = "/dev/shm"
+
+
+def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
+    """Continue in new namespaces, in a child; this process and the init of the namespaces wait for it, never return.
+
+    `steps` are (what, source, target), see `mount_plan.Step`. The user id is the same as outside. Raises OSError.
+    """
+    user, group = os.getuid(), os.getgid()
+    spaces = (
+        syscalls.CLONE_NEWUSER
+        | syscalls.CLONE_NEWNS
+        | syscalls.CLONE_NEWIPC
+        | syscalls.CLONE_NEWPID
+        | syscalls.CLONE_NEWUTS
+    )
+    syscalls.unshare(spaces | (0 if network else syscalls.CLONE_NEWNET))
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        os.write(descriptor, text.encode())
+        os.close(descriptor)
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    sources = {source: syscalls.open_path(source) for _, source, _ in steps if source}
+    syscalls.set_read_only("/", True, below=True)
+    sources[""] = _empty_file()
+    for what, source, target in steps:
+        _apply(what, sources[source], target)
+    for what, _, target in steps:
+        if what == "folder":
+            syscalls.set_read_only(target, True, below=False)
+    _mount_devices(shared_memory)
+    for descriptor in sources.values():
+        os.close(descriptor)
+    if not network:
+        syscalls.bring_up_loopback()
+    _wait_for_child()
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, 9)
+    syscalls.mount("proc", "/proc", "proc", _SAFE | syscalls.MS_NOEXEC)
+    _wait_for_child()
+
+
+def _empty_file() -> int:
+    """A descriptor of an empty file that cannot be written. It is a regular file, which git reads as a changed one;
+    git rejects other types. It is on a mount that `_mount_devices` covers."""
+    try:
+        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
+    except FileNotFoundError:
+        return syscalls.open_path("/dev/null")
+    name = f"{_SHARED_MEMORY}/empty"
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
+    return syscalls.open_path(name)
+
+
+def _apply(what: str, source: int, target: str) -> None:
+    is_folder = what == "folder" or stat.S_ISDIR(os.fstat(source).st_mode)
+    if (mount_point := _open_mount_point(target, is_folder=is_folder)) is None:
+        return
+    try:
+        if what == "folder":
+            syscalls.mount("tmpfs", f"/proc/self/fd/{mount_point}", "tmpfs", _SAFE, "size=64k,mode=755")
+            return
+        syscalls.mount(
+            f"/proc/self/fd/{source}", f"/proc/self/fd/{mount_point}", "", syscalls.MS_BIND | syscalls.MS_REC
+        )
+    finally:
+        os.close(mount_point)
+    if what in {"write", "pin"}:  # by now the mount of the source is read-only
+        try:
+            syscalls.set_read_only(target, False, below=True)
+        except PermissionError:  # something below it is read-only for good
+            syscalls.set_read_only(target, False, below=False)
+    elif what in {"keep", "file"}:
+        syscalls.set_read_only(target, True, below=True)
+
+
+def _open_mount_point(target: str, *, is_folder: bool) -> int | None:
+    """A descriptor of `target`, made if it is missing, in a folder that an earlier step covered; None if that fails."""
+    try:
+        return syscalls.open_path(target)
+    except FileNotFoundError:
+        pass
+    try:
+        os.makedirs(target if is_folder else os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+        if not is_folder:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
+        return syscalls.open_path(target)
+    except FileNotFoundError:
+        return None
+
+
+def _mount_devices(shared_memory: int) -> None:
+    """Mount private terminals and shared memory."""
+    with suppress(FileNotFoundError):
+        syscalls.mount(
+            "devpts",
+            "/dev/pts",
+            "devpts",
+            syscalls.MS_NOSUID | syscalls.MS_NOEXEC,
+            "newinstance,ptmxmode=0666,mode=620",
+        )
+        syscalls.mount("/dev/pts/ptmx", "/dev/ptmx", "", syscalls.MS_BIND)
+    with suppress(FileNotFoundError):
+        syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, f"size={shared_memory},mode=1777")
+
+
+def _wait_for_child() -> None:
+    """Continue in a child; this process waits for it, reaps orphans, and exits with the child's exit code."""
+    child = os.fork()
+    if not child:
+        return
+    code = FAILED
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    while True:
+        process, status = os.waitpid(-1, 0)
+        if process == child:
+            code = exit_code(status)
+            break
+    os._exit(code)
