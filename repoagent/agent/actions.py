@@ -9,13 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused, RepoagentError
+from repoagent.errors import RepoagentError
 from repoagent.llm.model import absent
-
-VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -25,21 +22,6 @@ class Action:
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)
     body: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"version": VERSION, "kind": self.kind, "args": dict(self.args), "body": self.body}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Action:
-        """Raises Refused for a record of a newer version, or one that is none."""
-        _check(record, "action")
-        args, body = record.get("args", {}), record.get("body", "")
-        texts = isinstance(args, Mapping) and all(
-            isinstance(text, str) for item in args.items() for text in item
-        )
-        if not (texts and isinstance(body, str)):
-            raise Refused("invalid action record: args or body are not text")
-        return cls(record["kind"], dict(args), body)
 
 
 @dataclass(frozen=True)
@@ -66,47 +48,6 @@ class Observation:
     once: str = ""
     attached: str = ""
     shown: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but `attached`, `shown`, and `error`, which belongs to the process it happened in."""
-        return {
-            "version": VERSION,
-            "kind": self.kind,
-            "text": self.text,
-            "ok": self.ok,
-            "final": self.final,
-            "data": dict(self.data),
-            "blocks": self.blocks,
-            "once": self.once,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Observation:
-        """Raises Refused for a record of a newer version, or one that is none."""
-        _check(record, "observation")
-        text, data = record.get("text", ""), record.get("data", {})
-        if not (isinstance(text, str) and isinstance(data, Mapping)):
-            raise Refused("invalid observation record: text is not text, or data is not an object")
-        return cls(
-            record["kind"],
-            text,
-            bool(record.get("ok", True)),
-            bool(record.get("final", False)),
-            dict(data),
-            blocks=bool(record.get("blocks", True)),
-            once=str(record.get("once", "")),
-        )
-
-
-def _check(record: Mapping[str, Any], what: str) -> None:
-    version = record.get("version", VERSION)
-    if not isinstance(version, int) or version > VERSION:
-        raise Refused(
-            f"the {what} record has format version {version}, but this repoagent supports only {VERSION}; "
-            "update repoagent"
-        )
-    if not isinstance(record.get("kind"), str):
-        raise Refused(f"invalid {what} record: no kind")
 
 
 NAME = re.compile(r"<([a-z][a-z0-9_-]*)(?![\w-])")

@@ -234,33 +234,36 @@ class _Run:
     on_event: Callable[[LoopEvent], None]
     failure: RepoagentError | None = None  # of the last observation
 
+    @property
+    def step(self) -> Step:
+        """The last reply and what came of it."""
+        return steps(self.state.turns)[-1]
+
     def turn(self) -> None:
         """Ask for a reply, unless one is not done with yet, and do what it says. Raises _Over at the end."""
-        previous = steps(self.state.turns)
-        if not previous or self.done(previous[-1]):
+        if not steps(self.state.turns) or self.is_done():
             self.ask()
-        step = steps(self.state.turns)[-1]
-        reply = self.parse(step)
+        step, reply = self.step, self.parse(self.step)
         if reply.problem:
             self.correct(reply.problem)
         elif problem := self.misread(reply):
             self.correct(problem, {"reasons": [FOREIGN]})
         elif reply.thought and not reply.asks and "dropped" not in step.reply.meta:
-            objection = self.before_answer(self.state)
-            if objection is None:
-                raise _Over("answered", reply.thought)
-            self.add(objection, extra="objection")
+            self.end("answered", reply.thought, self.before_answer)
         else:
-            self.perform(step, reply)
-        self.notice_repetition()
+            self.perform(reply)
+        repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
+        if repeated is not None and repeated.over:
+            stuck = "the model is stuck in a loop; rephrase the request, or use another --model"
+            raise self.failure or ModelError(stuck)
+        if repeated is not None:
+            self.add(Observation("repeated", repeated.text, ok=False), extra=repeated.extra)
 
     def ask(self) -> None:
         self.state = self.before_turn(self.state)
         turn = self.agent.step(self.state)
         reply = _read(turn.text, self.tools, self.state)
-        meta = dict(turn.meta)
-        if reply.dropped:
-            meta["dropped"] = str(len(reply.dropped))
+        meta = {**turn.meta, "dropped": str(len(reply.dropped))} if reply.dropped else turn.meta
         self.state = self.state.with_turn(Turn("assistant", reply.reply, meta))
         words = [reply.thought, *(action.body.strip() for action in reply.actions if action.kind in ENDS)]
         self.on_event(LoopEvent("reply", reply.reply, "\n\n".join(filter(None, words))))
@@ -270,18 +273,18 @@ class _Run:
     def parse(self, step: Step) -> Parsed:
         return _read(step.reply.text, self.tools, self.state, was_cut="dropped" in step.reply.meta)
 
-    def done(self, step: Step) -> bool:
-        """Whether nothing of the reply is left to do, and the run goes on."""
-        reply = self.parse(step)
+    def is_done(self) -> bool:
+        """Whether nothing of the last reply is left to do, and the run goes on."""
+        step, reply = self.step, self.parse(self.step)
         if reply.problem or len(step.observations) > len(step.performed):
             return bool(step.observations)
         return 0 < len(reply.actions) <= len(step.performed) and not _ends(reply, step)
 
-    def perform(self, step: Step, reply: Parsed) -> None:
-        for at in range(len(step.performed), len(reply.actions)):
+    def perform(self, reply: Parsed) -> None:
+        for at in range(len(self.step.performed), len(reply.actions)):
             action = reply.actions[at]
             tool = self.tools[action.kind]
-            if why := why_skipped(tool, action, steps(self.state.turns)[-1].performed):
+            if why := why_skipped(tool, action, self.step.performed):
                 if action.kind == "finish" and reply.commit_message:
                     why += (
                         " Its commit message is kept: send only `<finish>` once that is fixed, or is not part of "
@@ -292,21 +295,22 @@ class _Run:
                 self.on_event(LoopEvent("action", action=action))
                 seen = tool.perform(action)
             if seen.final and action.kind in ENDS:
-                self.end(seen.kind, seen.text or reply.thought)
+                text = seen.text or reply.thought
+                if seen.kind == "reject":
+                    raise _Over("rejected", text)
+                self.end("finished", text, self.before_finish)
                 return
             if seen.once and all(other.kind != action.kind for other in reply.actions[at + 1 :]):
                 seen = replace(seen, text=f"{seen.text}\n{seen.once}".lstrip("\n"))
             self.add(replace(seen, blocks=seen.blocks and tool.needed_by(action) != "nothing"))
-        if _ends(reply, steps(self.state.turns)[-1]):
-            self.end("finish", reply.thought)
+        if _ends(reply, self.step):
+            self.end("finished", reply.thought, self.before_finish)
 
-    def end(self, kind: str, text: str) -> None:
-        """End the run, unless `before_finish` has something to say."""
-        if kind == "reject":
-            raise _Over("rejected", text)
-        objection = self.before_finish(self.state)
+    def end(self, kind: End, text: str, before: BeforeEnd) -> None:
+        """End the run, unless `before` has something to say."""
+        objection = before(self.state)
         if objection is None:
-            raise _Over("finished", text)
+            raise _Over(kind, text)
         self.add(objection, extra="objection")
 
     def misread(self, reply: Parsed) -> str:
@@ -324,14 +328,10 @@ class _Run:
 
     def messages(self) -> tuple[str, ...]:
         """What the model told the user in the present run."""
-        pairs = [
-            pair
-            for step in steps(self.state.turns)
-            for pair in zip(self.parse(step).actions, step.performed, strict=False)
-        ]
         return tuple(
             action.body.strip()
-            for action, seen in pairs
+            for step in steps(self.state.turns)
+            for action, seen in zip(self.parse(step).actions, step.performed, strict=False)
             if action.kind == seen.meta.get("kind") == "message" and action.body.strip()
         )
 
@@ -348,23 +348,24 @@ class _Run:
         self.failure = None if seen.ok else seen.error
         if seen.kind == EDIT and not seen.ok:
             self.failure = seen.error or Refused(seen.shown or seen.text)
-        step = steps(self.state.turns)[-1]
         text = seen.text
-        if "dropped" in step.reply.meta and not step.observations:
+        if (dropped := self.step.reply.meta.get("dropped")) and not self.step.observations:
             text = (
-                f"The last {step.reply.meta['dropped']} characters of your reply were dropped, because they "
-                f"imitated another speaker; nothing in them was performed or is true.\n\n{text}"
+                f"The last {dropped} characters of your reply were dropped, because they imitated another "
+                f"speaker; nothing in them was performed or is true.\n\n{text}"
             )
-        meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no"}
-        meta |= {"final": "yes"} if seen.final else {}
-        meta |= {"blocks": "no"} if not seen.ok and not seen.blocks else {}
-        meta |= {"extra": extra} if extra else {}
-        meta |= {ATTACHED: seen.attached} if seen.attached else {}
         reasons = seen.data.get("reasons")
-        meta |= {"reasons": " ".join(map(str, reasons))} if isinstance(reasons, list) and reasons else {}
-        meta |= {"partial": "yes"} if seen.data.get("partial") else {}
-        meta |= {"allowed": json.dumps(allowed)} if (allowed := seen.data.get("allowed")) else {}
-        meta |= {"shown": json.dumps(shown)} if (shown := seen.data.get("shown")) else {}
+        meta = {
+            "final": "yes" if seen.final else "",
+            "blocks": "no" if not seen.ok and not seen.blocks else "",
+            "extra": extra,
+            ATTACHED: seen.attached,
+            "reasons": " ".join(map(str, reasons)) if isinstance(reasons, list) else "",
+            "partial": "yes" if seen.data.get("partial") else "",
+        }
+        meta |= {key: json.dumps(seen.data[key]) for key in ("allowed", "shown") if seen.data.get(key)}
+        meta = {key: value for key, value in meta.items() if value}
+        meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no", **meta}
         self.state = self.state.with_turn(Turn("observation", text, meta))
         self.on_event(LoopEvent("observation", observation=seen))
         if self.failure and self.failures(seen.kind) > RETURNS:
@@ -383,17 +384,6 @@ class _Run:
             count += len(seen)
         return count
 
-    def notice_repetition(self) -> None:
-        """Tell the model that it goes round in circles; then end the run."""
-        repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
-        if repeated is None:
-            return
-        if repeated.over:
-            raise self.failure or ModelError(
-                "the model is stuck in a loop; rephrase the request, or use another --model"
-            )
-        self.add(Observation("repeated", repeated.text, ok=False), extra=repeated.extra)
-
 
 def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool = False) -> Parsed:
     loose = EDIT in tools and tools[EDIT].loose
@@ -402,18 +392,15 @@ def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool 
 
 def _ends(reply: Parsed, step: Step) -> bool:
     """Whether a reply that was performed asks for nothing more: all went well, and all is final or quiet."""
-    pairs = list(zip(reply.actions, step.performed, strict=False))
+    final = [turn.meta.get("final") == "yes" for turn in step.performed]
+    pairs = zip(reply.actions, step.performed, final, strict=False)
     return (
-        len(pairs) == len(reply.actions)
+        len(step.performed) >= len(reply.actions)
+        and any(final)
         and "dropped" not in step.reply.meta
-        and any(_final(seen) for _, seen in pairs)
-        and all(_ok(seen) and (_final(seen) or action.kind in QUIET) for action, seen in pairs)
+        and all(_ok(seen) and (ends or action.kind in QUIET) for action, seen, ends in pairs)
     )
 
 
 def _ok(seen: Turn) -> bool:
     return seen.meta.get("ok") != "no"
-
-
-def _final(seen: Turn) -> bool:
-    return seen.meta.get("final") == "yes"

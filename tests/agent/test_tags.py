@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.actions import Action, Observation, render
+from repoagent.agent.actions import Action, render
 from repoagent.agent.parse_reply import parse
-from repoagent.errors import Refused
 from repoagent.llm.model import fence
 
 TOOLS = ("read", "run", "write", "think", "message", "finish")
@@ -77,38 +75,3 @@ def test_the_label_of_a_fence_cannot_leave_its_line() -> None:
 
 def test_the_same_content_is_quoted_the_same_way() -> None:
     assert fence("abc") == fence("abc")
-
-
-@given(actions)
-def test_an_action_survives_its_record(action: Action) -> None:
-    assert Action.from_dict(action.to_dict()) == action
-
-
-def test_an_observation_survives_its_record() -> None:
-    seen = Observation("edit", "applied", ok=False, final=True, data={"level": "exact"}, error=Refused("no"))
-    assert Observation.from_dict(seen.to_dict()) == seen
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"version": 2, "kind": "read", "args": {}, "body": ""},
-        {"version": "x", "kind": "read"},
-        {"version": 1},
-        {"version": 1, "kind": 3},
-        {"version": 1, "kind": "read", "args": {"path": 1}},
-        {"version": 1, "kind": "read", "args": []},
-        {"version": 1, "kind": "read", "body": None},
-    ],
-)
-def test_a_record_that_is_no_action_is_refused(record: dict[str, object]) -> None:
-    with pytest.raises(Refused):
-        Action.from_dict(record)
-
-
-@pytest.mark.parametrize(
-    "record", [{"version": 9, "kind": "x", "text": ""}, {"kind": "x", "text": 1}, {"kind": "x", "data": 1}]
-)
-def test_a_record_that_is_no_observation_is_refused(record: dict[str, object]) -> None:
-    with pytest.raises(Refused):
-        Observation.from_dict(record)
