@@ -114,37 +114,46 @@ def share(sizes: Sequence[int], most: int) -> int:
     return max(sizes, default=0)
 
 
+def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size: int) -> str:
+    """`text` in about `most` bytes, with a note in place of the middle of its longest pieces, which are cut inside and
+    quoted again. Of many pieces, or where there is no room for a part of each, the first are shown. `note` gets a
+    content and its ends, and returns at most `note_size` bytes."""
+    parts = pieces(text)
+    contents = [part if isinstance(part, str) else part.content for part in parts]
+    sizes = list(map(size, contents))
+    most_shown = most - 3 * len(parts) - 2 * sum(size(whole(part)) for part in parts) + 2 * sum(sizes)
+    each, count, longer = 0, -1, 0
+    while longer > count:  # each that is cut needs a note
+        count = longer
+        each = share(sizes, most_shown - note_size * count)
+        longer = sum(content > each for content in sizes)
+    if len(parts) > _MAX_PIECES or each < 40:
+        head = ""
+        for part in parts:
+            if size(head) + size(whole(part)) > most - note_size - 1:
+                break
+            head += whole(part)
+        lines = text.count("\n") + 1
+        middle = note(text, Cut(head, "", head.count("\n") + 1, lines, lines))
+        return f"{head.rstrip()}\n{middle}".lstrip("\n")
+    shown = []
+    for part, content in zip(parts, contents, strict=True):
+        if size(content) <= each:
+            shown.append(whole(part))
+            continue
+        ends = cut(content, each)
+        head, tail = ends.head.rstrip(), ends.tail
+        if isinstance(part, Quoted):
+            head, tail = fence(ends.head, part.label), fence(tail, part.label)
+        shown.append(f"{head}\n{note(content, ends)}\n{tail}")
+    return "".join(shown)
+
+
 def trimmed(text: str, most: int, note: str) -> str:
-    """Shorten `text` to about `most` bytes: the middle of the longest pieces is replaced by `note`. Quotations are cut
-    inside and quoted again."""
-    most = max(0, most)
+    """Shorten `text` to at most `most` bytes, with `note` where something is left out."""
     if size(text) <= most:
         return text
-    parts = pieces(text)
-    quoted = [part for part in parts if isinstance(part, Quoted)]
-    contents = [part if isinstance(part, str) else part.content for part in parts]
-    overhead = sum(2 * size(fence("", part.label)) + 2 for part in quoted)
-    each = share([size(content) for content in contents], most - overhead - 8)
-    if len(parts) <= 8 and each >= 2 * size(note) + 40:
-        return "".join(
-            whole(part) if size(content) <= each else _around(part, cut(content, each - size(note) - 2), note)
-            for part, content in zip(parts, contents, strict=True)
-        )
-    # too many pieces, or too few bytes, to show something of each
-    each = most - size(note) - 120 * bool(quoted)
-    if each < 40:
-        return note if size(note) <= most else ""
-    if quoted:
-        content = "\n".join(contents)
-        return _around(Quoted("content", content), cut(content, each), note)
-    return _around(text, cut(text, each), note)
-
-
-def _around(part: str | Quoted, ends: Cut, note: str) -> str:
-    """Head and tail of a piece, with `note` between them."""
-    if isinstance(part, str):
-        return f"{ends.head.rstrip()}\n{note}\n{ends.tail}"
-    return f"{fence(ends.head, part.label)}\n{note}\n{fence(ends.tail, part.label)}"
+    return _shortened(text, most, lambda content, ends: note, size(note)) if size(note) <= most else ""
 
 
 def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
@@ -170,31 +179,11 @@ def spilled(
     """Shorten `text` to about `limit` bytes; also return the files with the whole content of what was shortened."""
     if size(text) <= limit:
         return text, []
-    parts = pieces(text)
-    if len(parts) > _MAX_PIECES:
-        file = _store(text, folder)
-        head, left = "", limit - 400
-        for part in parts:
-            left -= size(whole(part))
-            if left < 0:
-                break
-            head += whole(part)
-        name = json.dumps(shown_as(file), ensure_ascii=False)
-        lines = f"{head.count(chr(10)) + 1}-{text.count(chr(10)) + 1}"
-        note = f'[Lines {lines} {_OMITTED}{name}: <read path={name} lines="{lines}"/> and so on.]'
-        return f"{head.rstrip()}\n{note}", [file]
-    contents = [part.content if isinstance(part, Quoted) else part for part in parts]
-    note_size = 240 + 2 * size(shown_as(folder / "0123456789abcdef.txt"))
-    notes = note_size * sum(size(content) > limit // _MAX_PIECES for content in contents)
-    most = share([size(content) for content in contents], max(limit // 2, limit - notes))
-    texts, files = [], []
-    for part, content in zip(parts, contents, strict=True):
-        if size(content) <= most:
-            texts.append(whole(part))
-            continue
+    files: list[Path] = []
+
+    def note(content: str, ends: Cut) -> str:
         files.append(_store(content, folder))
         name = json.dumps(shown_as(files[-1]), ensure_ascii=False)
-        ends = cut(content, most)
         lines = f"{ends.first}-{ends.last}"
         what = f"Lines {lines} of {ends.lines:,}"
         how = f'<read path={name} lines="{lines}"/>'
@@ -202,8 +191,10 @@ def spilled(
             omitted = len(content) - len(ends.head) - len(ends.tail)
             what = f"{omitted:,} characters in lines {lines} of {ends.lines:,}"
             how = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
-        texts.append(_around(part, ends, f"[{what} {_OMITTED}{name}: {how} and so on.]"))
-    return "".join(texts), files
+        return f"[{what} {_OMITTED}{name}: {how} and so on.]"
+
+    note_size = 240 + 2 * size(shown_as(folder / "0123456789abcdef.txt"))
+    return _shortened(text, limit, note, note_size), files
 
 
 def spilled_to(text: str) -> list[str]:
