@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 from repoagent.cli.session import Session, find_layout
 from repoagent.errors import RepoagentError
 
+SHELLS = ("bash", "zsh", "fish")
 EPILOG = """\b
 Examples:
   # bash, with the package bash-completion
@@ -37,21 +38,30 @@ Completes commands, options, files, revisions, models, runs and keys of options 
 
 
 @click.command(epilog=EPILOG)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of SHELL: bash, zsh or fish."""
     ctx.ensure_object(Session).terminal().styled(script(shell))
 
 
-Candidates = Iterator[tuple[str, str]]
+def script(shell: str) -> str:
+    """The completion script of `shell`."""
+    return Path(__file__).parent.joinpath("completions", f"repoagent.{shell}").read_text(encoding="utf-8")
+
+
+# The values of parameters
+
+Candidates = Iterable[tuple[str, str]]
+Find = Callable[[str], Candidates]
 INCOMPLETE_ENDS = ("/", ":", "=", "..")  # after which the shell adds no space
 MAX_NAMES = 500  # of branches, tags and runs
 _HEADS = ("HEAD", "HEAD~", "HEAD^", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD")
+_REFS = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote branch"}
 
 
-def files(incomplete: str, *, folders_only: bool = False) -> Iterator[tuple[str, bool]]:
-    """Names of files in a folder, and whether more may follow: after the slash of a folder."""
+def files(incomplete: str, *, folders_only: bool = False) -> Candidates:
+    """Names of files in a folder; that of a folder ends with a slash."""
     folder, slash, begin = incomplete.rpartition("/")
     try:
         names = os.scandir(Path(folder + slash).expanduser() if folder + slash else ".")
@@ -60,12 +70,8 @@ def files(incomplete: str, *, folders_only: bool = False) -> Iterator[tuple[str,
         return
     for entry in entries:
         hidden = entry.name.startswith(".") and not begin.startswith(".")
-        if hidden or not entry.name.startswith(begin):
-            continue
-        if entry.is_dir():
-            yield f"{folder}{slash}{entry.name}/", True
-        elif not folders_only:
-            yield f"{folder}{slash}{entry.name}", False
+        if entry.name.startswith(begin) and not hidden and (entry.is_dir() or not folders_only):
+            yield f"{folder}{slash}{entry.name}{'/' * entry.is_dir()}", ""
 
 
 def revisions(incomplete: str) -> Candidates:
@@ -83,17 +89,16 @@ def revisions(incomplete: str) -> Candidates:
     for name in _HEADS[:3] if not begin else _HEADS:
         if name.startswith(begin):
             yield f"{head}{name}", ""
-    escaped = "".join(f"\\{character}" if character in "*?[\\" else character for character in begin)
-    kinds = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote branch"}
+    escaped = re.sub(r"[*?[\\]", r"\\\g<0>", begin)
     is_full = begin.startswith("refs/")
-    patterns = [f"{kind}{escaped}{end}" for kind in ([""] if is_full else kinds) for end in ("*", "*/**")]
+    patterns = [f"{kind}{escaped}{end}" for kind in ([""] if is_full else _REFS) for end in ("*", "*/**")]
     refs = git(Path.cwd(), "for-each-ref", f"--count={MAX_NAMES}", "--format=%(refname)", *patterns)
     for ref in os.fsdecode(refs).splitlines():
         if is_full:
             yield f"{head}{ref}", ""
         elif not ref.endswith("/HEAD"):
-            kind = next(kind for kind in kinds if ref.startswith(kind))
-            yield f"{head}{ref.removeprefix(kind)}", kinds[kind]
+            kind = next(kind for kind in _REFS if ref.startswith(kind))
+            yield f"{head}{ref.removeprefix(kind)}", _REFS[kind]
 
 
 def models(incomplete: str) -> Candidates:
@@ -104,9 +109,7 @@ def models(incomplete: str) -> Candidates:
 
     provider, name, path = parse_spec(incomplete)
     if provider.argument == "file":
-        begin = f"{name}{provider.separator}"
-        yield from ((f"{begin}{file}", "") for file, _ in files(path))
-        return
+        return [(f"{name}{provider.separator}{file}", "") for file, _ in files(path)]
     known = names()
     known |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
     try:
@@ -115,42 +118,33 @@ def models(incomplete: str) -> Candidates:
         known |= settings.names("alias")
     except RepoagentError:  # a broken configuration has no aliases
         pass
-    yield from _starting(incomplete, known.items())
-
-
-def _starting(incomplete: str, candidates: Iterable[tuple[str, str]]) -> Candidates:
-    return ((value, line) for value, line in candidates if value.startswith(incomplete))
+    return known.items()
 
 
 def keys(incomplete: str) -> Candidates:
     """Keys of options."""
     from repoagent.config.options import OPTIONS
 
-    return _starting(incomplete, ((option.key, option.doc) for option in OPTIONS))
+    return ((option.key, option.doc) for option in OPTIONS)
 
 
-def rules(incomplete: str) -> Candidates:
-    """Rules of the review."""
+def _rules(incomplete: str) -> Candidates:
     from repoagent.review.rules import RULES
 
-    return _starting(incomplete, ((name, rule.line) for name, rule in RULES.items()))
+    return ((name, rule.line) for name, rule in RULES.items())
 
 
-def edits(incomplete: str) -> Candidates:
+def _edits(incomplete: str) -> Candidates:
     """The edits of this work tree, newest first, by the id that undo takes."""
-    import json
+    from repoagent.storage.json_files import read_records
 
     layout = find_layout()
-    try:
-        lines = [] if layout is None else layout.edits.read_bytes().splitlines()
-        entries = [json.loads(line) for line in reversed(lines)]
-    except (OSError, ValueError):
-        return
+    entries = [] if layout is None else list(read_records(layout.edits, warn=lambda sentence: None))
     by_id: dict[str, str] = {}
-    for entry in entries:
-        if isinstance(entry, dict) and "id" in entry:
+    for entry in reversed(entries):
+        if "id" in entry:
             by_id.setdefault(str(entry["id"]), " ".join(map(str, entry.get("paths", ()))))
-    yield from _starting(incomplete, by_id.items())
+    return by_id.items()
 
 
 def runs(incomplete: str) -> Candidates:
@@ -168,21 +162,17 @@ def runs(incomplete: str) -> Candidates:
         yield "last", "the newest"
 
 
-def languages(incomplete: str) -> Candidates:
-    """Languages with a grammar."""
+def _languages(incomplete: str) -> Candidates:
     from repoagent.syntax.languages import LANGUAGES
 
-    return _starting(incomplete, ((name, "") for name in sorted(LANGUAGES)))
+    return ((name, "") for name in sorted(LANGUAGES))
 
 
-def symbol_kinds(incomplete: str) -> Candidates:
-    """Kinds of definitions."""
+def _symbol_kinds(incomplete: str) -> Candidates:
     from repoagent.cli.commands.outline import KINDS
 
-    return _starting(incomplete, ((name, "") for name in KINDS))
+    return ((name, "") for name in KINDS)
 
-
-Find = Callable[[str], Iterable[tuple[str, str]]]
 
 # by the word in the help, or the name of the parameter in capitals; "file" and "dir" are completed by the shell
 PARAMETERS: Mapping[str, Find | str] = {
@@ -190,22 +180,21 @@ PARAMETERS: Mapping[str, Find | str] = {
     **dict.fromkeys(("DIR", "FOLDER"), "dir"),
     **dict.fromkeys(("REV", "REF", "RANGE", "COMMIT"), revisions),
     **dict.fromkeys(("SPEC", "MODEL"), models),
-    "RULE": rules,
-    "LANGUAGE": languages,
-    "KIND": symbol_kinds,
+    "RULE": _rules,
+    "LANGUAGE": _languages,
+    "KIND": _symbol_kinds,
     "KEY": keys,
-    "EDIT": edits,
+    "EDIT": _edits,
     "RUN": runs,
 }
 # (command, parameter) where the word would mislead
 EXCEPTIONS: Mapping[tuple[str, str], Find | str | None] = {
     ("test", "name"): models,
-    ("outline", "language"): languages,
-    ("split", "language"): languages,
+    ("outline", "language"): _languages,
+    ("split", "language"): _languages,
     ("edit", "sign"): None,
     ("apply", "sign"): None,
 }
-_WORD = re.compile(r"[A-Z]{2,}")
 
 
 class Completed(click.types.StringParamType):
@@ -222,6 +211,7 @@ class Completed(click.types.StringParamType):
         return [
             CompletionItem(value, "part" if value.endswith(INCOMPLETE_ENDS) else "plain", line)
             for value, line in self.find(incomplete)
+            if value.startswith(incomplete)
         ]
 
 
@@ -245,15 +235,20 @@ def finder_of(param: click.Parameter, command: str = "") -> Find | str | None:
     name = param.name or ""
     if (command, name) in EXCEPTIONS:
         return EXCEPTIONS[command, name]
-    words = _WORD.findall(param.metavar or "") or [name.upper()]
-    for word in (*words, name.upper().rstrip("S")):
-        if word in PARAMETERS:
-            return PARAMETERS[word]
-    return "file" if isinstance(param.type, click.Path) else None
+    words = re.findall(r"[A-Z]{2,}", param.metavar or "") or [name.upper()]
+    default = "file" if isinstance(param.type, click.Path) else None
+    return next(
+        (PARAMETERS[word] for word in (*words, name.upper().rstrip("S")) if word in PARAMETERS), default
+    )
 
+
+# The line, as the shell sends it
 
 _ESCAPABLE = '$`"\\'  # in double quotes; before another character a backslash is literal
 _PLAIN = frozenset("_./@%+,:=^{}~-")  # with letters, digits and what is not ASCII
+_GIT_OPTIONS = (  # of git itself, with a value in the next word
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
+)  # fmt: skip
 
 
 class Typed(NamedTuple):
@@ -310,17 +305,29 @@ def quoted(text: str, quote: str = "") -> str:
     return f"\\{escaped}" if escaped.startswith("~") else escaped
 
 
-SHELLS = ("bash", "zsh", "fish")
-_GIT_OPTIONS = (  # of git itself, with a value in the next word
-    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
-)  # fmt: skip
+def after_program(words: list[str]) -> tuple[list[str], tuple[str, ...]] | None:
+    """What follows `repoagent`, or `git [OPTION...] repoagent`, and the folders of all -C options, git's included; None
+    for another command of git."""
+    if not words:
+        return None
+    at, git_words = 0, []
+    if words[0].rpartition("/")[2] == "git":
+        at = 1
+        while at < len(words) and words[at].startswith("-"):
+            at += 2 if words[at] in _GIT_OPTIONS else 1
+        if at >= len(words) or words[at] != "repoagent":
+            return None
+        git_words = words[1:at]
+    arguments = words[at + 1 :]
+    options = git_words + (arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    folders: list[str] = []
+    for number, word in enumerate(options):
+        if word.startswith("-C"):
+            folders += options[number + 1 : number + 2] if word == "-C" else [word[2:]]
+    return arguments, tuple(filter(None, folders))
 
 
-class Line(NamedTuple):
-    """The arguments of repoagent, and the folders of all -C options, git's included."""
-
-    arguments: list[str]
-    folders: tuple[str, ...] = ()
+# The answer
 
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
@@ -338,95 +345,47 @@ def answer(cli: click.Command, name: str, instruction: str) -> int:
     line = after_program(typed.words)
     if line is None:
         return 0
+    arguments, folders = line
     try:
-        for folder in line.folders:
-            os.chdir(folder or ".")
+        for folder in folders:
+            os.chdir(folder)
         # the shell looks for files in its own folder; and fish does not find names after an open quote
-        list_files = shell == "fish" or bool(line.folders)
-        items = list(candidates(cli, name, line, typed.incomplete, list_files=list_files))
+        list_files = shell == "fish" or bool(folders)
+        items = list(_candidates(cli, name, arguments, typed.incomplete, list_files=list_files))
     except (RepoagentError, OSError, click.ClickException):
         return 0
-    sys.stdout.write("".join(f"{output}\n" for output in _FORMATS[shell](items, typed)))
+    for item in items:
+        if item.type in ("file", "dir") or item.value.isprintable():
+            sys.stdout.write(f"{_output(shell, item, typed)}\n")
     return 0
 
 
-def script(shell: str) -> str:
-    """The completion script of `shell`."""
-    return Path(__file__).parent.joinpath("completions", f"repoagent.{shell}").read_text(encoding="utf-8")
-
-
-def after_program(words: list[str]) -> Line | None:
-    """What follows `repoagent`, or `git [OPTION...] repoagent`; None for another command of git."""
-    if not words:
-        return None
-    folders: list[str] = []
-    at = 0
-    if words[0].rpartition("/")[2] == "git":
-        at = 1
-        while at < len(words) and words[at].startswith("-"):
-            if words[at] == "-C":
-                folders += words[at + 1 : at + 2]
-            at += 2 if words[at] in _GIT_OPTIONS else 1
-        if at >= len(words) or words[at] != "repoagent":
-            return None
-    arguments = words[at + 1 :]
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    for number, word in enumerate(options):
-        if word == "-C":
-            folders += options[number + 1 : number + 2]
-        elif word.startswith("-C"):
-            folders.append(word[2:])
-    return Line(arguments, tuple(folders))
-
-
-def candidates(
-    cli: click.Command, name: str, line: Line, incomplete: str, *, list_files: bool
+def _candidates(
+    cli: click.Command, name: str, arguments: list[str], incomplete: str, *, list_files: bool
 ) -> Iterator[CompletionItem[str]]:
     """The candidates for `incomplete`, with what is before a `=` in it. More may follow one of the type "part"; for
     the types "file" and "dir" the shell lists names itself, unless we `list_files`."""
-    arguments = ["--" if word == "--end-of-options" else word for word in line.arguments]
+    arguments = ["--" if word == "--end-of-options" else word for word in arguments]
     option, equals, _ = incomplete.partition("=")
     head = f"{option}=" if equals and option.startswith("--") and "--" not in arguments else ""
     for item in ShellComplete(cli, {}, name, "").get_completions(arguments, incomplete):
         if item.type not in ("file", "dir"):
             yield CompletionItem(head + item.value, item.type, item.help)
         elif list_files:
-            for value, more in files(incomplete[len(head) :], folders_only=item.type == "dir"):
-                yield CompletionItem(head + value, "part" if more else "plain")
+            for value, _ in files(incomplete[len(head) :], folders_only=item.type == "dir"):
+                yield CompletionItem(head + value, "part" if value.endswith("/") else "plain")
         else:
             yield item
 
 
-def _for_bash(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
-    for item in items:
-        if item.type in ("file", "dir"):
-            yield f"{item.type},"
-        elif item.value.isprintable():
-            yield f"{item.type},{quoted(item.value[typed.prefix :], typed.quote)}"
-
-
-def _for_zsh(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
-    option = typed.incomplete.partition("=")[0]
-    cut = len(option) + 1 if typed.incomplete.startswith("--") and "=" in typed.incomplete else 0
-    for item in items:
-        if item.type in ("file", "dir"):
-            yield from (item.type, "", "")
-        elif item.value.isprintable():
-            yield from (item.type, item.value[cut:], _line(item.help))
-
-
-def _for_fish(items: list[CompletionItem[str]], typed: Typed) -> Iterator[str]:
-    for item in items:
-        if item.value.isprintable():
-            yield f"{item.value}\t{_line(item.help)}".rstrip("\t")
-
-
-def _line(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
-_FORMATS: Mapping[str, Callable[[list[CompletionItem[str]], Typed], Iterator[str]]] = {
-    "bash": _for_bash,
-    "zsh": _for_zsh,
-    "fish": _for_fish,
-}
+def _output(shell: str, item: CompletionItem[str], typed: Typed) -> str:
+    """A candidate as the script of the shell reads it: a line, for zsh three."""
+    by_shell = item.type in ("file", "dir")
+    line = " ".join((item.help or "").split())
+    if shell == "bash":
+        return f"{item.type},{'' if by_shell else quoted(item.value[typed.prefix :], typed.quote)}"
+    if shell == "fish":
+        return f"{item.value}\t{line}".rstrip("\t")
+    option, equals, _ = typed.incomplete.partition("=")
+    cut = len(option + equals) if typed.incomplete.startswith("--") and equals else 0
+    return f"{item.type}\n" + ("\n" if by_shell else f"{item.value[cut:]}\n{line}")
