@@ -55,9 +55,13 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.verbs:
             with formatter.section("Commands"):
-                formatter.write_dl(
-                    [(_usage(*item), item[1].get_short_help_str(100)) for item in self.verbs.items()]
-                )
+                rows = []
+                for name, verb in self.verbs.items():
+                    words = [
+                        each.human_readable_name for each in verb.params if isinstance(each, click.Argument)
+                    ]
+                    rows.append((" ".join([name, *words]), verb.get_short_help_str(100)))
+                formatter.write_dl(rows)
         for heading, params in self.groups(ctx):
             records = [record for param in params if (record := param.get_help_record(ctx))]
             if records:
@@ -74,12 +78,6 @@ class Command(click.Command):
         for heading, names in (self.option_groups or {"Options": ()}).items():
             yield heading, [*(params[name] for name in names), *rest]
             rest = []
-
-
-def _usage(name: str, verb: click.Command) -> str:
-    return " ".join(
-        [name, *(one.human_readable_name for one in verb.params if isinstance(one, click.Argument))]
-    )
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -111,24 +109,20 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
     """The options that are allowed before and after the name of a command; `hidden` in the help of a command."""
-    more: dict[str, Any] = {"expose_value": False, "hidden": hidden}
-    return [
+    when = click.Choice(["auto", "always", "never"])
+    options = [
         click.Option(
             ["-C", "folder"], metavar="DIR", multiple=True, is_eager=True, callback=_change_folder,
-            help="Run as if started in DIR.", **more,
+            help="Run as if started in DIR.",
         ),
-        click.Option(
-            ["--color"], metavar="WHEN", type=click.Choice(["auto", "always", "never"]), callback=_set_session,
-            help="Use colors: auto, always or never.", **more,
-        ),
-        click.Option(
-            ["--no-pager"], is_flag=True, callback=_set_session,
-            help="Do not pipe long output into a pager.", **more,
-        ),
-        click.Option(
-            ["-v", "--verbose"], is_flag=True, callback=_set_session, help="Show more details.", **more
-        ),
+        click.Option(["--color"], metavar="WHEN", type=when, help="Use colors: auto, always or never."),
+        click.Option(["--no-pager"], is_flag=True, help="Do not pipe long output into a pager."),
+        click.Option(["-v", "--verbose"], is_flag=True, help="Show more details."),
     ]  # fmt: skip
+    for option in options:
+        option.expose_value, option.hidden = False, hidden
+        option.callback = option.callback or _set_session
+    return list(options)
 
 
 def add_global_options(command: click.Command) -> None:

@@ -19,22 +19,12 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
 
 # commands that change nothing and cost nothing: they use the corrected file name without asking
-READ_ONLY = frozenset(
-    {
-        "context",
-        "conversation show",
-        "history",
-        "memory list",
-        "memory show",
-        "neighbors",
-        "outline",
-        "recall",
-        "review",
-        "uses",
-    }
-)
-_FILE = re.compile(r"(--[\w-]+=|file:|)([^:]*)(:\S+|)")
-_DECIDED = frozenset({"-y", "--yes", "-n", "--dry-run", "--show-prompt"})
+READ_ONLY = {"context", "conversation show", "history", "memory list", "memory show", "neighbors", "outline"}
+READ_ONLY |= {"recall", "review", "uses"}
+_FILE = re.compile(
+    r"(--[\w-]+=|file:|)([^:]*)(:\S+|)"
+)  # FILE, FILE:10-40, FILE::symbol, file:FILE, --option=FILE
+_DECIDED = {"-y", "--yes", "-n", "--dry-run", "--show-prompt"}
 
 
 class Task(UsageError):
@@ -47,19 +37,18 @@ class Task(UsageError):
 
 def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Sequence[str]) -> list[str] | None:
     """The corrected arguments, None where there is no clear correction. Raises NothingDone when the user says no."""
-    session = ctx.find_object(Session) or Session()
+    terminal = (ctx.find_object(Session) or Session()).terminal()
     if isinstance(error, Task):
         start = arguments.index(error.command or error.task)
         instead = [*arguments[:start], "run", *arguments[start + bool(error.command) :]]
         question = f"{error.problem}. Do this as a task, with `{name} run`"
-        return instead if _agreed(session.terminal(), question) else None
+        return instead if _agreed(terminal, question) else None
     if not isinstance(error, NoSuchFile) or error.match is None:
         return None
-    match = os.path.relpath(error.match)
+    match, wrong = os.path.relpath(error.match), os.path.relpath(error.path)
     instead = [_with_match(argument, error.path, match) for argument in arguments]
     if instead == [*arguments]:
         return None
-    wrong, terminal = os.path.relpath(error.path), session.terminal()
     command = arguments[arguments.index(ctx.invoked_subcommand or "") :][:2]
     is_free = {" ".join(command), command[0]} & READ_ONLY and "--summary" not in arguments
     if is_free or _DECIDED.intersection(arguments):
@@ -69,16 +58,12 @@ def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Seque
 
 
 def _with_match(argument: str, missing: Path, match: str) -> str:
-    """`argument` with `match` for the missing file: FILE, FILE:10-40, FILE::symbol, file:FILE or --option=FILE."""
+    """`argument` with `match` for the missing file, unless the user chose its folder."""
     parts = _FILE.fullmatch(argument)
-    if parts is None:
+    if parts is None or parts[2].startswith(("./", "../", "/")):
         return argument
-    head, path, rest = parts.groups()
-    if path.startswith(("./", "../", "/")):  # the user chose this folder
-        return argument
-    if Path(os.path.normpath(Path(os.path.realpath(Path.cwd()), path))) != missing:
-        return argument
-    return f"{head}{match}{rest}"
+    is_missing = Path(os.path.normpath(Path(os.path.realpath(Path.cwd()), parts[2]))) == missing
+    return f"{parts[1]}{match}{parts[3]}" if is_missing else argument
 
 
 def _agreed(terminal: Terminal, question: str) -> bool:

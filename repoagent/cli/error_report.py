@@ -21,14 +21,23 @@ LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the report of `error`; returns a sentence with its path, or the whole report where no file can be
-    written."""
+    """Write the report of `error` to a new private file, in the git directory or else in the temporary folder; returns
+    a sentence with its path, or the whole report where no file can be written."""
     first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ)
     text = redact(compose(error, arguments), os.environ)
-    path = _save(text)
-    if path is None:
-        return f"internal error; could not write a report:\n{text}"
-    return f"internal error ({first.splitlines()[0]}); see the report in {path}"
+    name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
+    git_dir = _git("rev-parse", "--absolute-git-dir")
+    for folder in (Path(git_dir, "repoagent", "reports") if git_dir else None, None):
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(".txt", name, folder)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8", "backslashreplace"))
+            return f"internal error ({first.splitlines()[0]}); see the report in {path}"
+        except OSError:  # a full or read-only disk: the next folder, or the screen
+            continue
+    return f"internal error; could not write a report:\n{text}"
 
 
 def compose(error: BaseException, arguments: Sequence[str]) -> str:
@@ -37,7 +46,7 @@ def compose(error: BaseException, arguments: Sequence[str]) -> str:
         f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
         f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
         f"libraries: {', '.join(f'{name} {_version(name)}' for name in LIBRARIES)}",
-        f"git: {_git_version()}",
+        f"git: {_git('--version') or 'not found'}",
         f"command line: {' '.join(map(repr, arguments))}",
         "",
         *traceback.format_exception(error),
@@ -45,39 +54,14 @@ def compose(error: BaseException, arguments: Sequence[str]) -> str:
     return "\n".join(line.rstrip("\n") for line in lines) + "\n"
 
 
-def _save(text: str) -> Path | None:
-    """Write `text` to a new private file in the git directory, or else in the temporary folder."""
-    name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
-    for folder in (_reports(), None):
-        try:
-            if folder is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-            descriptor, path = tempfile.mkstemp(".txt", name, folder)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8", "backslashreplace"))
-            return Path(path)
-        except OSError:  # a full or read-only disk: the next place, or the screen
-            continue
-    return None
-
-
-def _reports() -> Path | None:
+def _git(*arguments: str) -> str:
+    """The output of git, "" without a repository, git or folder."""
     from repoagent.git.process import git
 
     try:
-        git_dir = git(Path.cwd(), "rev-parse", "--absolute-git-dir")
-    except (RepoagentError, OSError):  # no repository, no git, no folder
-        return None
-    return Path(os.fsdecode(git_dir.removesuffix(b"\n")), "repoagent", "reports")
-
-
-def _git_version() -> str:
-    from repoagent.git.process import git
-
-    try:
-        return os.fsdecode(git("/", "--version")).strip()
+        return os.fsdecode(git(Path.cwd(), *arguments).removesuffix(b"\n"))
     except (RepoagentError, OSError):
-        return "not found"
+        return ""
 
 
 def _version(name: str) -> str:

@@ -22,17 +22,9 @@ at_end: list[Callable[[], None]] = []
 BROKEN_PIPE = 141  # what a shell reports for git when SIGPIPE ends it
 # errors of the system, not of repoagent: a full or read-only disk, a quota, no permission, too many open files
 SYSTEM = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EIO,
-    errno.EFBIG,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOLCK,
-}
+    errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.EMFILE,
+    errno.ENFILE, errno.ENOLCK,
+}  # fmt: skip
 GONE = "the current folder was deleted; change to an existing one and try again"
 COMPLETE = "_REPOAGENT_COMPLETE"
 MOST_LINES = 12  # of the output of a check, on a terminal
@@ -67,7 +59,7 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
             from repoagent.cli.completion import answer
 
             return answer(cli, name, instruction)
-        code = _invoke(cli, name, list(arguments))
+        code = _invoke(cli, name, arguments)
         sys.stdout.flush()
         return code
     except BaseException as error:
@@ -104,7 +96,7 @@ def _git_s_way(arguments: Sequence[str]) -> list[str]:
     return [*before, *after]
 
 
-def has_flag(arguments: Sequence[str], *flags: str) -> bool:
+def _has_flag(arguments: Sequence[str], *flags: str) -> bool:
     """Whether a flag is among the options, without the parser: its own errors obey the flag too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(flag in options for flag in flags)
@@ -139,64 +131,42 @@ def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     """Print what `error` means to the user; returns its exit code."""
-    from repoagent.cli.ui.terminal_text import clean
+    from repoagent.cli.ui.terminal import Terminal, to_nowhere
+    from repoagent.cli.ui.terminal_text import clean, fold, paint
 
     if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE
     code, sentence = _meaning(error, arguments)
+    verbose = _has_flag(arguments, "-v", "--verbose")
+    line = f"repoagent: {clean(sentence)}\n"
     try:
-        if has_flag(arguments, "--json"):
+        if _has_flag(arguments, "--json"):
             ours = error if isinstance(error, RepoagentError) else RepoagentError()
             _print_json(code, sentence, {**ours.details(), **ours.told()})
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # ends the line on which ^C was echoed
         else:
+            terminal = Terminal.open()
             if isinstance(error, CheckFailed) and error.printed.strip() and not error.shown:
-                _print_end(error.printed, whole=has_flag(arguments, "-v", "--verbose"))
-            sys.stderr.write(_folded(f"repoagent: {clean(sentence)}\n"))
-            if has_flag(arguments, "-v", "--verbose"):
+                lines = clean(error.printed.strip("\n")).split("\n")
+                if terminal.tells and not verbose:
+                    lines = lines[-MOST_LINES:]
+                text = "\n".join(lines)
+                sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
+            sys.stderr.write(fold(line, terminal.width) if terminal.tells else line)
+            if verbose:
                 _print_causes(error)
         sys.stdout.flush()
     except BrokenPipeError:
         _output_closed()
     except OSError:  # a full disk: the other stream may still work
-        _say_somewhere(f"repoagent: {clean(sentence)}\n")
+        to_nowhere(sys.stdout)
+        try:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+        except OSError:
+            to_nowhere(sys.stderr)
     return int(code)
-
-
-def _print_end(printed: str, *, whole: bool) -> None:
-    """Print the output of a check; on a terminal only its last lines, dimmed."""
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.cli.ui.terminal_text import clean, paint
-
-    lines = clean(printed.strip("\n")).split("\n")
-    terminal = Terminal.open()
-    if terminal.tells and not whole:
-        lines = lines[-MOST_LINES:]
-    text = "\n".join(lines)
-    sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
-
-
-def _folded(text: str) -> str:
-    """`text` folded to the width of a terminal."""
-    if not sys.stderr.isatty():
-        return text
-    from repoagent.cli.ui.terminal import Terminal
-    from repoagent.cli.ui.terminal_text import fold
-
-    return fold(text, Terminal.open().width)
-
-
-def _say_somewhere(sentence: str) -> None:
-    """Print on standard error what could not be printed, and discard what both streams still buffer."""
-    from repoagent.cli.ui.terminal import to_nowhere
-
-    to_nowhere(sys.stdout)
-    try:
-        sys.stderr.write(sentence)
-        sys.stderr.flush()
-    except OSError:
-        to_nowhere(sys.stderr)
 
 
 def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]:
@@ -215,7 +185,9 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
     if isinstance(error, FileNotFoundError) and _has_no_folder():
         return Exit.USAGE, GONE
     if isinstance(error, OSError) and error.errno in SYSTEM:
-        return Exit.REFUSED, f"{error.strerror}{_where(error)}; fix this and run the command again"
+        name = error.filename
+        where = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) else ""
+        return Exit.REFUSED, f"{error.strerror}{where}; fix this and run the command again"
     from repoagent.cli.error_report import write_report
 
     return Exit.INTERNAL, write_report(error, arguments)
@@ -227,10 +199,6 @@ def _has_no_folder() -> bool:
     except FileNotFoundError:
         return True
     return False
-
-
-def _where(error: OSError) -> str:
-    return f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, (str, bytes)) else ""
 
 
 def _in_one_line(error: click.ClickException) -> str:
@@ -262,12 +230,13 @@ def _output_closed() -> bool:
 
     A BrokenPipeError may also come from a pipe to a child process, and is an error then.
     """
+    from repoagent.cli.ui.terminal import to_nowhere
+
     poll = select.poll()
     for descriptor in (1, 2):
         poll.register(descriptor, select.POLLOUT)
-    broken = [descriptor for descriptor, event in poll.poll(0) if event & (select.POLLERR | select.POLLHUP)]
-    for descriptor in broken:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
+    broken = {descriptor for descriptor, event in poll.poll(0) if event & (select.POLLERR | select.POLLHUP)}
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        if descriptor in broken:
+            to_nowhere(stream)
     return bool(broken)
