@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -15,20 +16,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.errors import Busy, Exit, Refused, RepoagentError
+from repoagent.cli.options import together
+from repoagent.cli.repository import Repository
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
-    from repoagent.git.worktree import WorkTree
-    from repoagent.review.finding import Level, Report
+    from repoagent.review.finding import Report
     from repoagent.review.hooks.install import HookFile, Hooks
     from repoagent.review.hooks.run import HookChanges
-    from repoagent.storage.layout import Layout
 
-NAMES = ("pre-commit", "commit-msg", "pre-push")
-
+NAMES = {
+    "pre-commit": "what is staged",
+    "commit-msg": "what is staged, with its message",
+    "pre-push": "what is pushed",
+}
+COMMANDS = {
+    "install": ("hook:install", "Install hooks, next to existing ones."),
+    "uninstall": ("hook:uninstall", "Remove the hooks, and restore what was there."),
+    "status": ("hook:status", "Show which hooks are installed, and their owners."),
+    "run": ("hook:run_command", "Run a hook; for git and hook managers."),
+}
 EXAMPLES = """\b
 Examples:
   repoagent hook install                      review what is committed
@@ -51,31 +60,21 @@ hook manager (pre-commit, husky, lefthook) or of the repository are not
 changed; install prints what to add there."""
 
 
-COMMANDS = {
-    "install": ("hook:install", "Install hooks, next to existing ones."),
-    "uninstall": ("hook:uninstall", "Remove the hooks, and restore what was there."),
-    "status": ("hook:status", "Show which hooks are installed, and their owners."),
-    "run": ("hook:run_command", "Run a hook; for git and hook managers."),
-}
-
-
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
     """Review each commit or push through git's hooks."""
 
 
-def _chosen(function: Callable[..., None]) -> Callable[..., None]:
-    for name, what in reversed(
-        list(
-            zip(NAMES, ("what is staged", "what is staged, with its message", "what is pushed"), strict=True)
-        )
-    ):
-        function = click.option(f"--{name}", is_flag=True, help=f"The hook {name}: {what}.")(function)
-    return function
+_names = together(
+    *(
+        click.option(f"--{name}", is_flag=True, help=f"The hook {name}: {what}.")
+        for name, what in NAMES.items()
+    )
+)
 
 
 @click.command(short_help="Install hooks, next to existing ones.")
-@_chosen
+@_names
 @click.option("--strict", is_flag=True, help="Also stop git if the review itself fails.")
 @click.option(
     "--everywhere", is_flag=True, help="Install even if core.hooksPath is shared with other repositories."
@@ -87,23 +86,25 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 
     All work trees of a repository share its hooks.
     """
-    from repoagent.review.hooks.install import install as install_hooks
+    from repoagent.history.index.index import ITSELF
+    from repoagent.review.hooks import install
 
-    names = _names(flags) or NAMES[:1]
-    found = _look()
-    changes = install_hooks(found, names, _program(), strict=strict, everywhere=everywhere)
+    names = _named(flags) or ("pre-commit",)
+    script = Path(sys.executable).with_name("repoagent")  # next to this Python, or else this Python
+    program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, *ITSELF)
+    changes = install.install(_inspect(), names, program, strict=strict, everywhere=everywhere)
     _report(session, changes, as_json=as_json)
 
 
 @click.command(short_help="Remove the hooks, and restore what was there.")
-@_chosen
+@_names
 @json_option
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named hooks of repoagent, by default all, and restore what they replaced."""
-    from repoagent.review.hooks.install import uninstall as uninstall_hooks
+    from repoagent.review.hooks import install
 
-    changes = uninstall_hooks(_look(), _names(flags) or NAMES)
+    changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES))
     _report(session, changes or ["no hooks of repoagent here"], as_json=as_json)
 
 
@@ -112,29 +113,23 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
     """Show the folder of git's hooks here, and which program each hook belongs to."""
-    found = _look()
+    hooks = _inspect()
     terminal = session.terminal()
     if as_json:
         rows = [
             {
-                "name": hook.name,
-                "path": str(hook.path),
-                "state": hook.state,
+                **select(hook, "name", "path", "state", "before", executable="runs"),
                 "manager": hook.manager.name if hook.manager else None,
-                "before": hook.before,
-                "executable": hook.runs,
             }
-            for hook in found.files
+            for hook in hooks.files
         ]
-        content = {"folder": str(found.folder), "owner": found.whose, "off": found.off or None, "hooks": rows}
-        write_json(terminal, content)
-        return
-    if found.off:
-        terminal.result(f"git runs no hooks here: {found.off}\n")
-        return
-    terminal.result(f"hooks are in {found.folder}{_WHOSE[found.whose]}\n")
-    for hook in found.files:
-        terminal.result(f"{hook.name:<10}  {_state(hook)}\n")
+        write_json(terminal, {**select(hooks, "folder", "off", owner="whose"), "hooks": rows})
+    elif hooks.off:
+        terminal.result(f"git runs no hooks here: {hooks.off}\n")
+    else:
+        terminal.result(f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}\n")
+        for hook in hooks.files:
+            terminal.result(f"{hook.name:<10}  {_state(hook)}\n")
 
 
 _WHOSE = {
@@ -144,39 +139,29 @@ _WHOSE = {
 }
 
 
-def _state(found: HookFile) -> str:
-    before = ", after an existing hook" if found.before else ""
-    if found.state == "managed" and found.manager:
-        return f"of {found.manager.name}"
-    idle = "" if found.runs else ", not executable, so git does not run it"
+def _state(hook: HookFile) -> str:
+    before = ", after an existing hook" if hook.before else ""
+    idle = "" if hook.runs else ", not executable, so git does not run it"
+    if hook.state == "managed" and hook.manager:
+        return f"of {hook.manager.name}"
     return {
         "none": "none",
         "ours": f"of repoagent{before}{idle}",
         "changed": f"of repoagent, changed by hand{before}{idle}",
         "legacy": f"of repoagent, run by that of pre-commit{before}",
         "odd": "not a file",
-    }.get(found.state, f"another hook{idle}")
+    }.get(hook.state, f"another hook{idle}")
 
 
-def _names(flags: Mapping[str, bool]) -> tuple[str, ...]:
+def _named(flags: dict[str, bool]) -> tuple[str, ...]:
     return tuple(name for name in NAMES if flags[name.replace("-", "_")])
 
 
-def _look() -> Hooks:
+def _inspect() -> Hooks:
     from repoagent.git.worktree import open_at_head
     from repoagent.review.hooks.install import inspect_hooks
 
     return inspect_hooks(open_at_head(Path.cwd())[0])
-
-
-def _program() -> tuple[str, ...]:
-    """The command that runs this repoagent: the script next to this Python, or this Python."""
-    script = Path(sys.executable).with_name("repoagent")
-    if os.access(script, os.X_OK):
-        return (str(script),)
-    from repoagent.history.index.index import ITSELF
-
-    return (sys.executable, *ITSELF)
 
 
 def _report(session: Session, changes: list[str], *, as_json: bool) -> None:
@@ -205,11 +190,9 @@ findings, nothing is printed."""
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1)
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
 @click.option(
-    "--fail-on",
-    type=click.Choice(LEVELS),
-    metavar="LEVEL",
+    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
     help="Stop git for findings of this level or above.",
-)
+)  # fmt: skip
 @click.option("--only", metavar="RULE", multiple=True, help="Check only RULE, without a model. Repeatable.")
 @json_option
 @pass_session
@@ -223,38 +206,44 @@ def run_command(session: Session, /, **values: Any) -> int:
             raise
         session.terminal().warn(f"not reviewed: {error}")
         if options.as_json:
-            write_json(session.terminal(), _as_object(options.name, [], str(error)))
+            write_json(session.terminal(), {"hook": options.name, "error": str(error), "reports": []})
         return Exit.DONE
 
 
 def _run(session: Session, options: SimpleNamespace) -> int:
+    from repoagent.cli.commands.review_report import reaches, save_for_dismissal
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.hooks.run import changes_of
+    from repoagent.review.output.formats import report_data
     from repoagent.review.rules import RULES, parse_levels
     from repoagent.review.untrusted import settings_before
 
-    only = options.only
+    only, cwd = options.only, Path.cwd()
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
     parse_levels(tuple(f"{rule}=note" for rule in only))  # so that a rule that does not exist is an error
-    worktree, head = open_at_head(Path.cwd())
+    worktree, head = open_at_head(cwd)
     place = layout(worktree)
-    flags = {**off, "review.fail_on": options.fail_on}
-    settings, terminal = session.open(place, flags)
+    settings, terminal = session.open(place, {**off, "review.fail_on": options.fail_on})
     lines = sys.stdin.buffer.read() if options.name == "pre-push" else b""
-    looked = changes_of(options.name, options.arguments, worktree, head, lines)
-    for sentence in looked.notes:
+    changes = changes_of(options.name, options.arguments, worktree, head, lines)
+    for sentence in changes.notes:
         terminal.warn(sentence)
-    if looked.changes:  # several are pushed, and then one's own
-        settings = settings_before(looked.changes[0][0], worktree, place, settings)
+    if changes.changes:  # several are pushed, and then one's own
+        settings = settings_before(changes.changes[0][0], worktree, place, settings)
     asks = not only and settings.text_or_none("review.model") is not None
-    chosen = _hasty(settings) if asks else settings
-    reports = _reports(looked, (worktree, place, chosen), terminal, asks=asks, strict=options.strict)
-    _keep(place, reports)
+    repo = Repository(worktree, place, _hasty(settings) if asks else settings, terminal, cwd)
+    reports = _reports(changes, repo, asks=asks, strict=options.strict)
+    if with_findings := [report for report in reports if report.findings]:
+        findings = [finding for report in with_findings for finding in report.findings]
+        save_for_dismissal(place, replace(with_findings[-1], findings=findings))
+    limit = settings.text("review.fail_on")
+    stops = reaches(reports, limit)
     if options.as_json:
-        write_json(terminal, _as_object(options.name, reports))
+        data = [*map(report_data, reports)]
+        write_json(terminal, {"hook": options.name, "error": None, "reports": data})
     else:
-        _show(reports, worktree.top, terminal, settings.text("review.fail_on"))
-    if not _stops(reports, settings.text("review.fail_on")):
+        _show(reports, repo, limit, stops=stops)
+    if not stops:
         return Exit.DONE
     verb = "push" if options.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
     terminal.note(f"stopped the {verb}; bypass this with: git {verb} --no-verify", "bold")
@@ -263,8 +252,6 @@ def _run(session: Session, options: SimpleNamespace) -> int:
 
 def _hasty(settings: Settings) -> Settings:
     """The settings with a shorter default for `review.max_seconds`."""
-    from dataclasses import replace
-
     from repoagent.review.hooks.run import SECONDS
 
     limit = settings.setting("review.max_seconds")
@@ -273,86 +260,36 @@ def _hasty(settings: Settings) -> Settings:
     return replace(settings, entries={**settings.entries, limit.key: limit._replace(value=SECONDS)})
 
 
-def _reports(
-    looked: HookChanges,
-    where: tuple[WorkTree, Layout, Settings],
-    terminal: Terminal,
-    *,
-    asks: bool,
-    strict: bool,
-) -> list[Report]:
-    from contextlib import nullcontext
-
+def _reports(changes: HookChanges, repo: Repository, *, asks: bool, strict: bool) -> list[Report]:
     from repoagent.review.review import ReviewRequest, review
 
-    worktree, place, settings = where
+    place, terminal = (repo.worktree, repo.layout, repo.settings), repo.terminal
     with terminal.working("reviewing") if asks else nullcontext() as working:
         context = None
         if working is not None:
             from repoagent.review.llm.review import ReviewSession
 
-            context = ReviewSession(worktree, place, settings, terminal.warn, working.label)
+            context = ReviewSession(*place, terminal.warn, working.label)
         return [
-            review(change, ReviewRequest(worktree, place, settings, context, unseen, strict=strict))
-            for change, unseen in looked.changes
+            review(change, ReviewRequest(*place, context, unseen, strict=strict))
+            for change, unseen in changes.changes
             if change.files
         ]
 
 
-def _show(reports: list[Report], top: Path, terminal: Terminal, word: str) -> None:
-    """Findings that stop git in full, the others in brief."""
-    stopped = _stops(reports, word)
-    for report in reports:
-        if report.findings:
-            from repoagent.cli.commands.review_report import Brief, show
-
-            show(
-                report,
-                terminal,
-                top=top,
-                brief=Brief(_level(word), f"see the details with: {_again(report, stopped=stopped)}"),
-            )
-        else:
-            for sentence in report.notes:
-                terminal.note(sentence, "dim")
-
-
-def _again(report: Report, *, stopped: bool) -> str:
-    """The command that shows the findings in full."""
-    if report.head and report.base:
-        return f"repoagent review {report.base[:12]}..{report.head[:12]}"
-    return "repoagent review" if stopped else "repoagent review --commit HEAD"
-
-
-def _as_object(name: str, reports: list[Report], error: str = "") -> dict[str, object]:
-    from repoagent.review.output.formats import report_data
-
-    return {"hook": name, "error": error or None, "reports": [*map(report_data, reports)]}
-
-
-def _stops(reports: list[Report], word: str) -> bool:
-    worst = max((worst for report in reports if (worst := report.worst()) is not None), default=None)
-    level = _level(word)
-    return worst is not None and level is not None and worst >= level
-
-
-def _level(word: str) -> Level | None:
-    """The level that stops git, None for never."""
+def _show(reports: list[Report], repo: Repository, limit: str, *, stops: bool) -> None:
+    """Findings that stop git in full, the others in brief, with the command that shows them in full."""
+    from repoagent.cli.commands.review_report import Brief, show
     from repoagent.review.finding import Level
 
-    return None if word == "never" else Level[word.upper()]
-
-
-def _keep(place: Layout, reports: list[Report]) -> None:
-    """Save the findings for `review dismiss`, if that can be written."""
-    found = [report for report in reports if report.findings]
-    if not found:
-        return
-    from dataclasses import replace
-
-    from repoagent.review.finding import save_last
-
-    try:
-        save_last(place, replace(found[-1], findings=[one for report in found for one in report.findings]))
-    except (Refused, Busy):
-        return
+    level = None if limit == "never" else Level[limit.upper()]
+    for report in reports:
+        if report.findings:
+            again = "repoagent review" if stops else "repoagent review --commit HEAD"
+            if report.head and report.base:
+                again = f"repoagent review {report.base[:12]}..{report.head[:12]}"
+            brief = Brief(level, f"see the details with: {again}")
+            show(report, repo.terminal, top=repo.worktree.top, brief=brief)
+        else:
+            for sentence in report.notes:
+                repo.terminal.note(sentence, "dim")

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import select, write_json
 from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import columns
-from repoagent.cli.ui.terminal_text import clean
+from repoagent.cli.ui.table import columns, front
+from repoagent.cli.ui.terminal_text import clean, fold
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.memory.search.passages import Kind
-    from repoagent.memory.search.search import Hit, SearchResult
+    from repoagent.memory.search.search import Hit
 
-KINDS: dict[str, Kind] = {
-    "notes": "note",
-    "edits": "edit",
-    "conversations": "conversation",
-    "commits": "commit",
-    "summaries": "summary",
+KINDS = {  # the value of --kind: its kind, and its color
+    "notes": ("note", "yellow"),
+    "edits": ("edit", "green"),
+    "conversations": ("conversation", "cyan"),
+    "commits": ("commit", "blue"),
+    "summaries": ("summary", "blue"),
 }
+_STYLES = dict(KINDS.values())
 _SLOW = 25  # files; fewer need no progress
 
 EXAMPLES = """\b
@@ -52,62 +55,62 @@ by its parts, exact matches first. The only syntax is quotation marks."""
     "-n", "--limit", type=int, metavar="N", default=10, show_default=True, help="Show at most N results."
 )
 @click.option(
-    "--file", "files", metavar="PATH", multiple=True,
+    "--file",
+    "files",
+    metavar="PATH",
+    multiple=True,
     help="Limit the search to this file or folder. Repeatable.",
-)  # fmt: skip
+)
 @click.option(
-    "--kind", "kinds", type=click.Choice(list(KINDS)), multiple=True,
+    "--kind",
+    "kinds",
+    type=click.Choice(list(KINDS)),
+    multiple=True,
     help="Search only this kind. Repeatable.",
-)  # fmt: skip
-@json_option
-@pass_session
-def command(
-    session: Session,
-    /,
-    *,
-    words: tuple[str, ...],
-    limit: int,
-    files: tuple[str, ...],
-    kinds: tuple[str, ...],
-    as_json: bool,
-) -> int:
+)
+@pass_repository
+def command(repo: Repository, /, **values: Any) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
     The search includes your own edits of these files. It asks no model.
     """
-    query = " ".join(words)
-    if not query.strip():
-        raise UsageError("the query is empty")
-    if limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {limit}")
-    from repoagent.git.worktree import layout, open_worktree, relative
     from repoagent.memory.search.ranking import parse
     from repoagent.memory.search.search import Search, answer
 
+    options, terminal = SimpleNamespace(**values), repo.terminal
+    query = " ".join(options.words)
+    if not query.strip():
+        raise UsageError("the query is empty")
+    if options.limit < 1:
+        raise UsageError(f"--limit must be at least 1, not {options.limit}")
     if not parse(query).words:
         raise UsageError(f"no words in the query {query!r}")
-    cwd = Path.cwd()
-    worktree = open_worktree(cwd)
-    paths = [relative(worktree, file, cwd) for file in files]
-    terminal = session.terminal()
+    paths = [repo.relative(file) for file in options.files]
     page = Page.of(terminal)
-    how = Search(
-        limit=limit,
-        kinds=[KINDS[kind] for kind in kinds],
-        files=[] if "." in paths else paths,
-        width=_snippet_width(page),
-    )
+    width = _IN_A_PIPE
+    if page.width is not None:
+        width = min(_LINES * (page.width - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
+    kinds: list[Any] = [KINDS[kind][0] for kind in options.kinds]
+    search = Search(limit=options.limit, kinds=kinds, files=[] if "." in paths else paths, width=width)
     with nullcontext() if terminal.shows and not terminal.tells else _Progress(terminal) as progress:
-        result = answer(layout(worktree), query, how, warn=terminal.warn, progress=progress)
-    if as_json:
-        write_json(terminal, _as_object(result, query))
+        result = answer(repo.layout, query, search, warn=terminal.warn, progress=progress)
+    if options.as_json:
+        hits = [
+            {
+                **select(hit, "file", "name", "kind", "date", "snippet", "path", "line", "stale", "also"),
+                "marks": [list(mark) for mark in hit.marks],
+                "score": round(hit.score, 4),
+            }
+            for hit in result.hits
+        ]
+        write_json(terminal, {"query": query, "hits": hits})
     elif result.hits:
         for number, hit in enumerate(result.hits):
-            page.write([*([""] if number else []), *_block(hit, worktree.top, page)], terminal)
+            page.write([*([""] if number else []), *_block(hit, repo.worktree.top, page)], terminal)
     elif not result.searched:
         raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
     else:
-        narrow = " of this kind or about these files" if kinds or files else ""
+        narrow = " of this kind or about these files" if kinds or paths else ""
         terminal.note(f"nothing found{narrow} for {query!r}")
     return Exit.DONE if result.hits else Exit.NOTHING
 
@@ -134,46 +137,14 @@ class _Progress:
             self._working.progress(f"reading the memories, {done:,} of {total:,} files", done / total)
 
 
-def _as_object(result: SearchResult, query: str) -> dict[str, object]:
-    hits = [
-        {
-            "file": hit.file or None,
-            "name": hit.name or None,
-            "kind": hit.kind,
-            "date": hit.date or None,
-            "snippet": hit.snippet,
-            "marks": [list(mark) for mark in hit.marks],
-            "score": round(hit.score, 4),
-            "path": str(hit.path),
-            "line": hit.line,
-            "stale": hit.stale,
-            "also": list(hit.also),
-        }
-        for hit in result.hits
-    ]
-    return {"query": query, "hits": hits}
-
-
 _INDENT = "    "
 _LINES = 2  # of a snippet
 _IN_A_PIPE = 200  # characters of a snippet
-_STYLES = {"note": "yellow", "edit": "green", "conversation": "cyan", "commit": "blue", "summary": "blue"}
-
-
-def _snippet_width(page: Page) -> int:
-    """The number of characters of a snippet."""
-    if page.width is None:
-        return _IN_A_PIPE
-    return min(_LINES * (page.width - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
 
 
 def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
-    about = [
-        hit.kind if hit.kind not in hit.name else "",
-        hit.date,
-        "about an older text" if hit.stale else "",
-    ]
-    rest = "  ".join(filter(None, about))
+    kind = hit.kind if hit.kind not in hit.name else ""
+    rest = "  ".join(filter(None, [kind, hit.date, "about an older text" if hit.stale else ""]))
     where = _one_line(hit.file or hit.name)
     if hit.file and hit.name:
         rest = f"{_one_line(hit.name)}  {rest}".rstrip()
@@ -181,54 +152,23 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
         where = page.shorten(where, max(12, page.width - columns(rest) - 2))
     yield f"{page.paint(where, 'bold')}  {page.paint(rest, _STYLES[hit.kind])}".rstrip()
     room = None if page.width is None else page.width - len(_INDENT)
-    for line in _wrapped(hit, room):
-        texts = (page.paint(text, "bold", "red") if marked else text for text, marked in line)
-        yield _INDENT + "".join(texts)
+    marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
+    words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
+    for line in _wrapped(_one_line(hit.snippet), room):
+        yield _INDENT + words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
     place = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
     yield _INDENT + page.paint(place, "dim")
 
 
-def _wrapped(hit: Hit, room: int | None) -> list[list[tuple[str, bool]]]:
-    """The snippet in lines of at most `room` columns, each in pieces: (clean text, whether it is a word that fits)."""
-    pieces: list[tuple[str, bool]] = []
-    at = 0
-    for start, end in (*hit.marks, (len(hit.snippet), len(hit.snippet))):
-        pieces += [(word, False) for word in _words(hit.snippet[at:start])]
-        pieces.append((_one_line(hit.snippet[start:end]), True))
-        at = end
-    lines: list[list[tuple[str, bool]]] = [[]]
-    used = 0
-    for text, marked in pieces:
-        wide = columns(text)
-        if room is not None and used + wide > room and used and text.strip():
-            lines[-1] = _stripped(lines[-1])
-            lines.append([])
-            used = 0
-        while room is not None and columns(text) > room:
-            cut = room
-            while columns(text[:cut]) > room:
-                cut -= 1
-            lines[-1].append((text[:cut], marked))
-            lines.append([])
-            text = text[cut:]
-        if text and (used or text.strip()):
-            lines[-1].append((text, marked))
-            used += columns(text)
-    return [_stripped(line) for line in lines if any(text.strip() for text, _ in line)]
-
-
-def _words(text: str) -> list[str]:
-    """The words of `text` and the spaces between them; a word does not part from what stands at it."""
-    found: list[str] = []
-    for part in text.split(" "):
-        found += [_one_line(part), " "]
-    return [part for part in found[:-1] if part]
-
-
-def _stripped(line: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    while line and line[-1][0] == " ":
-        line = line[:-1]
-    return line
+def _wrapped(text: str, room: int | None) -> Iterator[str]:
+    """The text in lines of at most `room` columns; longer words are broken."""
+    for line in [text] if room is None else fold(text, room).split("\n"):
+        while room is not None and columns(line) > room:
+            start = front(line, room)
+            yield start
+            line = line[len(start) :]
+        if line.strip():
+            yield line.strip()
 
 
 def _one_line(text: str) -> str:

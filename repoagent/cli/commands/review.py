@@ -15,26 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
-from repoagent.cli.options import max_cost_option, parse_check, record_option, reply_option
-from repoagent.cli.repository import open_repository
+from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.git.worktree import WorkTree
     from repoagent.review.change import Change
     from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.dismissals import State
     from repoagent.review.finding import Finding, Report
     from repoagent.review.fix import FixOutcome
-    from repoagent.storage.layout import Layout
 
 
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
@@ -55,7 +52,7 @@ class Review(Command):
         return [*super().collect_usage_pieces(ctx), "[-- PATHSPEC...]"]
 
 
-def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.completion import revisions
@@ -78,16 +75,14 @@ def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -
         last = read_last(layout(open_at_head(Path.cwd())[0]), warn=lambda _: None)
     except RepoagentError:
         return []
-    found = last.findings if last is not None else ()
-    return [CompletionItem(one.id, help=one.title) for one in found if one.id.startswith(incomplete)]
+    findings = last.findings if last is not None else ()
+    return [CompletionItem(each.id, help=each.title) for each in findings if each.id.startswith(incomplete)]
 
 
-def _verb(name: str, line: str) -> click.Command:
-    @click.command(
-        name,
-        short_help=line,
-        help=f"{line}\n\nID names a finding of the last review; its first characters are enough.",
-    )
+def _verb(name: str, state: State, line: str) -> click.Command:
+    more = "\n\nID names a finding of the last review; its first characters are enough."
+
+    @click.command(name, short_help=line, help=line + more)
     @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
     @click.option("--reason", default="", metavar="TEXT", help="Record why.")
     @json_option
@@ -97,15 +92,11 @@ def _verb(name: str, line: str) -> click.Command:
         from repoagent.review.dismissals import record_verdict
 
         worktree, _ = open_at_head(Path.cwd())
-        state: State = "dismissed" if name == "dismiss" else "accepted"
         found = record_verdict(layout(worktree), finding, state, reason=reason)
         terminal = session.terminal()
         if as_json:
-            import json
-
-            terminal.result(
-                json.dumps({"version": 1, "id": found.id, "rule": found.rule, "state": state}) + "\n"
-            )
+            content = {"version": 1, "id": found.id, "rule": found.rule, "state": state}
+            terminal.result(json.dumps(content) + "\n")
         else:
             terminal.note(f"{state}: {found.title}")
 
@@ -113,13 +104,11 @@ def _verb(name: str, line: str) -> click.Command:
 
 
 VERBS = {
-    "dismiss": _verb("dismiss", "Hide a finding from now on: it is wrong or unimportant."),
-    "accept": _verb("accept", "Hide a finding from now on: it is right, and accepted."),
+    "dismiss": _verb("dismiss", "dismissed", "Hide a finding from now on: it is wrong or unimportant."),
+    "accept": _verb("accept", "accepted", "Hide a finding from now on: it is right, and accepted."),
 }
-
 FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
 LEVELS = ("note", "warning", "error", "never")
-_STAGED: How = "staged"
 _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
 
 EXAMPLES = """\b
@@ -142,8 +131,6 @@ is set; its findings are reported only if the code that they quote is there.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""
-
-
 OPTION_GROUPS = {  # by their parameters
     "Options": (
         "staged", "worktree", "base", "commit", "model", "fix", "yes", "rules", "fail_on", "form", "output", "max_cost",
@@ -155,29 +142,23 @@ OPTION_GROUPS = {  # by their parameters
 
 
 @click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
-@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=complete)
+@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=_complete)
 @click.option("--staged", is_flag=True, help="Review what is staged (the default).")
 @click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
 @click.option("--base", metavar="REF", help="Review what HEAD added since its merge base with REF.")
 @click.option("--commit", metavar="REV", help="Review one commit.")
 @click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMS),
-    default="text",
-    metavar="FORM",
+    "--format", "form", type=click.Choice(FORMS), default="text", metavar="FORM",
     help="Report as text, json, sarif, github, gitlab, rdjson or markdown.",
-)
+)  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @click.option(
     "--also", metavar="FORM=FILE", multiple=True, help="Write another form to FILE too. Repeatable."
 )
 @click.option(
-    "--fail-on",
-    type=click.Choice(LEVELS),
-    metavar="LEVEL",
+    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
     help="Exit with 1 for findings of this level or above: note, warning, error or never.",
-)
+)  # fmt: skip
 @click.option(
     "--rule", "rules", metavar="ID=LEVEL", multiple=True,
     help="Set a rule to off, note, warning or error. Repeatable.",
@@ -191,10 +172,10 @@ OPTION_GROUPS = {  # by their parameters
     "--no-parse-check", is_flag=True, help="With --fix: accept a change that leaves a file unparsable."
 )
 @click.option("-y", "--yes", is_flag=True, help="With --fix: apply and commit without asking.")
-@click.option("--show-prompt", is_flag=True, help="Print what would be sent and its tokens; send nothing.")
-@max_cost_option
-@record_option
-@reply_option
+@shared.show_prompt_option
+@shared.max_cost_option
+@shared.record_option
+@shared.reply_option
 @click.option("--refresh", is_flag=True, help="Ask the model again instead of reusing its earlier answers.")
 @click.option(
     "--learn", is_flag=True, help="Update the statistics of the history; this also happens automatically."
@@ -214,82 +195,79 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if options.as_json and options.form != "text":
         raise UsageError(f"--json cannot be combined with --format {options.form}")
     form = "json" if options.as_json else options.form
-    if form == "text" and options.output not in (None, "-"):
+    is_text = form == "text"
+    if is_text and options.output not in (None, "-"):
         raise UsageError("-o needs another --format than text; to save the text, redirect it with > FILE")
-    also = _also(options.also)
+    outputs: list[tuple[str, str | None]] = [] if is_text else [(form, options.output)]
+    for text in options.also:
+        also, _, path = text.partition("=")
+        if also not in FORMS[1:] or path in ("", "-"):
+            forms = f"{', '.join(FORMS[1:-1])} or {FORMS[-1]}"
+            raise UsageError(f"--also {text}: use FORM=FILE, where FORM is {forms}")
+        outputs.append((also, path))
+    flags = {"model": options.model, "max_cost": options.max_cost, **shared.parse_check(options)}
     if options.fix and options.words and all(map(_is_id, options.words)):
-        return _fix_named(session, options)
+        return _fix_named(open_repository(session, flags), options)
+    from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
+    from repoagent.review.output.formats import render
     from repoagent.review.rules import parse_levels
     from repoagent.review.untrusted import settings_before
 
     cwd = Path.cwd()
-    wanted = _wanted(options, ctx.meta.get(PATHSPECS, ()), cwd)
-    levels = parse_levels(options.rules)
+    selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
+    flags |= {**parse_levels(options.rules), "review.fail_on": options.fail_on}
     worktree, head = open_at_head(cwd)
     place = layout(worktree)
-    flags = {
-        **levels,
-        "review.fail_on": options.fail_on,
-        "model": options.model,
-        "max_cost": options.max_cost,
-    }
-    flags |= parse_check(options)
-    settings, terminal = session.open(place, flags)
+    repo = Repository(worktree, place, *session.open(place, flags), cwd)
+    terminal = repo.terminal
     if options.fix:
         _require_answers(terminal, options)
-    change, unseen = read_change(worktree, head, wanted)
-    settings = settings_before(change, worktree, place, settings)
+    change, unseen = read_change(worktree, head, selector)
+    repo = repo._replace(settings=settings_before(change, worktree, place, repo.settings))
     if options.show_prompt:
-        return _show_prompt(change, (worktree, place, settings), terminal, as_json=options.as_json)
-    options.narrowed = bool(wanted.pathspecs)
-    report = _review(change, (worktree, place, settings), options, terminal, unseen)
+        return _show_prompt(change, repo, as_json=options.as_json)
+    report = _review(change, repo, options, unseen, narrowed=bool(selector.pathspecs))
     if report.findings or report.dismissed:
-        _keep(place, report)
-    outputs = [*also]
-    if form == "text" and options.output in (None, "-"):
-        from repoagent.cli.commands.review_report import show
-
+        save_for_dismissal(place, report)
+    if is_text:
         show(report, terminal, top=worktree.top)
-    else:
-        outputs.insert(0, (form, options.output))
     for each, path in outputs:
-        from repoagent.review.output.formats import render
+        data = render(report, each, top=worktree.top, change=change)
+        if path in (None, "-"):
+            terminal.result(data.decode("utf-8", "surrogateescape"))
+        else:
+            from repoagent.cli.ui.terminal import write_to
 
-        _deliver(render(report, each, top=worktree.top, change=change), path, terminal)
+            write_to(cwd / str(path), data, "-o")
+            terminal.note(f"written to {path}")
     if options.fix:
-        return _fix(_Fixing(worktree, settings, terminal, options, bool(change.head)), report.findings)
-    return _exit(report, settings)
+        return _fix(_Fixing(repo, options, bool(change.head)), report.findings)
+    return Exit.NOTHING if reaches([report], repo.settings.text("review.fail_on")) else Exit.DONE
 
 
-def _wanted(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
+def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
     from repoagent.git.similar_paths import no_such_file
     from repoagent.review.diff.select import ChangeSelector
 
     words = list(options.words)
-    value, how = "", _STAGED
-    ways: list[How] = [way for way in _WAYS if getattr(options, way)]
+    ways: dict[How, str] = {way: f"--{way}" for way in _WAYS if getattr(options, way)}
+    value = ""
     if words and words[0] == "-":
-        ways.append("diff")
-        words.pop(0)
+        ways["diff"] = words.pop(0)
     elif words and _is_range(words[0], cwd):
-        ways.append("range")
-        value = words.pop(0)
+        value = ways["range"] = words.pop(0)
     if len(ways) > 1:
-        named = {"diff": "-", "range": value}
-        raise UsageError(f"{' and '.join(named.get(way, f'--{way}') for way in ways)} cannot be combined")
+        raise UsageError(f"{' and '.join(ways.values())} cannot be combined")
     for word in words:
         if not os.path.lexists(cwd / word):
-            raise no_such_file(
-                word,
-                cwd,
-                reason="and not a range (A..B)",
-                remedy="use --commit or --base for a revision, -- before a pattern",
-            )
-    if ways:
-        how = ways[0]
-        value = value or (getattr(options, how) if how in ("base", "commit") else "")
+            remedy = "use --commit or --base for a revision, -- before a pattern"
+            raise no_such_file(word, cwd, reason="and not a range (A..B)", remedy=remedy)
+    staged: How = "staged"
+    how = next(iter(ways), staged)
+    if how in ("base", "commit"):
+        value = getattr(options, how)
     diff = sys.stdin.buffer.read() if how == "diff" else b""
     return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
 
@@ -299,74 +277,24 @@ def _is_range(word: str, cwd: Path) -> bool:
 
 
 def _review(
-    change: Change,
-    where: tuple[WorkTree, Layout, Settings],
-    options: SimpleNamespace,
-    terminal: Terminal,
-    unseen: tuple[str, ...],
+    change: Change, repo: Repository, options: SimpleNamespace, unseen: tuple[str, ...], *, narrowed: bool
 ) -> Report:
     from repoagent.review.review import ReviewRequest, review
 
-    worktree, place, settings = where
-    context = None
-    if not options.no_model and (options.model or options.ask or settings.text_or_none("review.model")):
-        from repoagent.review.llm.review import ReviewSession
-
-        with terminal.working("reading the change") as working:
-            context = ReviewSession(
-                worktree, place, settings, terminal.warn, working.label,
-                record=options.record, reply=options.reply, afresh=options.refresh,
-            )  # fmt: skip
-            asked = ReviewRequest(
-                worktree, place, settings, context, unseen, strict=options.strict, narrowed=options.narrowed
-            )
-            return review(change, asked)
-    return review(
-        change, ReviewRequest(worktree, place, settings, context, unseen, narrowed=options.narrowed)
+    worktree, place, settings, terminal, _ = repo
+    request = ReviewRequest(
+        worktree, place, settings, unseen=unseen, strict=options.strict, narrowed=narrowed
     )
+    if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
+        return review(change, request)
+    from repoagent.review.llm.review import ReviewSession
 
-
-def _keep(place: Layout, report: Report) -> None:
-    """Save the report for `dismiss`, if that can be written."""
-    from repoagent.review.finding import save_last
-
-    try:
-        save_last(place, report)
-    except (Refused, Busy):
-        return
-
-
-def _also(options: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The forms of --also and their files. Raises UsageError."""
-    found = []
-    for text in options:
-        form, equals, path = text.partition("=")
-        if form not in FORMS[1:] or not equals or path in ("", "-"):
-            raise UsageError(
-                f"--also {text}: use FORM=FILE, where FORM is {', '.join(FORMS[1:-1])} or {FORMS[-1]}"
-            )
-        found.append((form, path))
-    return found
-
-
-def _deliver(data: bytes, output: str | None, terminal: Terminal) -> None:
-    if output in (None, "-"):
-        terminal.result(data.decode("utf-8", "surrogateescape"))
-        return
-    from repoagent.cli.ui.terminal import write_to
-
-    write_to(Path.cwd() / str(output), data, "-o")
-    terminal.note(f"written to {output}")
-
-
-def _exit(report: Report, settings: Settings) -> int:
-    word = settings.text("review.fail_on")
-    worst = report.worst()
-    if word == "never" or worst is None:
-        return Exit.DONE
-    from repoagent.review.finding import Level
-
-    return Exit.NOTHING if worst >= Level[word.upper()] else Exit.DONE
+    with terminal.working("reading the change") as working:
+        context = ReviewSession(
+            worktree, place, settings, terminal.warn, working.label,
+            record=options.record, reply=options.reply, afresh=options.refresh,
+        )  # fmt: skip
+        return review(change, request._replace(session=context))
 
 
 def _learn(*, background: bool) -> int:
@@ -380,24 +308,21 @@ def _learn(*, background: bool) -> int:
     return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING
 
 
-def _show_prompt(
-    change: Change, where: tuple[WorkTree, Layout, Settings], terminal: Terminal, *, as_json: bool
-) -> Exit:
+def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
     """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
     from repoagent.review.llm.review import ReviewSession, prompts, review_settings
 
-    worktree, place, settings = where
-    calls = prompts(change, ReviewSession(worktree, place, settings, terminal.warn))
+    calls = prompts(change, ReviewSession(repo.worktree, repo.layout, repo.settings, repo.terminal.warn))
     if not calls:
         raise NothingDone(f"nothing in {change.title} to send to a model")
     blocks: list[Block] = []
     for prompt in calls:
         system = [("system", part) for part in prompt.system]
         blocks += blocks_from([*system, *(("user", part) for part in prompt.opening)])
-    spec = display_name(review_settings(settings).text("model"))
-    show_texts(ShownPrompt(spec, None, tuple(blocks)), terminal, as_json=as_json)
+    spec = display_name(review_settings(repo.settings).text("model"))
+    show_texts(ShownPrompt(spec, None, tuple(blocks)), repo.terminal, as_json=as_json)
     return Exit.DONE
 
 
@@ -405,9 +330,7 @@ def _show_prompt(
 class _Fixing:
     """What all fixes of one run share. `committed`: the reviewed change is in a commit, so fixes are committed too."""
 
-    worktree: WorkTree
-    settings: Settings
-    terminal: Terminal
+    repo: Repository
     options: SimpleNamespace
     committed: bool
     ready: ModelSetup | None = None
@@ -419,23 +342,18 @@ def _is_id(word: str) -> bool:
 
 
 def _require_answers(terminal: Terminal, options: SimpleNamespace) -> None:
-    """Raise UsageError without --yes and without a terminal."""
     if not (options.yes or terminal.can_ask):
-        raise UsageError(
-            "cannot ask for confirmation without a terminal; use --yes to fix findings without asking"
-        )
+        remedy = "use --yes to fix findings without asking"
+        raise UsageError(f"cannot ask for confirmation without a terminal; {remedy}")
 
 
-def _fix_named(session: Session, options: SimpleNamespace) -> Exit:
+def _fix_named(repo: Repository, options: SimpleNamespace) -> Exit:
     """Fix the findings of the last review that the command line names. Raises UsageError for an unknown id."""
     from repoagent.review.finding import find_in, read_last
 
-    flags = {"model": options.model, "max_cost": options.max_cost, **parse_check(options)}
-    worktree, place, settings, terminal, _ = open_repository(session, flags)
-    last = read_last(place, warn=terminal.warn)
+    last = read_last(repo.layout, warn=repo.terminal.warn)
     findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
-    committed = last is not None and bool(last.head)
-    return _fix(_Fixing(worktree, settings, terminal, options, committed), findings)
+    return _fix(_Fixing(repo, options, last is not None and bool(last.head)), findings)
 
 
 def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
@@ -446,78 +364,61 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
     from repoagent.cli.app import settle
     from repoagent.review.fix import as_data, can_be_fixed
 
-    _require_answers(fixing.terminal, fixing.options)
-    settle(fixing.worktree, fixing.terminal)
+    terminal, options = fixing.repo.terminal, fixing.options
+    _require_answers(terminal, options)
+    settle(fixing.repo.worktree, terminal)
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
         raise NothingDone("nothing to fix: no finding is on lines that can be edited")
     done: list[FixOutcome] = []
     failed: list[tuple[Finding, RepoagentError]] = []
     for finding in todo:
-        fixing.terminal.note(
-            f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}"
-        )
+        terminal.note(f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}")
         try:
             done.append(_fix_one(fixing, finding))
         except RepoagentError as error:
             if len(todo) == 1:
                 raise
             failed.append((finding, error))
-            fixing.terminal.warn(f"could not fix {finding.id}: {error}")
-    if fixing.options.as_json:
+            terminal.warn(f"could not fix {finding.id}: {error}")
+    if options.as_json:
         rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
-        content = {"version": 1, "fixes": [*map(dict, map(as_data, done)), *rest]}
-        fixing.terminal.done(json.dumps(content, indent=2) + "\n")
+        fixes = [*(dict(as_data(fixed)) for fixed in done), *rest]
+        terminal.done(json.dumps({"version": 1, "fixes": fixes}, indent=2) + "\n")
     finished = [fixed for fixed in done if fixed.result is not None]
     if finished and not fixing.committed:
-        fixing.terminal.note("the fixes are in the work tree; review them, then `git add` them")
+        terminal.note("the fixes are in the work tree; review them, then `git add` them")
     if failed and not finished:
         return failed[0][1].exit_code
     return Exit.DONE if len(finished) == len(todo) else Exit.NOTHING
 
 
 def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
-    from repoagent.cli.ui.outcome import show_commit
-    from repoagent.cli.ui.terminal_interface import TerminalInterface
-    from repoagent.edit.request import EditRequest
-    from repoagent.git.transaction.results import Options
-    from repoagent.review.fix import ask_for_edit, commit_suggestion, fix_request, suggested_change
-    from repoagent.tasks.check import check_of
-
-    worktree, settings, terminal = fixing.worktree, fixing.settings, fixing.terminal
-    template = EditRequest(
-        "", (), check=check_of(settings), parse_check=settings.switch("edit.parse_check"),
-        sensitive=settings.texts("edit.sensitive"),
-        commit=Options(no_commit=not fixing.committed),
-    )  # fmt: skip
-    change = suggested_change(worktree, finding)
-    with terminal.working("fixing") as working:
-        ui = TerminalInterface(
-            terminal, working, yes=fixing.options.yes, commits=fixing.committed, model=change is None
-        )
-        if change is not None:
-            fixed = commit_suggestion(worktree, finding, change, template, settings, ui=ui)
-        else:
-            request = fix_request(worktree, finding, template)
-            fixing.ready = _ready(fixing)
-            fixed = ask_for_edit(worktree, finding, request, settings, ui=ui, ready=fixing.ready)
-    if fixing.options.as_json:
-        return fixed
-    if fixed.result is not None:
-        show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.said)
-    elif not ui.answered:
-        terminal.note(fixed.answer.strip())
-    return fixed
-
-
-def _ready(fixing: _Fixing) -> ModelSetup:
-    """The model for edits, opened once; `max_turns` limits each fix."""
     from dataclasses import replace
 
+    from repoagent.cli.ui.outcome import show_commit
+    from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.model_setup import model_setup
+    from repoagent.review import fix
 
-    options = fixing.options
-    ready = fixing.ready or model_setup(fixing.settings, options.record, options.reply, fixing.terminal.warn)
-    meter = ready.meter
-    meter.limits = replace(meter.limits, turns=meter.attempts + fixing.settings.whole("max_turns"))
-    return ready
+    worktree, _, settings, terminal, _ = fixing.repo
+    options, committed = fixing.options, fixing.committed
+    answers = SimpleNamespace(no_commit=not committed)
+    template = shared.edit_request(answers, settings, "")
+    change = fix.suggested_change(worktree, finding)
+    with terminal.working("fixing") as working:
+        ui = TerminalInterface(terminal, working, yes=options.yes, commits=committed, model=change is None)
+        if change is not None:
+            fixed = fix.commit_suggestion(worktree, finding, change, template, settings, ui=ui)
+        else:
+            request = fix.fix_request(worktree, finding, template)
+            ready = fixing.ready or model_setup(settings, options.record, options.reply, terminal.warn)
+            fixing.ready, meter = ready, ready.meter  # opened once; `max_turns` limits each fix
+            meter.limits = replace(meter.limits, turns=meter.attempts + settings.whole("max_turns"))
+            fixed = fix.ask_for_edit(worktree, finding, request, settings, ui=ui, ready=ready)
+    if not options.as_json:
+        if fixed.result is not None:
+            show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.said)
+        elif not ui.answered:
+            terminal.note(fixed.answer.strip())
+    return fixed

@@ -12,20 +12,36 @@ from typing import TYPE_CHECKING, NamedTuple
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import ago, columns, front
 from repoagent.cli.ui.terminal_text import clean, one_line, width
+from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
-from repoagent.review.finding import Finding, Level, Report
+from repoagent.review.finding import Finding, Level, Report, save_last
 from repoagent.review.output.formats import before_and_after, shown, text_lines
+from repoagent.review.rules import RULES
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
+    from repoagent.storage.layout import Layout
 
 _READABLE = 100  # columns of running text
 _COMMITS = 5
 _HEADS = 5  # findings in the short form
 _MANY = 5  # findings from which on a report needs a summary
 _TOP = 3  # findings that are named at its end
-_INDENT = "  "
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
+
+
+def reaches(reports: Iterable[Report], word: str) -> bool:
+    """Whether a finding reaches the level that `word` names; none reaches "never"."""
+    worst = [level for report in reports if (level := report.worst()) is not None]
+    return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
+
+
+def save_for_dismissal(place: Layout, report: Report) -> None:
+    """Save the report for `review dismiss`, if that can be written."""
+    try:
+        save_last(place, report)
+    except (Refused, Busy):
+        return
 
 
 class Brief(NamedTuple):
@@ -41,10 +57,11 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
 
     With `top`, paths are relative to the current folder, so that a terminal can open them.
     """
-    text: Iterable[str] = lines(report, Page.of(terminal), brief, top=top)
+    page = Page.of(terminal)
+    text: Iterable[str] = lines(report, page, brief, top=top)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         text = map(_in_a_log, text)
-    terminal.styled("".join(f"{line}\n" for line in text))
+    page.write(text, terminal)
     for sentence in report.unseen:
         terminal.warn(f"not reviewed: {sentence}")
     for sentence in report.notes:
@@ -68,12 +85,18 @@ def lines(
     """The lines of the report, the totals last. With many findings, a summary comes first, the findings are sorted by
     file, and the most important ones are repeated at the end."""
     now = time.time() if now is None else now
+    findings = report.findings
+    by_importance = sorted(findings, key=_importance)
+    many = brief is None and len(findings) > _MANY
     small = 0
-    many = brief is None and len(report.findings) > _MANY
     if many:
-        yield from _summary(report, page)
+        yield from _summary(report, by_importance, page)
+        paths = list(dict.fromkeys(finding.location.path for finding in by_importance))
+        findings = sorted(
+            findings, key=lambda each: (paths.index(each.location.path), -each.level, each.location.start)
+        )
     path = None
-    for finding in _by_file(report.findings) if many else report.findings:
+    for finding in findings:
         if brief and _is_small(finding, brief):
             small += 1
             if small <= _HEADS:
@@ -81,60 +104,28 @@ def lines(
             continue
         if many and finding.location.path != path:
             path = finding.location.path
-            counts = _counts([other for other in report.findings if other.location.path == path])
+            counts = _counts([other for other in findings if other.location.path == path])
             yield page.paint(_path(path, top), "bold", "cyan") + page.paint(f"  {counts}", "dim")
             yield ""
         yield from _head(finding, page, top)
-        for part in (
-            [*frame(report, finding, page)],
-            [*_body(finding, page)],
-            [*_evidence(finding, page, now)],
-            suggested(report, finding, page),
-        ):
+        parts = (_frame(report, finding, page), _body(finding, page), _evidence(finding, page, now))
+        for part in (*map(list, parts), _suggested(report, finding, page)):
             yield from ["", *part] if part else []
         yield ""
     if small > _HEADS:
         yield f"and {small - _HEADS:,} more"
     if many:
         yield page.paint(f"the {_TOP} most important:", "bold")
-        for finding in sorted(report.findings, key=_importance)[:_TOP]:
+        for finding in by_importance[:_TOP]:
             yield from _head(finding, page, top)
     for hint in (brief.why if brief and small else "", "hide one with: repoagent review dismiss ID"):
-        if hint and report.findings:
+        if hint and findings:
             yield page.paint(hint, "dim")
-    yield from _wrapped(_total(report), page, *(() if report.findings else ("green",)))
-
-
-def _summary(report: Report, page: Page) -> Iterator[str]:
-    """The totals, and the number of findings and files of each rule."""
-    yield from _wrapped(_total(report), page, "bold")
-    by_rule: dict[str, list[Finding]] = {}
-    for finding in sorted(report.findings, key=_importance):
-        by_rule.setdefault(one_line(f"{finding.level.word} {finding.rule}"), []).append(finding)
-    wide = max(map(columns, by_rule))
-    for name, findings in by_rule.items():
-        files = plural(len({finding.location.path for finding in findings}), "file")
-        padding = " " * (wide - columns(name))
-        yield from _wrapped(f"{_INDENT}{name}{padding}  {len(findings):>3}  in {files}", page)
-    yield ""
-
-
-def _by_file(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings file by file, the file with the most important one first, and in a file by line."""
-    best: dict[str, tuple[int, int, float]] = {}
-    for finding in findings:
-        best[finding.location.path] = min(
-            best.get(finding.location.path, _importance(finding)), _importance(finding)
-        )
-    return sorted(
-        findings, key=lambda one: (best[one.location.path], one.location.path, -one.level, one.location.start)
-    )
+    yield from _wrapped(_total(report), page, *(() if findings else ("green",)))
 
 
 def _importance(finding: Finding) -> tuple[int, int, float]:
     """Sorts findings: by level, then in the order of the table of rules, then by how sure they are."""
-    from repoagent.review.rules import RULES
-
     rules = list(RULES)
     rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
     return -finding.level, rule, -(finding.confidence or 0.0)
@@ -142,12 +133,23 @@ def _importance(finding: Finding) -> tuple[int, int, float]:
 
 def _is_small(finding: Finding, brief: Brief) -> bool:
     """Whether its head is enough; what a model found is shown whole."""
-    from repoagent.review.rules import RULES
-
     rule = RULES.get(finding.rule)
-    return (
-        rule is not None and rule.source != "model" and (brief.below is None or finding.level < brief.below)
-    )
+    below = brief.below is None or finding.level < brief.below
+    return rule is not None and rule.source != "model" and below
+
+
+def _summary(report: Report, findings: Sequence[Finding], page: Page) -> Iterator[str]:
+    """The totals, and the number of findings and files of each rule."""
+    yield from _wrapped(_total(report), page, "bold")
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_rule.setdefault(one_line(f"{finding.level.word} {finding.rule}"), []).append(finding)
+    wide = max(map(columns, by_rule))
+    for name, some in by_rule.items():
+        files = plural(len({finding.location.path for finding in some}), "file")
+        padding = " " * (wide - columns(name))
+        yield from _wrapped(f"  {name}{padding}  {len(some):>3}  in {files}", page)
+    yield ""
 
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
@@ -162,10 +164,10 @@ def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
     name = _path(location.path, top)
     line = f":{location.start}" if location.start else ""
     removed = " (removed)" if location.old and line else ""
-    if page.width is not None and columns(name) + len(_INDENT) > 2 * page.width:
+    if page.width is not None and columns(name) + 2 > 2 * page.width:
         # a terminal cannot open a shortened path
-        name = page.shorten(name, page.width - len(_INDENT) - len(line) - len(removed))
-    yield _INDENT + page.paint(name + line, "cyan") + removed + "  " + page.paint(f"[{finding.id}]", "dim")
+        name = page.shorten(name, page.width - 2 - len(line) - len(removed))
+    yield f"  {page.paint(name + line, 'cyan')}{removed}  {page.paint(f'[{finding.id}]', 'dim')}"
 
 
 def _path(path: str, top: Path | None) -> str:
@@ -173,68 +175,57 @@ def _path(path: str, top: Path | None) -> str:
 
 
 def _body(finding: Finding, page: Page) -> Iterator[str]:
-    from repoagent.review.rules import RULES
-
-    room = None if page.width is None else min(page.width, _READABLE) - len(_INDENT)
+    room = None if page.width is None else min(page.width, _READABLE) - 2
     body = finding.body.strip().replace("\r\n", "\n")
     if room is not None and finding.rule in RULES and RULES[finding.rule].source == "model":
         from repoagent.cli.ui.markdown import Markdown
 
         markdown = Markdown(lambda: room, color=page.color, utf8=not page.ascii)
         text = markdown.feed(body) + markdown.rest()
-        yield from (f"{_INDENT}{line}".rstrip() for line in text.removesuffix("\n").split("\n"))
+        yield from (f"  {line}".rstrip() for line in text.removesuffix("\n").split("\n"))
         return
     for paragraph in body.split("\n") if body else ():
         text = one_line(paragraph.expandtabs(4).rstrip())
         indent = text[: len(text) - len(text.lstrip(" "))][:20]
         for line in _fitted(text.lstrip(" "), None if room is None else room - len(indent)):
-            yield f"{_INDENT}{indent}{line}" if line else ""
+            yield f"  {indent}{line}" if line else ""
 
 
 def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
     for commit in finding.evidence[:_COMMITS]:
         date = time.strftime("%Y-%m-%d", time.gmtime(max(0, min(commit.time, 2**37))))
         short, since = one_line(commit.commit[:10]), ago(max(0.0, now - commit.time))
-        line = f"{_INDENT}{short} {date} {one_line(commit.subject) or '(no subject)'}"
+        line = f"  {short} {date} {one_line(commit.subject) or '(no subject)'}"
         with_age = f"{line}  ({since})"
         if page.width is None or columns(with_age) <= page.width:
             line = with_age
-        line = page.cut(line)
-        start = len(_INDENT) + len(short)
-        date = page.paint(line[start : start + 11], "dim")
-        yield _INDENT + page.paint(short, "yellow") + date + line[start + 11 :]
+        rest = page.cut(line)[2 + len(short) :]
+        yield f"  {page.paint(short, 'yellow')}{page.paint(rest[:11], 'dim')}{rest[11:]}"
     if (more := len(finding.evidence) - _COMMITS) > 0:
-        yield f"{_INDENT}and {plural(more, 'more commit')}"
+        yield f"  and {plural(more, 'more commit')}"
 
 
 def _total(report: Report) -> str:
-    title = one_line(report.title) or "the change"
-    parts = [f"{plural(len(report.rules), 'rule')}, {plural(report.files, 'file')}"]
+    from repoagent.llm.usage import cost_text
+
+    parts = [f"{plural(len(report.rules), 'rule')}, {plural(report.files, 'file')}", "no model asked"]
     if report.model:
-        parts.append(f"{one_line(report.model)}, {report.tokens:,} tokens{_cost(report.cost)}")
-    else:
-        parts.append("no model asked")
+        cost = report.cost
+        price = "" if cost is None else f", {f'${cost:.2f}' if cost >= 0.01 else cost_text(cost)}"
+        parts[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
     if report.dismissed:
         parts.append(f"{len(report.dismissed):,} dismissed")
     if report.dropped:
         verb = "was" if report.dropped == 1 else "were"
         parts.append(f"{report.dropped:,} could not be verified and {verb} dropped")
+    title = one_line(report.title) or "the change"
     return f"{_counts(report.findings) or 'no findings'} in {title} ({'; '.join(parts)})"
 
 
 def _counts(findings: Sequence[Finding]) -> str:
     """`1 error, 2 warnings`."""
     counts = Counter(finding.level for finding in findings)
-    levels = sorted(counts, reverse=True)
-    return ", ".join(plural(counts[level], level.word) for level in levels)
-
-
-def _cost(cost: float | None) -> str:
-    from repoagent.llm.usage import cost_text
-
-    if cost is None:
-        return ""
-    return f", ${cost:.2f}" if cost >= 0.01 else f", {cost_text(cost)}"
+    return ", ".join(plural(counts[level], level.word) for level in sorted(counts, reverse=True))
 
 
 def _wrapped(text: str, page: Page, *styles: str) -> Iterator[str]:
@@ -268,44 +259,39 @@ _TAB = 8
 _DIFF = 60  # lines of a suggestion
 
 
-def frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
+def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     """The marked lines with context; removed lines as the finding quotes them; nothing for a whole file."""
     place = finding.location
-    if place.start < 1:
+    first, last = place.start, max(place.start, place.end)
+    if first < 1:
         return
     text = report.by_file.get(place.path)
     known = [] if text is None or place.old else split_lines(text)
-    first, last = place.start, max(place.start, place.end)
     if first > len(known):
-        lines = text_lines(finding.quote)
-        marked = {place.start + index: line for index, line in enumerate(lines)}
-        yield from _numbered(
-            marked, place.start, place.start + len(lines) - 1, page, "-" if place.old else ">"
+        quoted = text_lines(finding.quote)
+        numbered, last = dict(enumerate(quoted, first)), first + len(quoted) - 1
+    else:
+        begin, end = max(1, first - _AROUND), min(len(known), last + _AROUND)
+        numbered, last = (
+            {number: shown(known[number - 1]) for number in range(begin, end + 1)},
+            min(last, len(known)),
         )
-        return
-    begin, end = max(1, first - _AROUND), min(len(known), last + _AROUND)
-    numbered = {number: shown(known[number - 1]) for number in range(begin, end + 1)}
-    yield from _numbered(numbered, first, min(last, len(known)), page, ">")
-
-
-def _numbered(lines: dict[int, str], first: int, last: int, page: Page, mark: str) -> Iterator[str]:
-    if not lines:
-        return
-    gutter = len(str(max(lines)))
+    mark, style = ("-", ("red",)) if place.old else (">", ("bold", "red"))
+    gutter = len(str(max(numbered, default=0)))
     bar = "|" if page.ascii else "│"
-    style = ("red",) if mark == "-" else ("bold", "red")
     skipped = range(first + _MOST - _END, last - _END + 1) if last - first + 1 > _MOST else range(0)
-    for number, line in lines.items():
+    for number, line in numbered.items():
         if number in skipped:
             if number == skipped.start:
                 yield page.paint(f"{'':{gutter + 3}}{bar} {page.dots} {len(skipped)} more lines", "dim")
             continue
-        on = first <= number <= last
-        sign = page.paint(mark, *style) if on else " "
-        count = page.paint(f"{number:>{gutter}}", *(() if on else ("dim",)))
+        marked = first <= number <= last
+        sign = page.paint(mark, *style) if marked else " "
+        faint = () if marked else ("dim",)
         room = None if page.width is None else page.width - gutter - 6
         code = page.cut(_tabless(clean(line).replace("\n", "^J")), room)
-        yield f" {sign} {count} {page.paint(bar, 'dim')} {page.paint(code, *(() if on else ('dim',)))}".rstrip()
+        count = page.paint(f"{number:>{gutter}}", *faint)
+        yield f" {sign} {count} {page.paint(bar, 'dim')} {page.paint(code, *faint)}".rstrip()
 
 
 def _tabless(text: str) -> str:
@@ -319,7 +305,7 @@ def _tabless(text: str) -> str:
     return "".join(out)
 
 
-def suggested(report: Report, finding: Finding, page: Page) -> list[str]:
+def _suggested(report: Report, finding: Finding, page: Page) -> list[str]:
     """The suggestion as a diff without headers; [] for none, or if it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
