@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.output_style import Page
+from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.terminal_text import display_width, one_line
 from repoagent.errors import Exit
-
-if TYPE_CHECKING:
-    from repoagent.reports.doctor import Check
 
 STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -43,31 +38,22 @@ def command(session: Session, online: bool, as_json: bool) -> Exit:
     checks = examine(Path.cwd(), online=online)
     levels = {level: sum(check.level == level for check in checks) for level in STYLES}
     if as_json:
-        rows = [
-            {"name": check.name, "level": check.level, "result": check.result, "advice": check.advice or None}
-            for check in checks
-        ]
+        rows = [select(check, "name", "level", "result", "advice") for check in checks]
         write_json(terminal, {"checks": rows, "count": levels})
     else:
         page = Page.of(terminal)
         wide = max(display_width(check.name) for check in checks)
-        page.write((line for check in checks for line in _lines(check, wide, page)), terminal)
+        indent = " " * (11 + wide)
+        for check in checks:  # the level, the name and the result; below that the remedy
+            result, *rest = page.wrap(one_line(check.result), indent)
+            advice = page.wrap(f"-> {one_line(check.advice)}", indent) if check.advice else []
+            level = page.paint(check.level, STYLES[check.level]) + " " * (9 - len(check.level))
+            name = check.name + " " * (wide - display_width(check.name) + 2)
+            page.write([f"{level}{name}{result[len(indent) :]}", *rest, *advice], terminal)
         counts = [
-            f"{count} {level}{'s' * (count != 1 and level != 'ok')}"
+            f"{count} ok" if level == "ok" else plural(count, level)
             for level, count in levels.items()
             if count
         ]
         terminal.note(", ".join(counts))
     return Exit.NOTHING if levels["error"] else Exit.DONE
-
-
-def _lines(check: Check, wide: int, page: Page) -> Iterator[str]:
-    """The level, the name of the check and its result; below that the remedy."""
-    indent = " " * (11 + wide)
-    result, *rest = page.wrap(one_line(check.result), indent)
-    level = page.paint(check.level, STYLES[check.level]) + " " * (9 - len(check.level))
-    name = check.name + " " * (wide - display_width(check.name) + 2)
-    yield f"{level}{name}{result[len(indent) :]}"
-    yield from rest
-    if check.advice:
-        yield from page.wrap(f"-> {one_line(check.advice)}", indent)

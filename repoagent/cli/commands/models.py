@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.errors import Exit
@@ -30,13 +30,13 @@ def command(ctx: click.Context, as_json: bool) -> None:
     This costs nothing: it asks providers for their lists of models only.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(show, as_json=as_json)
+        ctx.invoke(_show, as_json=as_json)
 
 
 @click.command()
 @json_option
 @pass_session
-def show(session: Session, as_json: bool) -> None:
+def _show(session: Session, as_json: bool) -> None:
     """Print the models and providers."""
     from repoagent.llm.availability import configured_models, provider_rows
     from repoagent.llm.catalog import data_date, families
@@ -47,27 +47,40 @@ def show(session: Session, as_json: bool) -> None:
     if as_json:
         content = {
             "models": [_model_object(row) for row in rows],
-            "providers": [_provider_object(row) for row in others],
+            "providers": [_status_object(row) for row in others],
             "families": families(),
             "prices_as_of": data_date(),
         }
         write_json(terminal, content)
         return
     page = Page.of(terminal)
-    name_width = max(display_width(row.name) for row in [*rows, *others])
-    terminal.styled("".join(_model_lines(row, name_width, page) for row in rows))
+    indent = max(display_width(row.name) for row in [*rows, *others]) + 2
+    lines: list[str] = []
+    for row in rows:
+        name = row.name + " " * (indent - display_width(row.name))
+        first = (
+            f"{clean(display_name(row.spec))}{page.paint(_origin(row), 'dim')}"
+            if row.spec
+            else _state(row, page)
+        )
+        lines.append(page.paint(name, "bold") + first)
+        lines += _filled([_state(row, page), *_facts(row)], indent, page) if row.spec else []
+        lines += [f"{' ' * indent}runs: {clean(row.status.runs)}"] if row.spec and row.status.runs else []
     ready = [row for row in others if row.status.tried and not row.status.problem]
     broken = [row for row in others if row.status.key and row.status.problem]
     if ready or broken:
-        terminal.styled(f"\n{page.paint('providers', 'bold')}\n")
-        terminal.styled("".join(_provider_line(row, name_width, page) for row in [*ready, *broken]))
-    terminal.styled(f"\n{page.paint('short names, for the newest model of each family', 'bold')}\n")
-    terminal.styled(_filled([f"{name}: {spec}" for name, spec in families().items()], 2, page))
-    rest = ", ".join(row.name for row in others if row not in ready and row not in broken)
-    terminal.note(f"\nwithout a key or a running server: {rest}", "dim")
-    terminal.note(
-        f"prices as of {data_date()}, in US dollars per million tokens; your bill may differ", "dim"
-    )
+        lines += ["", page.paint("providers", "bold")]
+    for row in (*ready, *broken):
+        key = [f"key: {row.status.key}"] if row.status.key else []
+        first, *rest = _filled([_state(row, page), *key], indent, page)
+        lines += [row.name + first[len(row.name) :], *rest]
+    lines += ["", page.paint("short names, for the newest model of each family", "bold")]
+    lines += _filled([f"{name}: {spec}" for name, spec in families().items()], 2, page)
+    page.write(lines, terminal)
+    other = ", ".join(row.name for row in others if row not in ready and row not in broken)
+    terminal.note(f"\nwithout a key or a running server: {other}", "dim")
+    prices = f"prices as of {data_date()}, in US dollars per million tokens"
+    terminal.note(f"{prices}; your bill may differ", "dim")
 
 
 @command.command("test", short_help="Test a model with a minimal call.")
@@ -76,6 +89,7 @@ def show(session: Session, as_json: bool) -> None:
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Test the model NAME (a spec or an alias; by default the one for edits) with a minimal call."""
+    from repoagent.cli.ui.progress import as_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.availability import smallest_request
     from repoagent.llm.usage import estimate
@@ -84,147 +98,99 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     started = time.monotonic()
     with terminal.working("asking the model") as working:
         ready = model_setup(settings, say=terminal.warn)
-        request = smallest_request(ready.model.spec)
-        ready.meter.before_attempt(estimate(request), ready.model.spec)
-        first: list[float] = []
-
-        def hear(piece: str) -> None:
-            if not first:
-                first.append(time.monotonic() - started)
-
-        reply = ready.model.complete(request, hear)
-        ready.meter.add(reply.usage, ready.model.spec)
+        spec, meter = ready.model.spec, ready.meter
+        request = smallest_request(spec)
+        meter.before_attempt(estimate(request), spec)
+        pieces: list[float] = []
+        reply = ready.model.complete(request, lambda piece: pieces.append(time.monotonic() - started))
+        meter.add(reply.usage, spec)
         working.quiet()
     seconds = time.monotonic() - started
-    usage, cost = ready.meter.usage, ready.meter.cost
+    usage, cost = meter.usage, meter.cost
     if as_json:
+        spent = as_object(ready)
         content = {
-            "model": display_name(ready.model.spec),
+            "model": display_name(spec),
             "served_by": display_name(reply.model),
             "reply": reply.text,
-            "usage": {
-                "input": usage.total - usage.output,
-                "output": usage.output,
-                "estimated": usage.estimated,
-            },
+            "usage": spent["usage"],
             "cost": cost,
-            "first_token_seconds": round(first[0], 3) if first else None,
+            "first_token_seconds": round(pieces[0], 3) if pieces else None,
             "seconds": round(seconds, 3),
         }
         write_json(terminal, content)
         return Exit.DONE
     about = "about " if usage.estimated else ""
     price = "price unknown" if cost is None else f"${cost:.6f}"
-    served = (
-        f" (served by {clean(display_name(reply.model))})"
-        if reply.model not in ("", ready.model.spec)
-        else ""
-    )
+    other = reply.model not in ("", spec)
+    served = f" (served by {clean(display_name(reply.model))})" if other else ""
     terminal.result(
-        f"{display_name(ready.model.spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
+        f"{display_name(spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
         f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"
     )
     return Exit.DONE
 
 
-def _model_lines(row: StatusRow, width: int, page: Page) -> str:
-    """Two lines: the model behind the name, and its state."""
-    pad = " " * (width + 2)
-    name = row.name + " " * (width - display_width(row.name) + 2)
-    head = page.paint(name, "bold")
-    if not row.spec:
-        return f"{head}{_state(row, page)}\n"
-    origin = f"  ({_short(row.origin)})" if row.origin else ""
-    first = f"{head}{clean(display_name(row.spec))}{page.paint(clean(origin), 'dim')}\n"
-    runs = f"{pad}runs: {clean(row.status.runs)}\n" if row.status.runs else ""
-    return first + _filled([_state(row, page), *_facts(row)], len(pad), page) + runs
-
-
 def _state(row: StatusRow, page: Page) -> str:
-    how = row.status
-    text, style = ("ok", "green") if not how.problem else (clean(how.problem), "red")
-    if not how.problem and not how.tried:
-        text, style = "not tested", "dim"
-    return page.paint(text, style)
+    if row.status.problem:
+        return page.paint(clean(row.status.problem), "red")
+    return page.paint("ok", "green") if row.status.tried else page.paint("not tested", "dim")
 
 
-def _filled(pieces: list[str], indent: int, page: Page) -> str:
+def _filled(pieces: list[str], indent: int, page: Page) -> list[str]:
     """Pieces with a dot between them, on as many lines as they need, each indented."""
-    lines = [""]
-    for piece in pieces:
-        joined = f"{lines[-1]} · {piece}" if lines[-1] else piece
-        if page.width and lines[-1] and indent + display_width(_ESCAPE.sub("", joined)) > page.width:
-            lines.append(piece)
+    lines = [" " * indent + pieces[0]]
+    for piece in pieces[1:]:
+        joined = f"{lines[-1]} · {piece}"
+        if page.width and display_width(_ESCAPE.sub("", joined)) > page.width:
+            lines.append(" " * indent + piece)
         else:
             lines[-1] = joined
-    return "".join(f"{' ' * indent}{line}\n" for line in lines)
+    return lines
 
 
 def _facts(row: StatusRow) -> list[str]:
     """The window, the price, the edit format, where the key is from."""
-    facts = []
-    if row.context:
-        facts.append(f"{row.context:,} tokens")
+    facts = [f"{row.context:,} tokens"] if row.context else []
     price = row.known.price
     source = row.known.sources.get("price", "")
     if price is None:
         facts.append("price unknown")
     elif source != "free":
-        facts.append(
-            f"${price.input:g} in, ${price.output:g} out" + (" (yours)" if source == "configured" else "")
-        )
+        yours = " (yours)" if source == "configured" else ""
+        facts.append(f"${price.input:g} in, ${price.output:g} out{yours}")
     facts.append(f"edit format: {row.known.format}")
-    if row.status.key:
-        facts.append(f"key: {row.status.key}")
-    return facts
+    return facts + ([f"key: {row.status.key}"] if row.status.key else [])
 
 
-def _provider_line(row: StatusRow, width: int, page: Page) -> str:
-    pieces = [_state(row, page), *([f"key: {row.status.key}"] if row.status.key else [])]
-    return row.name + _filled(pieces, width + 2, page)[len(row.name) :]
-
-
-def _short(origin: str) -> str:
+def _origin(row: StatusRow) -> str:
     home = f"file:{Path.home()}/"
-    return f"~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+    short = f"~/{row.origin.removeprefix(home)}" if row.origin.startswith(home) else row.origin
+    return clean(f"  ({short})") if short else ""
 
 
 def _model_object(row: StatusRow) -> dict[str, object]:
-    price = row.known.price
+    price = None
+    if row.known.price is not None and row.spec:
+        price = select(row.known.price, "input", "output", "cache_read", "cache_write")
+        price["source"] = row.known.sources.get("price")
     return {
-        "name": row.name,
+        **_status_object(row),
         "model": display_name(row.spec) or None,
-        "origin": row.origin or None,
-        "key": row.status.key or None,
-        "reachable": _reachable(row),
-        "problem": row.status.problem or None,
+        **select(row, "origin", "context"),
         "runs": row.status.runs or None,
-        "context": row.context,
         "max_output": row.known.max_output,
         "format": row.known.format if row.spec else None,
-        "price": None
-        if price is None or not row.spec
-        else {
-            "input": price.input,
-            "output": price.output,
-            "cache_read": price.cache_read,
-            "cache_write": price.cache_write,
-            "source": row.known.sources.get("price"),
-        },
+        "price": price,
     }
 
 
-def _provider_object(row: StatusRow) -> dict[str, object]:
+def _status_object(row: StatusRow) -> dict[str, object]:
+    """`reachable` is null if that was not tested."""
+    tested = True if row.status.tried else None
     return {
         "name": row.name,
         "key": row.status.key or None,
-        "reachable": _reachable(row),
+        "reachable": False if row.status.problem else tested,
         "problem": row.status.problem or None,
     }
-
-
-def _reachable(row: StatusRow) -> bool | None:
-    """None if not tested."""
-    if row.status.problem:
-        return False
-    return True if row.status.tried else None

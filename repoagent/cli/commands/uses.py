@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.repository import open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.repository import Repository, pass_repository
+from repoagent.cli.session import write_json
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import one_line
@@ -17,7 +17,7 @@ from repoagent.errors import Exit, UsageError
 from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
-    from repoagent.uses.query import Answer, Uses
+    from repoagent.uses.query import Answer
 
 EXAMPLES = """\b
 Examples:
@@ -50,9 +50,8 @@ code is 1 if nothing was found."""
 @click.option(
     "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
 )
-@json_option
-@pass_session
-def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int:
+@pass_repository
+def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int:
     """Show where SYMBOL is defined and used, or what other files use of FILE.
 
     SYMBOL is a name, Class.method, or FILE:NAME for the one that a file defines.
@@ -61,7 +60,6 @@ def command(session: Session, /, *, what: str, limit: int, as_json: bool) -> int
         raise UsageError(f"--limit must be at least 1, not {limit}")
     from repoagent.api.results import uses_of
 
-    repo = open_repository(session)
     terminal = repo.terminal
     answer = uses_of(repo.worktree, what, limit=limit, path_of=repo.relative)
     something = any(uses.files or uses.definitions for uses in answer.symbols)
@@ -95,43 +93,32 @@ COLUMNS = {
 
 def _lines(answer: Answer, page: Page) -> Iterator[str]:
     """The heading, a row for each file or symbol, and notes."""
+    first = answer.symbols[0] if answer.symbols else None
+    rows: list[tuple[Cell, ...]] = []
     if answer.file:
         number = count(len(answer.symbols) + answer.more, "symbol")
-        heading = [f"{one_line(answer.file)}: {number} used in other files"]
-        kind, rows = "symbol", [_symbol(uses) for uses in answer.symbols]
-    else:
-        uses = answer.symbols[0]
-        heading = [one_line(line) for line in definition_lines(uses)]
-        kind, rows = "file", [_file(uses, number) for number in range(len(uses.files))]
+        heading = [f"{answer.file}: {number} used in other files"]
+        for uses in answer.symbols:
+            total = sum(len(row.lines) for row in uses.files)
+            also = f"{len(uses.elsewhere)} more defined" if uses.elsewhere else ""
+            where = one_line(files_in_short(uses.files))
+            numbers = ((f"{total}",), (f"{len(uses.files)}", "dim"))
+            rows.append(((one_line(uses.symbol), "path"), *numbers, (where, "dim"), (also, "dim")))
+    elif first is not None:
+        heading = list(definition_lines(first))
+        for row in first.files:
+            dim = (lines_of(row), one_line(within(row)), marks(row))
+            number = f"{len(row.lines)}"
+            rows.append(((one_line(row.path), "path"), (number,), *((text, "dim") for text in dim)))
     for text in heading:
-        yield from page.sentence(text, "bold")
+        yield from page.sentence(one_line(text), "bold")
     if rows:
-        cells: list[list[Cell]] = [
-            [(row[0], "path"), *((cell, "dim") if at > 1 else (cell,) for at, cell in enumerate(row[1:], 1))]
-            for row in rows
-        ]
-        yield from ("", *page.table(COLUMNS[kind], cells), "")
-    for text in _ends(answer):
-        yield from page.sentence(text, "dim")
-
-
-def _ends(answer: Answer) -> Iterator[str]:
+        yield from ("", *page.table(COLUMNS["file" if not answer.file else "symbol"], rows), "")
     more = answer.more or sum(uses.more for uses in answer.symbols)
-    if more:
-        yield f"{count(more, 'more row')}; show them with --limit."
+    ends = [f"{count(more, 'more row')}; show them with --limit."] if more else []
     if answer.unused:
-        yield one_line(f"Used in no other file: {', '.join(answer.unused)}.")
-    if not answer.file and not answer.symbols[0].files:
-        yield "No uses answer."
-    yield from map(one_line, notes(answer))
-
-
-def _file(uses: Uses, number: int) -> tuple[str, ...]:
-    row = uses.files[number]
-    return one_line(row.path), str(len(row.lines)), lines_of(row), one_line(within(row)), marks(row)
-
-
-def _symbol(uses: Uses) -> tuple[str, ...]:
-    total = str(sum(len(row.lines) for row in uses.files))
-    others = f"{len(uses.elsewhere)} more defined" if uses.elsewhere else ""
-    return one_line(uses.symbol), total, str(len(uses.files)), one_line(files_in_short(uses.files)), others
+        ends.append(f"Used in no other file: {', '.join(answer.unused)}.")
+    if first is not None and not answer.file and not first.files:
+        ends.append("No uses found.")
+    for text in (*ends, *notes(answer)):
+        yield from page.sentence(one_line(text), "dim")
