@@ -16,15 +16,16 @@ from repoagent.git.process import GitError
 from repoagent.history.log import COMMIT_MARK, FileCommit, offline, read_blobs, split_log
 
 _FUNCTIONS = frozenset({"function", "method"})
-_SHORTEST = 7  # bytes of a definition that is known again under another name; `class X:` just is
+_SHORTEST = 7  # bytes of a definition that is recognized after a rename, such as `class X:`
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Qualified names of what was added, removed and changed, in order of the text, `renamed` as (old, new).
+    """Qualified names of the definitions that were added, removed and changed, in order of the text; `renamed` as
+    (old, new).
 
-    What lies in an added or removed one is not named again. `spaces`: only white space is different; `outside`:
-    the file has definitions, and none was touched.
+    Members of an added or removed definition are not listed. `spaces`: only white space differs; `outside`: the file
+    has definitions, and none was touched.
     """
 
     added: tuple[str, ...] = ()
@@ -40,7 +41,7 @@ class Touched:
 
 @dataclass(frozen=True)
 class Part:
-    """A definition with its own text: without that of the definitions in it, and without white space."""
+    """A definition with its text, without nested definitions and white space."""
 
     name: str
     qualified_name: str
@@ -49,7 +50,7 @@ class Part:
 
 
 def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
-    """The definitions of a file; what is local to a function counts as its text. None without an outline."""
+    """The definitions of a file; those local to a function count as its text. None without an outline."""
     from repoagent.syntax.languages import language_of
     from repoagent.syntax.outline import outline
 
@@ -79,7 +80,7 @@ def parts(path: str, data: bytes) -> tuple[Part, ...] | None:
 
 
 def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
-    """What is different. A definition that is the same but for its name, or its holder, was renamed."""
+    """The differences. A definition that differs only by its name, or its container, was renamed."""
     old, new = _by_name(before), _by_name(after)
     gone = [part for key, part in old.items() if key not in new]
     come = [part for key, part in new.items() if key not in old]
@@ -101,7 +102,7 @@ def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
 
 
 def _by_name(found: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
-    """By name and, where a name is there more than once, which of them."""
+    """The definitions by name and number among those of the same name."""
     seen: Counter[str] = Counter()
     table = {}
     for part in found:
@@ -115,7 +116,7 @@ def _nameless(part: Part) -> bytes:
 
 
 def _follows(pair: tuple[str, str], moved: dict[str, str]) -> bool:
-    """Whether a member was renamed only because what holds it was."""
+    """Whether a member was renamed only because its container was."""
     old, new = (name.rpartition(".")[0] for name in pair)
     return bool(old) and moved.get(old) == new
 
@@ -125,22 +126,22 @@ def _outermost(found: list[Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.qualified_name for part in found if part.holder not in names))
 
 
-COMMITS = 30  # that symbols are looked for in
+COMMITS = 30  # that are searched for symbols
 LARGEST = 256 * 1024  # bytes of one version of a file with symbols
 MOST = 8 << 20  # bytes of all versions
-SECONDS = 1.0  # of this thread's CPU, for all outlines: a busy machine shall not tell less
-NAMES = 4  # that one line has of each kind
-BULK = 100  # files of a commit; what is larger reformats, vendors or renames, and tells little of one file
-_TELLING = 4096  # bytes of a file whose time says something of others
+SECONDS = 1.0  # CPU time of this thread for all outlines, so that a busy machine gets the same result
+NAMES = 4  # names of each kind in one line
+BULK = 100  # files of a commit; a larger one reformats, vendors or renames, and says little about one file
+_TELLING = 4096  # bytes of a file that is large enough to estimate the speed
 _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One commit and what is known of its work on the file.
+    """One commit and its changes to the file.
 
-    `touched` is None where it was not looked for or can't be told; `files` is how many files the commit changed in
-    all (None: not known), `was` the path before a rename, `summary` a model's line.
+    `touched` is None if unknown; `files` is the number of files that the commit changed (None: unknown), `was` the path
+    before a rename, `summary` a model's summary.
     """
 
     commit: FileCommit
@@ -153,8 +154,8 @@ class Step:
 def steps(
     top: Path, commits: Sequence[FileCommit], *, limit: int = COMMITS, seconds: float = SECONDS
 ) -> list[Step]:
-    """What each of `commits` (newest first, of one file) did. Symbols are looked for in the first `limit`, within
-    `seconds` of CPU time for their outlines; nothing is fetched. Failures of git leave things out."""
+    """The changes of each of `commits` (newest first, of one file). The first `limit` are searched for symbols, within
+    `seconds` of CPU time for their outlines; nothing is fetched. If git fails, details are left out."""
     sizes = _sizes(top, commits)
     found = []
     for number, commit in enumerate(commits):
@@ -165,9 +166,9 @@ def steps(
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
-    """What the commit did to the file, in words and without its numbers of lines; "" where only these tell.
+    """The changes of the commit to the file, in words and without numbers of lines; "" if there is nothing to add.
 
-    Paths and symbols are as they are in the repository: clean the line before it is shown.
+    Paths and symbols are not cleaned for a terminal.
     """
     commit, said = step.commit, []
     if commit.status == "R":
@@ -197,7 +198,7 @@ def did(step: Step, *, names: int = NAMES) -> str:
 
 
 def lines_of(commit: FileCommit) -> str:
-    """ "+3 −1", or "" where no lines were counted."""
+    """ "+3 −1", or "" if lines were not counted."""
     if commit.added is None or commit.removed is None:
         return ""
     return f"+{commit.added} −{commit.removed}"
@@ -213,7 +214,7 @@ def _listed(verb: str, found: Sequence[str], most: int) -> str:
 
 
 def _short(old: str, new: str) -> str:
-    """The new name, without what holds it where that stayed."""
+    """The new name, without its container if that is the same."""
     holder, dot, name = new.rpartition(".")
     return name if dot and old.rpartition(".")[0] == holder else new
 
@@ -230,7 +231,7 @@ def _mode(commit: FileCommit) -> list[str]:
 
 
 def _sizes(top: Path, commits: Sequence[FileCommit]) -> dict[str, int]:
-    """How many files each commit changed, with one call of git that looks at trees only."""
+    """The number of files that each commit changed; one git call that reads only trees."""
     log = (
         "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
         "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
@@ -270,16 +271,16 @@ def _has_text(commit: FileCommit) -> bool:
 
 @dataclass
 class _Outlines:
-    """The outlines of blobs, each made once, as long as there is time: one that is likely to take longer is None."""
+    """The outlines of blobs, cached, until `end`: None for one that would probably take longer."""
 
     end: float
-    seconds_a_byte: float = 1e-6  # as slow as it gets; then as measured
+    seconds_a_byte: float = 1e-6  # the slowest case, until measured
     made: dict[tuple[str, str], tuple[Part, ...] | None] = field(default_factory=dict)
 
     def of(self, blob: str, path: str, data: bytes) -> tuple[Part, ...] | None:
         if (blob, path) not in self.made:
             if not self.made and self.end > time.thread_time():
-                parts(path, data[:_TELLING])  # loads the grammar, which is not to be taken for slowness
+                parts(path, data[:_TELLING])  # load the grammar before measuring
             now = time.thread_time()
             if now + len(data) * self.seconds_a_byte > self.end:
                 return None
@@ -290,7 +291,7 @@ class _Outlines:
 
 
 def _touched(commit: FileCommit, blobs: dict[str, bytes], outlines: _Outlines) -> Touched | None:
-    path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # below a directory, say
+    path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # a file below the directory
     before = b"" if commit.status == "A" else blobs.get(commit.before)
     after = blobs.get(commit.after)
     if before is None or after is None:

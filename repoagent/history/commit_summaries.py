@@ -74,10 +74,8 @@ class Patch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A commit to summarize: `paths` get a line each; `path` is the one that must have it ("" for a directory).
-
-    `text` is what the model sees of the commit, `patch` the patch id.
-    """
+    """A commit to summarize: the model writes a line for each of `paths`; that for `path` is required ("" for a
+    directory). `text` is the description of the commit for the model, `patch` the patch id."""
 
     commit: str
     path: str
@@ -282,8 +280,8 @@ def find_known(
     """The summaries of `steps` that exist already, with `share` also those in the notes. A summary found by its patch
     or in a note is saved under its commit id.
 
-    Patches are computed only where they can help: if a saved summary has one, or, `thorough`, before a model is asked.
-    Raises Refused for a folder that is a link.
+    Patches are computed only if a saved summary has one or, with `thorough`, before a model is asked. Raises Refused
+    for a folder that is a link.
     """
     by_commit = {step.commit.commit: step for step in steps}
     summaries: dict[str, Summary] = {}
@@ -364,7 +362,7 @@ def summarize(
     on_batch: Callable[[int, int], None] = ignore,
     on_wait: OnWait = ignore,
 ) -> None:
-    """Ask the model, and save each answer at once; `outcome` grows, and has what was paid for if this is interrupted.
+    """Ask the model, and save each answer at once in the files and in `outcome`, which is complete after an interrupt.
 
     A failed call saves nothing. `on_batch` gets the number of commits done and of all. Raises ModelError, LimitReached,
     Refused.

@@ -71,7 +71,7 @@ class Node(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Two nodes, by number, that changed together; `label` says how often."""
+    """Two nodes, by number, that changed together; `label` has the number of commits."""
 
     source: int
     target: int

@@ -100,8 +100,8 @@ def svg(graph: Graph) -> str:
 
 
 def drawing(graph: Graph, *, page: bool = False) -> str:
-    """The picture as an `svg` element; for a `page`, which has its own title and styles, the drawing and the legend
-    only. A script finds nodes by `data-node` and links by `data-link`."""
+    """The picture as an `svg` element; for a `page`, which has its own title and styles, only the drawing and the
+    legend. Scripts find nodes by `data-node` and links by `data-link`."""
     size = layout(graph)
     lines = [] if page else [line for line in (graph.headline, graph.note) if line]
     head = 12.0 if page else _HEAD + 18.0 * (len(lines) - 1)
@@ -269,7 +269,7 @@ def _quoted(text: str) -> str:
 
 
 def page(title: str, rules: str, body: Iterable[str], *, script: str = "", data: object = None) -> str:
-    """A whole page. `title` and `body` are markup; `data` is what the script reads from "#data"."""
+    """An HTML page. `title` and `body` are markup; the script reads `data` from "#data"."""
     policy = f"default-src 'none'; style-src {_digest(rules)};"
     policy += f" script-src {_digest(script)};" if script else ""
     scripts = ""

@@ -1,7 +1,6 @@
-"""Read `git log`: the commits of one file, or of the whole history as a stream, within a time limit; and contents of
-blobs.
+"""Read `git log`: the commits of one file, or the whole history as a stream, within a time limit; and blobs.
 
-Nothing is fetched: what a partial clone lacks is omitted.
+Nothing is fetched: objects that a partial clone lacks are omitted.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ def split_log(
 
 
 def parse_log(data: bytes, path: str) -> list[FileCommit]:
-    """The commits in the output of a log of `path` with LOG_FORMAT and --raw, without renames; a last one that was cut
-    off is left out. Text that is not UTF-8 is decoded with replacement characters."""
+    """The commits in the output of a log of `path` with LOG_FORMAT and --raw, without renames. An incomplete commit at
+    the end is left out; invalid UTF-8 is decoded with replacement characters."""
     commits = []
     for header, changes in split_log(data, _FIELDS):
         oid, parents, short, author, date, subject, email = (
@@ -136,7 +135,7 @@ _CHUNK = 1 << 18
 _PIPE = 1 << 20
 _WHOLE = {"GIT_FLUSH": "0"}  # otherwise git writes each commit separately, which takes a quarter longer
 _LONGEST_STATUS = 5  # "\nR100"; what begins a record is never shorter than the id of a commit
-# Authors stay as they were written: .mailmap applies where they are shown, and may change.
+# Without .mailmap, which may change: it is applied for display.
 _LOG = (
     "log", "--no-merges", "--name-status", "-z", "-r", "--no-follow", "--no-notes", "--no-decorate", "--no-color",
     "--no-show-signature", "--no-ext-diff", "--no-textconv", "--no-relative", "--no-mailmap", "--encoding=UTF-8",

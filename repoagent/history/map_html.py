@@ -215,7 +215,7 @@ def _labels(
     dots: Mapping[int, tuple[float, float]],
     bounds: tuple[float, float],
 ) -> Iterator[str]:
-    """The titles of the discs, and the names of the bridges where they hide no other text."""
+    """The titles of the discs, and the names of bridges that do not overlap other text."""
     taken: list[tuple[float, float, float, float]] = []  # left, top, right and bottom
     for disc, cluster in zip(discs, repository.clusters, strict=True):
         name = _title(cluster)

@@ -38,8 +38,8 @@ _END = {
 
 
 class QueryPath(NamedTuple):
-    """A queried path: its name (a folder ends with a slash), the ids of the files and the paths that it stands for, and
-    what a reader should know of it, "" for nothing."""
+    """A queried path: its name (a folder ends with a slash), the ids and paths of the files that it represents, and a
+    note for the user ("" for none)."""
 
     name: bytes
     files: tuple[int, ...]
@@ -59,11 +59,11 @@ class Edge(NamedTuple):
 
 
 class Neighborhood(NamedTuple):
-    """What changed with `paths` (from the top; a folder ends with a slash) as seen from `revision`, the commit
-    `commit` ("" before the first one).
+    """The files that changed with `paths` (from the top; a folder ends with a slash) at `revision`, the commit `commit`
+    ("" before the first one).
 
-    `rows` are the surest first. `looked_at` commits of the queried files were looked at, `note` is what a reader should
-    know of the answer, "" for nothing. `ids` has the full id of each commit that a row or an edge names.
+    `rows` are sorted by score. `looked_at` is the number of commits of the queried files, `note` a note for the user
+    ("" for none). `ids` has the full id of each commit in the evidence of a row or an edge.
     """
 
     paths: tuple[bytes, ...]
@@ -87,10 +87,10 @@ def neighborhood(
     min_score: float = 0.0,
     picture: bool = False,
 ) -> Neighborhood:
-    """The files that changed with `paths` (relative to the top, folders too), alive at `revision`.
+    """The files that changed with `paths` (relative to the top, folders too) and exist at `revision`.
 
     `commit` is the full id of the revision's commit, if known (see `open_at_head`). `picture` adds the edges between
-    all of them. Raises UsageError for an unknown revision and for paths without a file, Refused for what is in a git
+    all of them. Raises UsageError for an unknown revision and for paths without a file, Refused for a path in a git
     directory.
     """
     from repoagent.history.index.schema import NoIndex
@@ -122,8 +122,8 @@ def recent_neighborhood(
 
 
 class _Query:
-    """A query, and the history that answers it: `view`, how much of the history that is (`state`), whether older
-    commits may be missing (`cut`), and what to say of it."""
+    """A query, and the history that answers it: `view`, how complete that is (`state`), whether older commits may be
+    missing (`cut`), and a `note` on it."""
 
     view: IndexView | RecentView
 
@@ -226,7 +226,7 @@ class _Query:
         )
 
     def _resolve(self, path: bytes) -> QueryPath:
-        """What a path stands for at the revision."""
+        """The files that a path represents at the revision. Raises UsageError, Refused."""
         from repoagent.git.files import check_path
         from repoagent.git.similar_paths import no_such_file
         from repoagent.history.recent_commits import listed

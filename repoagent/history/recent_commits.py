@@ -1,7 +1,7 @@
 """The last commits of some files, read by one `git log` within a time limit while other work proceeds.
 
-This is the answer while there is no index: whatever the log has printed when the time is up counts. Renames are not
-followed, and what a neighbor did without the files is not known.
+Used while there is no index: the commits that the log has printed before the time limit count. Renames are not
+followed, and commits of a neighbor without the files are unknown.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class QuickLook:
 
 
 class RecentView:
-    """The output of a `QuickLook` as the `View` that the co-change kernel queries.
+    """The output of a `QuickLook` as a `View` for the co-change score.
 
-    `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. Which files are
-    alive, and their names, comes from the revision's tree; for HEAD, from the index, which knows added files.
+    `late`: there may be more commits; `timed`: the files of the tree are listed within a time limit. Which files exist
+    is read from the revision's tree; for HEAD from the index, which has added files too.
     """
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:

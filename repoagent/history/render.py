@@ -37,7 +37,7 @@ _MANY, _LOW = 10, 0.1  # commits, and the score, of a weak pair
 
 
 def rate(together: int, commits: int) -> Rate | None:
-    """How regularly two files change together, in a word; None when they never did. A few commits prove little."""
+    """How regularly two files change together, in a word; None if they never did. A few commits prove little."""
     if not together:
         return None
     share = together / max(commits, 1)
@@ -49,8 +49,8 @@ def rate(together: int, commits: int) -> Rate | None:
 def is_weak(row: Neighbor) -> bool:
     """Whether there is too little evidence: at most one common commit, of many, and a low score.
 
-    `python -m bench.cochange.weak` says what that hides: of requests, flask and ripgrep 11 to 27 % of the rows, of
-    which 1 to 2 % change along (of the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
+    In requests, flask and ripgrep that hides 11 to 27 % of the rows, of which 1 to 2 % change in the next commit (of
+    the others 9 to 13 %), and 0 to 3 % of the hits among the first ten.
     """
     return row.together <= 1 and row.commits >= _MANY and row.score < _LOW
 
@@ -62,7 +62,7 @@ def hidden(count: int) -> str:
 
 
 def legend(rows: Sequence[Neighbor]) -> str:
-    """What the columns mean that their names do not say."""
+    """An explanation of columns that their names do not give."""
     text = "bar: share of best score; medium: from 20%; high: from 50%"
     return f"{text}; partners: shared" if any("through" in row.reasons[:2] for row in rows) else text
 
@@ -126,12 +126,12 @@ def history_block(
     people: Authors | None = None,
     budget: int | None = None,
 ) -> str:
-    """A line of the people, then one line per commit, newest first: date, short id, author, subject, what it did to
-    the file, lines added and removed; "" for no commits.
+    """A line on the authors, then one line per commit, newest first: date, short id, author, subject, changes to the
+    file, lines added and removed; "" for no commits.
 
     At most `limit` commits, and with a `budget` (tokens of four bytes) only as many as fit: the newest and the most
-    telling, of which bulk commits are the last. Authors, subjects and symbols are other people's data: control
-    and format characters are replaced and each is cut at a width, so a line can't forge another one.
+    informative, bulk commits last. Authors, subjects and symbols are untrusted: control and format characters are
+    replaced and each is cut, so a line cannot forge another one.
     """
     from repoagent.history.commit_details import Step
 
@@ -141,7 +141,7 @@ def history_block(
     head = authors_line(people) if people is not None else ""
     lines = [_line(step) for step in steps]
     chosen = list(range(min(limit, len(steps))))
-    if budget is not None:  # the newest, then the most telling ones that fit
+    if budget is not None:  # the newest, then the most informative ones that fit
         left = budget * _BYTES_A_TOKEN - _size(head) - _size(LEFT_OUT)
         chosen = []
         for number in [0, *sorted(range(1, len(steps)), key=lambda number: -worth(steps[number], number))]:
@@ -175,14 +175,14 @@ def _line(step: Step) -> str:
 
 
 def authors_line(people: Authors) -> str:
-    """The authors of the file in one line for a prompt: those with most commits, with the year in which they left if
-    that is long ago, and the latest ones; "" for no commits."""
+    """The authors of the file in one line for a prompt: those with most commits, with the year of the last one if that
+    is long ago, and the latest ones; "" for no commits."""
     if not people.commits:
         return ""
     last = max(person.last for person in (*people.persons, *people.bots))
     year = (
         f"{int(last[:4]) - 1:04}{last[4:]}" if last[:4].isdecimal() else ""
-    )  # who has left was last seen before it
+    )  # authors with no commit since have left
     line = f"{'the last ' * people.partial}{people.commits} commit{'s' if people.commits > 1 else ''}"
     if people.persons:
         total = f"{len(people.persons)} people: " if len(people.persons) > MOST else ""
@@ -201,7 +201,7 @@ def authors_line(people: Authors) -> str:
 
 
 def to_dict(past: HistoryReport) -> dict[str, object]:
-    """The history as plain data for `--json`. Paths keep bytes that are no UTF-8 as surrogate escapes."""
+    """The history as plain data for `--json`. In paths, invalid UTF-8 is encoded as surrogate escapes."""
     people = past.people
     return {
         "version": 1,
@@ -221,15 +221,15 @@ def to_dict(past: HistoryReport) -> dict[str, object]:
 
 
 def plain(text: str, width: int) -> str:
-    """`text` on one line of at most `width` characters, without anything that a terminal obeys."""
+    """`text` on one line of at most `width` characters, without control characters."""
     line = " ".join(text[: width * 4].split())
     line = "".join(c if c.isprintable() else "�" for c in line)
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def worth(step: Step, place: int) -> float:
-    """How much a commit tells of a file, `place` commits after the newest: symbols touched and many lines tell more,
-    bulk commits and white space next to nothing."""
+    """How informative a commit is, `place` commits after the newest: touched symbols and many lines count more, bulk
+    commits and white space next to nothing."""
     from repoagent.history.commit_details import BULK
 
     commit, touched = step.commit, step.touched
@@ -298,9 +298,9 @@ class CommitHeader:
 
 
 def read_headers(top: Path, ids: Iterable[str]) -> dict[str, CommitHeader]:
-    """The commits with these full ids; those that are not here (pruned, say) are left out.
+    """The commits with these full ids, without those that do not exist (pruned, for example).
 
-    Text that is no UTF-8 has replacement characters. Raises GitError.
+    Invalid UTF-8 is decoded with replacement characters. Raises GitError.
     """
     commits = list(dict.fromkeys(ids))
     if not commits:

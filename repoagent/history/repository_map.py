@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.score import Commit
 
 FILES, COMMITS = 2_000, 20_000
-LARGEST = 30  # files of a commit that says what belongs together
-HALF = 5_000  # after so many commits a commit weighs half
-PARTNERS = 6  # of a file, whose links are kept: more would be a hairball
+LARGEST = 30  # files of a commit that counts
+HALF = 5_000  # commits after which a commit has half of its weight
+PARTNERS = 6  # strongest links that each file keeps: more would be a hairball
 SMALLEST = 3  # files of a cluster
 RESOLUTION = 1.6
 BRIDGES = 14
 MINING_SECONDS = 2.0  # of wall time, for an index that is not whole
-_CHANCE = 1.5  # weight added to what two files changed by themselves: one shared commit alone proves little
+_CHANCE = 1.5  # added to the weight of each file's own commits: one shared commit proves little
 _MAIN = 0.6  # of a cluster's files are in the folder that it is named after
 
 
@@ -47,7 +47,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Bridge:
-    """A file that also changes with another cluster than its own: `partners` of its files, in `together` commits."""
+    """A file that also changes with another cluster: `partners` are files of that, with `together` common commits."""
 
     file: int
     cluster: int
@@ -57,8 +57,8 @@ class Bridge:
 
 @dataclass(frozen=True)
 class RepositoryMap:
-    """Files are the most changed first; `links` has the score (0 to 1) and the number of shared commits of pairs of
-    files, by their places. `looked_at` commits were read; `note` is what a reader should know, "" for nothing."""
+    """Files, the most changed first; `links` has the score (0 to 1) and the number of common commits by pair of file
+    indexes. `looked_at` commits were read; `note` is a note for the user ("" for none)."""
 
     name: str
     commit: str
@@ -72,8 +72,8 @@ class RepositoryMap:
 
 
 def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
-    """The map of the files alive at `revision`, from the newest COMMITS commits. Raises UsageError where there is no
-    commit, NoIndex where the index cannot be made."""
+    """The map of the files that exist at `revision`, from the newest COMMITS commits. Raises UsageError if there is no
+    commit, NoIndex if the index cannot be created."""
     from repoagent.history.index.index import mine_in_background, open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -96,7 +96,7 @@ def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
 def build_map(
     name: str, commit: str, history: Sequence[Commit], paths: Mapping[int, bytes], note: str = ""
 ) -> RepositoryMap:
-    """The map of a history, newest commit first; `paths` are those of the files that are alive."""
+    """The map of a history, newest commit first; `paths` are those of the existing files."""
     changed: Counter[int] = Counter(file for one in history for file in one.files if file in paths)
     shown = nlargest(FILES, changed, key=lambda file: (changed[file], [-byte for byte in paths[file]]))
     place = {file: number for number, file in enumerate(shown)}
@@ -123,8 +123,8 @@ def build_map(
 
 
 def _pairs(history: Sequence[Commit], place: Mapping[int, int]) -> dict[tuple[int, int], tuple[float, int]]:
-    """Of each two files: how surely they change together, 0 to 1, and in how many commits they did. A commit counts
-    less with its age and with the number of files in it."""
+    """For each pair of files, how surely they change together, 0 to 1, and in how many commits they did. Old and large
+    commits count less."""
     weights: defaultdict[tuple[int, int], float] = defaultdict(float)
     counts: Counter[tuple[int, int]] = Counter()
     own: defaultdict[int, float] = defaultdict(float)
@@ -163,7 +163,7 @@ def _strongest(
 
 
 def _groups(count: int, links: Mapping[tuple[int, int], float]) -> list[list[int]]:
-    """The clusters, largest first. A smaller one than SMALLEST joins the one that it has the strongest links to."""
+    """The clusters, largest first. One smaller than SMALLEST joins the cluster with the strongest links to it."""
     groups = clusters(count, links, RESOLUTION)
     label = {file: number for number, group in enumerate(groups) for file in group}
     pull: defaultdict[tuple[int, int], float] = defaultdict(float)
@@ -181,8 +181,8 @@ def _groups(count: int, links: Mapping[tuple[int, int], float]) -> list[list[int
 
 
 def _names(groups: Sequence[Sequence[int]], files: Sequence[MappedFile]) -> list[bytes]:
-    """For each group the deepest folder that most of its files are in, where no other group has the same; else the
-    file that changed most."""
+    """For each group the deepest folder with most of its files, unless another group has the same; else the file that
+    changed most."""
     folders = [_folder([files[file].path for file in group]) for group in groups]
     often = Counter(folders)
     return [

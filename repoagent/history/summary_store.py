@@ -1,9 +1,10 @@
 """Summaries of commits as files, one for each commit, and as git notes that a team can share.
 
-`summaries/ab/cdef….json` is the commit abcdef…; `summaries/patches/12/34….json` names the commit that was summarized
-for the patch id 1234…, by which a rebased or cherry-picked commit finds it. A line is stored under commit and path, so
-later renames do not affect it. A note under refs/notes/repoagent has one line of JSON for each model's summary, keys
-sorted, so that git's `cat_sort_uniq` merges notes without conflicts. Notes come from others: they are cleaned and cut.
+`summaries/ab/cdef….json` has the summary of the commit abcdef…; `summaries/patches/12/34….json` has the id of a
+summarized commit with the patch id 1234…, for rebased and cherry-picked commits. Lines are stored by commit and path,
+so later renames do not affect them. A note under refs/notes/repoagent has one line of JSON for each summary, with
+sorted keys, so that git's `cat_sort_uniq` merges notes without conflicts. Notes are untrusted: they are cleaned and
+cut.
 """
 
 from __future__ import annotations

@@ -1,3 +1,5 @@
-"""Where symbols are used, by name: query.py (what is asked), find.py (the search), report.py (the answer),
-request_symbols.py.
+"""Find where symbols are used, by name.
+
+query.py parses the question, find.py searches, report.py formats the answer. request_symbols.py does it for the symbols
+that a request names.
 """

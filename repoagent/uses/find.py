@@ -1,7 +1,7 @@
 """Find where symbols are defined and used, file by file.
 
-`git grep` lists the files that contain a name, untracked ones are read directly; each file is parsed as far as the
-limits allow. An occurrence is a use by what the symbol is and by the file that it is in.
+`git grep` lists the files that contain a name; untracked files are read directly. Files are parsed up to a limit.
+Whether an occurrence is a use depends on the kind of the symbol and on the file.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 class Holding(NamedTuple):
-    """Paths in order; those of `untracked` may hold a name or not. `cut` says that there are more."""
+    """Paths in order; those in `untracked` may or may not contain a name. `cut`: there are more."""
 
     tracked: list[str]
     untracked: list[str]
@@ -100,7 +100,7 @@ class Bounds(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one file has of the names: where they stand, the symbols of these names that others can use, all symbols."""
+    """The names in one file: their occurrences, the symbols with these names that other files can use, all symbols."""
 
     found: Mapping[str, Sequence[Occurrence]]
     defined: Mapping[str, Sequence[Symbol]]
@@ -117,9 +117,9 @@ def scanned(
     left_out: Counter[str],
     order: Callable[[Mapping[str, Scan]], Callable[[str], object]],
 ) -> dict[str, Scan]:
-    """Each file that has one of the names; the first ones parsed, as far as the bounds allow. What looks as if it
-    defined a name comes before all else; `order` is given what is known of that, and makes the key that sorts the rest.
-    With `bounds.common` the files of rare names come first. Counts in `left_out` what was not looked into."""
+    """Parse the files that contain one of the names, as many as the bounds allow. Files that seem to define a name come
+    first; `order` makes the sort key for the others from the definitions. With `bounds.common` files of rare names come
+    first. Counts skipped files in `left_out`."""
     remaining_bytes = bounds.read_bytes
     texts: dict[str, bytes] = {}
     for number, path in enumerate(paths):
@@ -182,7 +182,7 @@ def _scan(has: Occurrences, names: set[str]) -> Scan:
 
 
 def _looks_defining(names: set[str]) -> Callable[[bytes], bool]:
-    """Tells the texts that may define the name, where one is looked for."""
+    """A function that returns whether a text may define one of the names."""
     if len(names) > 1:
         return lambda text: False
     name = re.compile(rb"\b" + re.escape(next(iter(names)).encode("utf-8", "surrogateescape")) + rb"\b")
@@ -218,13 +218,13 @@ def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | No
         return None
 
 
-# Where a method is called by its name alone in its own class.
+# Languages in which a class calls its own methods by name alone.
 _WITHOUT_SELF = (".java", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".cs", ".kt", ".swift", ".scala", ".rb")
 
 
 def wanted_roles(definitions: Sequence[Definition], scans: Mapping[str, Scan]) -> frozenset[Role]:
-    """As what a use of this symbol may stand there: a module's function alone or through its module, a method after a
-    value; of what is no function, method or type every name that fits."""
+    """The roles that a use of this symbol may have: for a function of a module its name, alone or qualified, for a
+    method a member; any name for symbols that are not functions, methods or types."""
     roles: set[Role] = {"text", "qualified"}
     if not definitions or any(definition.kind == "field" for definition in definitions):
         return frozenset({*roles, "name", "member", "attribute", "key", "local"})
@@ -251,7 +251,7 @@ def _is_member(definition: Definition, symbols: Sequence[Symbol]) -> bool:
 
 
 def _is_another(path: str, found_there: Sequence[Occurrence], home: str) -> bool:
-    """Whether the name alone means something else there: the file has its own, or, in Go, is of another package."""
+    """Whether the bare name means another symbol there: the file defines its own, or, in Go, is in another package."""
     if path.endswith(".go") and home.endswith(".go") and path.rpartition("/")[0] != home.rpartition("/")[0]:
         return True
     return any(occurrence.role == "definition" for occurrence in found_there)
@@ -279,7 +279,7 @@ def family(path: str) -> str:
 
 
 def modules_of(worktree: WorkTree, home: str) -> frozenset[str]:
-    """The words by which a file is imported: its name, its folders, and the package that a Go file says it is of."""
+    """The words by which a file is imported: its name, its folders, and the package of a Go file."""
     words = {PurePath(part).stem for part in home.split("/")}
     words = words - {"src", "lib"} if len(words) > 1 else words
     if home.endswith(".go"):
@@ -331,10 +331,10 @@ def find(
     near: Near | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
-    """The uses of each symbol, by one search for all of them, and which files were not looked into. `why_not` says
-    which files are withheld; `near` how surely others change with a file, which ranks them.
+    """The uses of each symbol, by one search for all of them, and the files that were skipped. `why_not` returns why a
+    file is withheld; `near` has the co-change score of files, for ranking.
 
-    Files that git ignores are not looked at, nor binary ones and those of more than LARGEST bytes.
+    Ignored files, binary files and those larger than LARGEST bytes are not searched.
     """
     names = {one.name for one in asked}
     holding = files_with(worktree.top, names)
@@ -381,7 +381,7 @@ def _definers(asked: SymbolQuery, scans: Mapping[str, Scan], kinds: Mapping[Role
 def _definitions(
     path: str, scan: Scan, asked: SymbolQuery, kinds: Mapping[Role, str] = _KINDS
 ) -> Iterator[Definition]:
-    """What is defined there under the name: the symbols of the outline, then what it does not list."""
+    """The definitions of the name in the file: the symbols of the outline, then others."""
     symbols = scan.defined.get(asked.name, ())
     for symbol in symbols:
         constructor = symbol.qualified_name.endswith(f"{symbol.name}.{symbol.name}")
@@ -438,7 +438,7 @@ def _uses(
         if lines := lines_used(path, scan.found.get(asked.name, ()), roles, home, modules):
             within = _within(scan.symbols, lines)
             files.append(UsesIn(path, tuple(lines), not scan.parsed, is_test(path), within))
-    apart = not home or not is_prose(home)  # prose comes last, unless it is what was asked about
+    apart = not home or not is_prose(home)  # prose comes last, unless it defines the symbol
     files.sort(
         key=lambda row: (
             row.path != home, apart and is_prose(row.path), -scores.get(row.path, 0.0), row.test,

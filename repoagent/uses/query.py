@@ -68,9 +68,9 @@ class Uses:
 
 @dataclass(frozen=True)
 class Answer:
-    """The uses of a symbol; of all that `file` defines where a file was asked for. `unused` are its symbols that no
-    other file uses, `more` the number of symbols that a limit left out. `left_out` says which files were not looked
-    into, a sentence each."""
+    """The uses of a symbol, or of all symbols that `file` defines. `unused` are its symbols that no other file uses,
+    `more` is the number of symbols above the limit. `left_out` has a sentence for each reason why files were
+    skipped."""
 
     asked: str
     file: str | None
@@ -93,8 +93,8 @@ _LINE = re.compile(r"(.+):\d+")
 
 @dataclass(frozen=True)
 class SymbolQuery:
-    """A symbol: as it is called in the answer, its last name alone, its path of names ("" for a bare name of no file),
-    and the file that defines it ("" for any)."""
+    """A symbol: its name in the answer, the last part of its name, its qualified name ("" for a bare name without a
+    file), and the file that defines it ("" for any)."""
 
     text: str
     name: str
@@ -103,9 +103,9 @@ class SymbolQuery:
 
 
 def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> SymbolQuery:
-    """The symbol that `text` means, of `file` with its `data` where one is named.
+    """Parse the symbol `text`, of `file` with its `data` if one is named.
 
-    Raises UsageError for what is no name, and for a name that the file has not.
+    Raises UsageError for an invalid name, and for a name that the file does not define.
     """
     plain = text.strip().removesuffix("()")
     if data is not None and (line := _LINE.fullmatch(plain)):
@@ -117,14 +117,14 @@ def parse_symbol(text: str, file: str = "", data: bytes | None = None) -> Symbol
     if file and not re.search(
         rb"(?<!\w)" + re.escape(name.encode("utf-8", "surrogateescape")) + rb"(?!\w)", data or b""
     ):
-        find_symbols(file, data or b"", text)  # says what there is
+        find_symbols(file, data or b"", text)  # its error lists the symbols
         raise UsageError(f"{file} does not define {name}")
     return SymbolQuery(plain, name, ".".join(parts) if file or len(parts) > 1 else "", file)
 
 
 def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
-    """What a file defines for others, each once: not what is inside of functions, nor names that Python itself calls.
-    Raises UsageError for a file that is not there, or defines nothing."""
+    """The symbols that a file defines for others, without duplicates, symbols local to functions, and names that Python
+    itself calls. Raises UsageError if the file is missing or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:
         raise no_such_file(path, worktree.top)

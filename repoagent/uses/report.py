@@ -32,11 +32,11 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of what `text` means: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines
-    and other files use. At most `limit` files of a symbol, and symbols of a file.
+    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE for all symbols that it defines and other
+    files use. At most `limit` files per symbol, and symbols per file.
 
-    `path_of` gives the path from the top of a file as it was written. Raises UsageError for what is no symbol and no
-    file, Refused for a file that may not be read.
+    `path_of` makes a written file name relative to the top. Raises UsageError if it is neither a symbol nor a file,
+    Refused for a file that may not be read.
     """
     file, name = _split(worktree, text, path_of)
     if file:
@@ -87,7 +87,7 @@ def _answer_of_file(worktree: WorkTree, file: str, why_not: WhyNot, limit: int) 
 
 
 def _elsewhere(uses: Uses, file: str) -> Uses:
-    """Without the file itself, and what is only a word in a file of another language."""
+    """The uses without those in the file itself and mere words in files of other languages."""
     definitions = tuple(one for one in uses.definitions if one.path == file)
     rows = [
         row for row in uses.files if row.path != file and (not row.text or family(row.path) == family(file))

@@ -68,8 +68,9 @@ def uses_block(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> str:
-    """For each symbol that the request names a line with the files that use it other than `files` (those to edit), and
-    one with its tests; "" where there is none. `targets` are pairs of file and symbol that the user pointed at."""
+    """For each symbol that the request names, a line with the files that use it, other than `files` (those to edit),
+    and a line with its tests; "" if there are none. `targets` are pairs of file and symbol that the user named
+    explicitly."""
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
     return "".join(f"{line}\n" for line in (*lines, *_tests(symbols, files)))
@@ -82,8 +83,8 @@ def named_symbols(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> list[Uses]:
-    """The symbols that the request is about and the repository defines, at most SYMBOLS, with their uses: those that
-    were pointed at, then what it names; what `files` define before others, what few files use before what many do."""
+    """The symbols in the request that the repository defines, at most SYMBOLS, with their uses: explicit targets first,
+    then names; those that `files` define before others, rarely used ones before common ones."""
     queries = _candidates(instruction, files, targets)
     if not queries:
         return []
@@ -101,8 +102,8 @@ def named_symbols(
 def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
 ) -> list[tuple[int, SymbolQuery]]:
-    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
-    its top, or a getter or setter of what is named."""
+    """Possible symbols with their rank: 0 for a target, 1 for a word that looks like a name, 2 for a plain word that
+    is a top-level symbol of a file, or for a getter or setter of a named symbol."""
     candidates: dict[str, tuple[int, SymbolQuery]] = {}
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
@@ -147,7 +148,7 @@ def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str])
 
 
 def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
-    """Where else it is used, files near the edited ones first; tests are told apart where their functions are known."""
+    """Where else it is used, files near the edited ones first, without tests that are listed separately."""
     rows = [
         row
         for row in uses.files
@@ -266,9 +267,9 @@ class _Definition(NamedTuple):
 
 
 def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()) -> Callable[[], str]:
-    """Begins to look for the code names of `text` that are not `known`; the result waits for the end, and says where
-    they are defined and which tests have them, "" where the repository defines none. `why_not` says which files are
-    withheld. Raises GitError then."""
+    """Start to search for the code names in `text` that are not `known`. The returned function waits for the result:
+    where they are defined and which tests contain them, "" if the repository defines none; it raises GitError.
+    `why_not` returns why a file is withheld."""
     names = _names(text, known)
     if not names or _is_large(worktree):
         return lambda: ""
@@ -286,7 +287,7 @@ def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str
 
 
 def _names(text: str, known: Collection[str]) -> dict[str, set[str]]:
-    """The names, each with what it is looked up in."""
+    """The names in the text, each with the parts to search for."""
     names: dict[str, set[str]] = {}
     for match in NAME.finditer(text[:20_000]):
         *holders, name = parts_of(match[0])
@@ -358,7 +359,7 @@ def _notice(names: Mapping[str, set[str]], grep_output: bytes, why_not: WhyNot) 
 _KIND = (
     r"(?:def|class|func|function\*?|fn|interface|trait|type|module|object|protocol|macro_rules!|#\s*define)"
 )
-# What a line that defines NAME looks like, from what is sure to what may be something else.
+# Patterns of a line that defines NAME, the most reliable first.
 _FORMS = (
     rf"\s*{_WORDS}(?:{_KIND}\s+(?:\([^()]*\)\s*)?NAME\b|(?:struct|union|enum)\s+NAME\s*(?:[{{:(<;]|$))",
     rf"{_WORDS}NAME\s*(?::[^=]+)?=(?!=)",

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from repoagent.history.cochange.score import Commit, View
 
 DEPTH = 100  # newest commits of each changed file that are looked at
-LARGEST = 100  # files of a commit; a larger one is an import or a reformatting and says nothing
+LARGEST = 100  # files of a commit; a larger one is an import or a reformatting
 HALVES = 10  # after so many commits of the set a commit has half of its weight
 DOUBT = 2.0  # prior weight of the evidence against
 OWN = 5.0  # factor for commits of the same author
@@ -112,7 +112,7 @@ USUAL = 30  # files of such a commit at most
 FEWEST = 40  # such commits at least
 FLOOR = 0.4  # below this, too many warnings are wrong in any repository
 NEVER = 1.0  # no confidence reaches this
-# The surest partner that each of 50 commits of an average repository lacked: 200 commits alone tell too little.
+# The surest missing partners of 50 commits of an average repository: a prior, since 200 commits are little evidence.
 AVERAGE = (0.7, 0.55, 0.45, *[0.0] * 47)
 
 

@@ -1,9 +1,9 @@
-"""Which files change together with given files, the surest first.
+"""Score which files change together with the queried files.
 
 The score of a file is 1 - exp(-x), where x sums the evidence: its share of the commits of the queried files (newer and
-smaller commits weigh more), how often it changes with their partners, whether it was part of the work of the last
-commits, and how much of its name it shares with them, where that is rare (`src/core/parser.c`, `tests/test_parser.py`).
-The weights were chosen by replaying the history of public repositories (docs/benchmarks.md).
+smaller commits weigh more), how often it changes with their partners, whether it changed in the latest commits, and
+which rare words of its path it shares with them (`src/core/parser.c`, `tests/test_parser.py`). The weights were chosen
+by replaying the history of public repositories (docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from math import exp, sqrt
 from typing import NamedTuple, Protocol
 
 COMMITS = 300  # of the queried files
-SMALLEST, LARGEST = 2, 100  # files of a commit that says something about what belongs together
-HALF = 3  # after so many commits a commit weighs half
+SMALLEST, LARGEST = 2, 100  # files of a commit that counts as evidence
+HALF = 3  # commits after which a commit has half of its weight
 PARTNERS, PARTNER_COMMITS, PARTNER_HALF = 12, 20, 25
 NEAR, NEAR_COMMITS = 5, 10  # the same for current work, counted in commits of all files
 LATEST, LATEST_HALF = 20, 5
 OWN = 3.0  # factor for commits of the author at work
 FOLDER, SIBLINGS, SIBLING_COMMITS, SIBLING_HALF = 50, 8, 20, 10
-YOUNG = 20  # with fewer commits, what changes with the other files of the folder counts too
+YOUNG = 20  # with fewer commits, files that change with siblings in the folder count too
 EVIDENCE = 20
 COMPARED = 50  # best candidates, whose names are compared
-APART = 10  # so many queried files are evaluated separately; more, as of a folder, count as one file
-QUERY_NAMES = 10  # whose names count
+APART = 10  # queried files that are evaluated separately; more, as in a folder, count as one file
+QUERY_NAMES = 10  # queried files whose names count
 
 THROUGH, CURRENT, RECENT = 0.25, 0.2, 0.03
 STEM, WORDS, SIBLING, BESIDE = 0.1, 0.25, 0.03, 0.05
-SURE = 2.0  # a shared word counts so many times more for a file that is in all commits of the queried ones
+SURE = 2.0  # extra weight of a shared word for a file that is in all commits of the queried ones
 
 Evidence = tuple[str, float, dict[int, float]]  # a reason, its weight, and its value for each file
 
 
 class Commit(NamedTuple):
-    """One commit that is no merge, seen from the files that it changed."""
+    """One commit, not a merge, with the files that it changed."""
 
     number: int  # position in the index; a larger number is a newer commit
     time: int  # committer date, seconds since 1970
@@ -47,7 +47,7 @@ class Commit(NamedTuple):
 
 
 class View(Protocol):
-    """The history that one revision reaches. A file id stands for a file through all of its renames."""
+    """The history that one revision reaches. A file keeps its id through all renames."""
 
     def file(self, path: bytes) -> int | None:
         """The file that has this path at the revision, or had it last."""
@@ -251,7 +251,8 @@ def walk(
 
 
 def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None) -> dict[int, float]:
-    """How much each file is part of the newest commits, those of `author` above all: work comes in series."""
+    """How much each file changed in the newest commits, above all in those of `author`: related commits follow each
+    other."""
     values: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(latest[:LATEST]):
         if commit.size <= LARGEST:
@@ -264,7 +265,7 @@ def recency(latest: Sequence[Commit], query: frozenset[int], author: int | None)
     return dict(values)
 
 
-# Names that stand for their folder.
+# Files that are known by the name of their folder.
 _INDEX = frozenset((b"__init__", b"__main__", b"index", b"mod", b"lib", b"main", b"package-info", b"readme"))
 _MARKERS = (
     re.compile(rb"^Test(?=[A-Z])"),
@@ -279,8 +280,8 @@ def stem(path: bytes) -> bytes:
     """The name that a file shares with its test, header or page, in lower case without separators.
 
     `path` is relative to the top of the work tree. The extension and the markers of tests and generated companions are
-    cut (`test_`, `_test`, `.spec`, `.d`, `Test`, `t1234-`); a name that stands for its folder (`__init__.py`, `mod.rs`,
-    `index.ts`) gives the folder's name. Empty only for an empty path.
+    cut (`test_`, `_test`, `.spec`, `.d`, `Test`, `t1234-`); `__init__.py`, `mod.rs`, `index.ts` and the like have the
+    name of their folder. Empty only for an empty path.
     """
     folder, _, name = path.rpartition(b"/")
     base = _without_markers(name)

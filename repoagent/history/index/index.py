@@ -1,4 +1,4 @@
-"""The history index of one repository: open it, update it (also in the background), and read it as of a revision.
+"""The history index of one repository: open it, update it (also in the background), and read it at a revision.
 
 An update adds new commits, then older ones that are not indexed yet, then the paths of the present tree.
 """

@@ -40,7 +40,7 @@ ON CONFLICT DO UPDATE SET
 
 
 Row = tuple[int, int, int, int, "array[int] | None", bytes]  # of `commit_`
-_End = tuple[int, int, int, bytes, int]  # the number and its kind; directory, base and file say where
+_End = tuple[int, int, int, bytes, int]  # number, kind, directory, base, file
 
 
 class Rows:
@@ -222,7 +222,7 @@ _LOOK = 64
 _AT_ONCE = 400  # ids on one command line
 _OLD = 64  # after so many consecutive commits before a date, all others are assumed to be older
 _MINING, _WHOLE, _UNREADABLE, DATE = range(4)  # as in schema.ENDS
-_ENDS = 3  # the shift of a file's number above the kind of an event, in what is kept of a path
+_ENDS = 3  # bits for the kind of an event below the file number
 
 
 def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:

@@ -29,7 +29,7 @@ _NONE: array[int] = array("I")
 
 
 class IndexView:
-    """The history that one revision reaches. A file id stands for a file through all of its renames.
+    """The history that one revision reaches. A file keeps its id through all renames.
 
     `reach` has the bounds of the reachable numbers. `exists` returns which of some paths are in the revision's tree;
     None if the index has recorded that tree. `broken` is called if the index is damaged, and raises. The view is
