@@ -14,7 +14,7 @@ from repoagent.llm.catalog import ModelInfo, aliases
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import Message, Part, Request, display_name
 from repoagent.llm.open_model import choose_model, file_alias, model_info, resolve
-from repoagent.llm.registry import PROVIDERS, Status, parse_spec, provider_names, provider_of
+from repoagent.llm.registry import PROVIDERS, Status, parse_spec, provider_names
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -42,9 +42,7 @@ class StatusRow:
 def configured_models(settings: Settings) -> list[StatusRow]:
     """All names of models; the models are tried in parallel. Raises UsageError as `resolve` does."""
     rows = list(_named_models(settings))
-    specs = list(dict.fromkeys(row.spec for row in rows if row.spec))
-    with ThreadPoolExecutor(THREADS) as pool:
-        statuses = dict(zip(specs, pool.map(lambda spec: status_of(settings, spec), specs), strict=True))
+    statuses = _statuses(settings, [row.spec for row in rows if row.spec])
     return [
         replace(row, status=statuses[row.spec], known=model_info(settings, row.spec)) if row.spec else row
         for row in rows
@@ -54,20 +52,23 @@ def configured_models(settings: Settings) -> list[StatusRow]:
 def provider_rows(settings: Settings) -> list[StatusRow]:
     """Every provider, each tried where there is a key or a local server."""
     names = provider_names(settings)
+    statuses = _statuses(settings, [f"{name}/" for name in names])
+    return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
+
+
+def _statuses(settings: Settings, specs: Sequence[str]) -> dict[str, Status]:
+    """The status of each model, or of a provider (`openai/`). Takes some seconds at most."""
+
+    def check(spec: str) -> Status:
+        parsed = parse_spec(spec)
+        try:
+            return parsed.backend.check(settings, parsed.model)
+        except RepoagentError as error:
+            return Status(problem=_first_sentence(error))
+
+    specs = list(dict.fromkeys(specs))
     with ThreadPoolExecutor(THREADS) as pool:
-        statuses = pool.map(lambda name: status_of(settings, f"{name}/"), names)
-        return [
-            StatusRow(name, f"{name}/NAME", "", status) for name, status in zip(names, statuses, strict=True)
-        ]
-
-
-def status_of(settings: Settings, spec: str) -> Status:
-    """The status of the model `spec`, or of a provider (`openai/`). Takes some seconds at most."""
-    parsed = parse_spec(spec)
-    try:
-        return parsed.backend.check(settings, parsed.model)
-    except RepoagentError as error:
-        return Status(problem=_first_sentence(error))
+        return dict(zip(specs, pool.map(check, specs), strict=True))
 
 
 def smallest_request(spec: str) -> Request:
@@ -79,8 +80,7 @@ def _named_models(settings: Settings) -> Iterator[StatusRow]:
     for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
         try:
             choice = choose_model(settings, role)
-            origin = f"{choice.origin}{', ' + choice.why if choice.why else ''}"
-            yield StatusRow(role, choice.spec, origin)
+            yield StatusRow(role, choice.spec, ", ".join(filter(None, [choice.origin, choice.why])))
         except ModelError as error:
             yield StatusRow(role, "", "", Status(problem=_first_sentence(error)))
     for name in settings.texts("fallback"):
@@ -99,30 +99,37 @@ def _first_sentence(error: RepoagentError) -> str:
     return str(error).splitlines()[0].partition(". ")[0]
 
 
+def _unsupported(settings: Settings, spec: str, media: Collection[Media]) -> tuple[list[str], bool]:
+    """The kinds of media that `spec` does not take, and whether that is known: else it is all of them."""
+    kinds = [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]
+    takes, parsed = model_info(settings, spec).media, parse_spec(spec)
+    if parsed.provider.text_only:
+        takes = frozenset()
+    elif takes is not None and parsed.backend.extracts_pdf_text(settings):
+        takes |= {"pdf"}
+    return [kind for kind in kinds if kind not in (takes or ())], takes is not None
+
+
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
     """A warning where it is unknown whether `spec` takes the attachments, else "". They are sent then, and a
     server that does not take them says so.
 
     Raises UsageError for a model that is known to take no images, or no PDFs.
     """
-    if not media or provider_of(spec).text_only:
+    if not media or parse_spec(spec).provider.text_only:
         return ""
-    kinds = _kinds(media)
-    takes = model_info(settings, spec).media
-    if takes is None:
-        words = " and ".join(_MEDIA_WORDS[kind] for kind in kinds)
+    missing, is_known = _unsupported(settings, spec, media)
+    words = [_MEDIA_WORDS[kind] for kind in missing]
+    if not is_known:
         return (
-            f"it is not known whether {spec} takes {words}: sending anyway. "
+            f"it is not known whether {spec} takes {' and '.join(words)}: sending anyway. "
             f'To say what it takes, set media of [models."{spec}"]'
         )
-    missing = [kind for kind in kinds if kind not in takes]
-    if missing == ["pdf"] and parse_spec(spec).backend.extracts_pdf_text(settings):
-        return ""
     if missing:
-        setting = ", ".join(f'"{kind}"' for kind in _MEDIA_WORDS if kind in {*takes, *missing})
-        words = " or ".join(_MEDIA_WORDS[kind] for kind in missing)
+        takes = {*(model_info(settings, spec).media or ()), *missing}
+        setting = ", ".join(f'"{kind}"' for kind in _MEDIA_WORDS if kind in takes)
         raise UsageError(
-            f"{spec} is not known to take {words}: use another --model; or, if it does take them, set "
+            f"{spec} is not known to take {' or '.join(words)}: use another --model; or, if it does take them, set "
             f'media = [{setting}] in [models."{spec}"] of your configuration'
         )
     return ""
@@ -135,28 +142,19 @@ def attachment_refusal(
 
     Unknown counts as no: the user has not asked for them, and a request that the server refuses ends the run.
     """
-    name, backend, takes = display_name(spec), parse_spec(spec).backend, model_info(settings, spec).media
-    if provider_of(spec).text_only:
-        takes = frozenset()
-    elif takes and backend.extracts_pdf_text(settings):
-        takes |= {"pdf"}
-    for kind in _kinds(media):
-        words = _MEDIA_WORDS[kind]
-        if takes is None:
+    name = display_name(spec)
+    missing, is_known = _unsupported(settings, spec, media)
+    for words in (_MEDIA_WORDS[kind] for kind in missing):
+        if not is_known:
             return f'it is not known whether {name} takes {words}; set media of [models."{name}"] to say so'
-        if kind not in takes:
-            return f"{name} does not take {words}"
-    limits = backend.media_limits(settings, context)
+        return f"{name} does not take {words}"
+    limits = parse_spec(spec).backend.media_limits(settings, context)
     if limits is None:
         return ""
     size = None if limits.request_bytes is None else limits.request_bytes * 3 // 4  # the rest is for the text
-    parts = tuple(Part("", media=item) for item in media)
+    request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
-        refuse_over(Request((), (Message("user", parts),)), replace(limits, request_bytes=size), spec)
+        refuse_over(request, replace(limits, request_bytes=size), spec)
     except UsageError as error:
         return str(error)
     return ""
-
-
-def _kinds(media: Collection[Media]) -> list[str]:
-    return [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]

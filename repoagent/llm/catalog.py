@@ -23,10 +23,8 @@ Format = Literal["diff", "search", "whole", "function"]
 Protocol = Literal["tags", "tools"]
 Table = Mapping[str, Mapping[str, Any]]
 
-SMALL, MIDDLE = (
-    8.0,
-    100.0,
-)  # billions of parameters: whole files up to the first, search/replace up to the second
+# Billions of parameters: whole files up to the first, search/replace up to the second.
+SMALL, MIDDLE = 8.0, 100.0
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 _VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
@@ -54,10 +52,19 @@ def model_info(spec: str, own: Table | None = None) -> ModelInfo:
 
     Raises UsageError for an incomplete price or unknown media in `own`.
     """
+    provider, _, model = parse_spec(spec)
+    sdk_name = f"{provider.sdk}/{family_name(model)}" if provider.sdk else spec  # as models.toml has it
     mine = _row(spec, own or {})
-    ours = _row(spec, _data()["models"]) or _row(_listed_as(spec), _data()["models"])
+    ours = _row(spec, _data()["models"]) or _row(sdk_name, _data()["models"])
     both = {**{key: value for key, value in ours.items() if key not in _PRICES}, **mine}
-    price, price_source = _price(spec, mine, ours)
+    price: Price | None = None
+    source = "unknown"
+    if _PRICES & mine.keys():
+        price, source = _read_price(spec, mine), "configured"
+    elif _PRICES & ours.keys():
+        price, source = _read_price(spec, ours), f"as of {data_date()}"
+    elif provider.free:
+        price, source = Price(), "free"
     form, form_source = (both["format"], "configured") if "format" in both else _format(spec)
     return ModelInfo(
         price,
@@ -67,8 +74,46 @@ def model_info(spec: str, own: Table | None = None) -> ModelInfo:
         form,
         _media(spec, mine),
         both.get("protocol", "tags"),
-        {"price": price_source, "format": form_source},
+        {"price": source, "format": form_source},
     )
+
+
+def _row(spec: str, table: Table) -> Mapping[str, Any]:
+    undated = re.sub(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$", "", spec)
+    return table.get(spec) or table.get(undated) or {}
+
+
+def _read_price(name: str, row: Mapping[str, Any]) -> Price:
+    values: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
+    if "long" in values:
+        values["long"] = _read_price(name, values["long"])
+    if not {"input", "output"} <= values.keys():
+        raise UsageError(
+            f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
+            "tokens (cache_read and cache_write too, where they differ)"
+        )
+    return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
+
+
+def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
+    """As configured, else as is known of the family; the first that matches counts."""
+    if "media" in mine:
+        if wrong := set(mine["media"]) - _MEDIA:
+            raise UsageError(
+                f"media of [models.{spec!r}] has an unknown value {min(wrong)!r}: use {' or '.join(sorted(_MEDIA))}"
+            )
+        return frozenset(mine["media"])
+    rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
+    return next((frozenset(row["takes"]) for row in rows), None)
+
+
+@cache
+def _data() -> Mapping[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))
 
 
 def data_date() -> str:
@@ -76,10 +121,15 @@ def data_date() -> str:
     return str(_data()["date"])
 
 
+def names() -> dict[str, str]:
+    """Aliases with their specs, and the specs of models, each with ""; for completion."""
+    return {**dict.fromkeys(_data()["models"], ""), **aliases()}
+
+
 def aliases() -> Mapping[str, str]:
     """The names for models that are there without being configured."""
-    names: Mapping[str, str] = _data()["aliases"]
-    return names
+    table: Mapping[str, str] = _data()["aliases"]
+    return table
 
 
 def family(name: str) -> list[str]:
@@ -90,29 +140,29 @@ def family(name: str) -> list[str]:
     wins. Models that another provider serves are left out.
     """
     words, version = _words(name)
-    matches: dict[str, tuple[list[str], tuple[int, ...]]] = {}
+    matches: dict[str, tuple[set[str], tuple[int, ...]]] = {}
     for spec in _first_party():
-        own_words, own_version = _words(spec.partition("/")[2])
-        fits = not {*words} - {*own_words} and not _VARIANTS & {*own_words} - {*words}
-        if fits and {*words} & {own_words[0], _lead(own_words)} and own_version[: len(version)] == version:
-            matches[spec] = own_words, own_version
+        own, own_version = _words(spec.partition("/")[2])
+        fits = {*words} <= {*own} and not _VARIANTS & {*own} - {*words}
+        if fits and {own[0], _lead(own)} & {*words} and own_version[: len(version)] == version:
+            matches[spec] = {*own}, own_version
     latest = max((own_version for _, own_version in matches.values()), default=())
     newest = [
         spec for spec, (_, own_version) in matches.items() if own_version in (latest, ())
-    ]  # (): a rolling name
-    return [spec for spec in newest if {*matches[spec][0]} == {*words}] or newest
+    ]  # (): rolling
+    return [spec for spec in newest if matches[spec][0] == {*words}] or newest
 
 
 def families() -> dict[str, str]:
     """The shortest names that mean one model, with the model, in the order of models.toml."""
-    names = {}
+    shortest = {}
     for spec in _first_party():
         words, version = _words(spec.partition("/")[2])
         for name in (_lead(words), *(f"{_lead(words)}-{number}" for number in version[:1])):
             if len(newest := family(name)) == 1:
-                names[name] = newest[0]
+                shortest[name] = newest[0]
                 break
-    return names
+    return shortest
 
 
 def maker(name: str) -> str:
@@ -166,58 +216,13 @@ def _format(spec: str) -> tuple[Format, str]:
     by_size = f"by its size, {size:g}b" if size is not None else ""
     if size is not None and size <= SMALL:  # whatever the large ones of its family can do
         return format_by_size(size), by_size
-    for family in _data()["families"]:
-        if fnmatchcase(_base(spec), family["match"]):
-            return family["format"], f"as {family['match']}"
+    for row in _data()["families"]:
+        if fnmatchcase(_base(spec), row["match"]):
+            return row["format"], f"as {row['match']}"
     if size is not None:
         return format_by_size(size), by_size
     # An unknown model is small if it runs from a file, else most likely large.
     return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
-
-
-def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
-    """As configured, else as is known of the family; the first that matches counts."""
-    if "media" in mine:
-        if wrong := set(mine["media"]) - _MEDIA:
-            raise UsageError(
-                f"media of [models.{spec!r}] has an unknown value {min(wrong)!r}: use {' or '.join(sorted(_MEDIA))}"
-            )
-        return frozenset(mine["media"])
-    rows = (row for row in _data()["media"] if fnmatchcase(_base(spec), row["match"]))
-    return next((frozenset(row["takes"]) for row in rows), None)
-
-
-def _price(spec: str, mine: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[Price | None, str]:
-    if _PRICES & mine.keys():
-        return _read_price(spec, mine), "configured"
-    if _PRICES & ours.keys():
-        return _read_price(spec, ours), f"as of {data_date()}"
-    if provider_of(spec).free:
-        return Price(), "free"
-    return None, "unknown"
-
-
-def _read_price(name: str, row: Mapping[str, Any]) -> Price:
-    values: dict[str, Any] = {key: value for key, value in row.items() if key in _PRICES}
-    if "long" in values:
-        values["long"] = _read_price(name, values["long"])
-    if not {"input", "output"} <= values.keys():
-        raise UsageError(
-            f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
-            "tokens (cache_read and cache_write too, where they differ)"
-        )
-    return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
-
-
-def _row(spec: str, table: Table) -> Mapping[str, Any]:
-    undated = re.sub(r"[-@](\d{8}|\d{4}-\d{2}-\d{2})$", "", spec)
-    return table.get(spec) or table.get(undated) or {}
-
-
-def _listed_as(spec: str) -> str:
-    """The name under which models.toml has a model that is reached through a cloud."""
-    provider, _, model = parse_spec(spec)
-    return f"{provider.listed_as}/{family_name(model)}" if provider.listed_as else spec
 
 
 def _base(spec: str) -> str:
@@ -227,31 +232,6 @@ def _base(spec: str) -> str:
     if provider.argument == "command":
         return model.strip().lower()
     return spec.rpartition("/")[2].lower().removesuffix(".gguf")
-
-
-@cache
-def _data() -> Mapping[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(Path(__file__).with_name("models.toml").read_text("utf-8"))
-
-
-def names() -> dict[str, str]:
-    """Aliases with their specs, and the specs of models, each with ""; for completion, which parses no TOML."""
-    table = '[models."'
-    specs: dict[str, str] = {}
-    in_aliases = False
-    for line in Path(__file__).with_name("models.toml").read_text(encoding="utf-8").splitlines():
-        if line.startswith("["):
-            in_aliases = line.startswith("[aliases]")
-        if line.startswith(table):
-            specs[line.removeprefix(table).partition('"')[0]] = ""
-        elif in_aliases and "=" in line:
-            name, _, spec = line.partition("=")
-            specs[name.strip().strip('"')] = spec.strip().strip('"')
-    return specs
 
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
@@ -268,6 +248,11 @@ def family_name(name: str) -> str:
     unchanged."""
     match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
     return match[0] if match else name
+
+
+def _version(name: str) -> tuple[int, int] | None:
+    match = _VERSION.match(family_name(name))
+    return (int(match[1] or match[3]), int(match[2] or match[4] or 0)) if match else None
 
 
 def context_tokens(name: str) -> int | None:
@@ -300,8 +285,3 @@ def refuse_unknown_effort(effort: str | None) -> None:
     """Raise UsageError for an effort that no model has."""
     if effort is not None and effort not in EFFORTS:
         raise UsageError(f"unknown effort {effort!r}: use one of {', '.join(EFFORTS)}")
-
-
-def _version(name: str) -> tuple[int, int] | None:
-    match = _VERSION.match(family_name(name))
-    return (int(match[1] or match[3]), int(match[2] or match[4] or 0)) if match else None

@@ -56,20 +56,26 @@ class ModelChoice:
 def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
     """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
     for the default; UsageError for aliases that lead nowhere."""
-    if role == "summary" and settings.text_or_none("summary.model"):
-        return _named(settings, settings.text("summary.model"), settings.origin("summary.model"))
-    origin = settings.origin("model")
-    if origin != "default":
-        return _named(settings, settings.text("model"), origin)
-    if _has_default():
-        return ModelChoice(DEFAULT_MODEL, "default")
-    raise NoModel(f"no model is configured. {MODEL_ADVICE}")
+    key = "summary.model" if role == "summary" and settings.text_or_none("summary.model") else "model"
+    origin = settings.origin(key)
+    if origin == "default":
+        if not _has_default():
+            raise NoModel(f"no model is configured. {MODEL_ADVICE}")
+        return ModelChoice(DEFAULT_MODEL, origin)
+    name = settings.text(key)
+    spec = resolve(settings, name)
+    how = "alias" if name in _aliases(settings) else "newest"
+    return ModelChoice(spec, origin, f"{how} {name}" if spec != name else "")
+
+
+def _aliases(settings: Settings) -> dict[str, str]:
+    return {**catalog.aliases(), **settings.names("alias")}
 
 
 def resolve(settings: Settings, name: str) -> str:
     """The spec that `name` stands for: a spec itself, an alias, or a family (its newest model). Raises UsageError for
     aliases in a circle."""
-    table = {**catalog.aliases(), **settings.names("alias")}
+    table = _aliases(settings)
     seen: list[str] = []
     while name in table:
         if name in seen:
@@ -77,12 +83,6 @@ def resolve(settings: Settings, name: str) -> str:
         seen.append(name)
         name = table[name]
     return catalog.named(name)
-
-
-def _named(settings: Settings, name: str, origin: str) -> ModelChoice:
-    spec = resolve(settings, name)
-    followed = name in settings.names("alias") or name in catalog.aliases()
-    return ModelChoice(spec, origin, f"{'alias' if followed else 'newest'} {name}" if spec != name else "")
 
 
 def open_model(
@@ -98,7 +98,7 @@ def open_model(
     """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
 
     `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
-    sentence where the repository has named the model, and for each wish that it has no use for; `on_progress` what a
+    sentence where the repository has named the model, and for each wish that it does not support; `on_progress` what a
     model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent and no heavy module imported
     yet. Raises ModelError for a model that is not known or a cassette that can't be used, UsageError for a wrong
     setting.
@@ -114,9 +114,13 @@ def open_model(
     others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
     specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
     options = ModelOptions(settings, wishes, reply, on_progress)
-    models = [_open(spec, options) for spec in specs]
-    for unused in _unused(wishes, models[0]):
-        say(f"{models[0].spec} does not support {unused}: ignored")
+    models = [_open(item, options) for item in specs]
+    default = Wishes()
+    for name in ("effort", "temperature", "stop", "cache"):
+        value = getattr(wishes, name)
+        if value != getattr(default, name) and name not in models[0].takes:
+            shown = ", ".join(map(repr, value)) if isinstance(value, tuple) else value
+            say(f"{models[0].spec} does not support {name} = {shown}: ignored")
     model = models[0]
     if len(models) > 1:
         from repoagent.llm.client import Fallback
@@ -137,12 +141,8 @@ def count_tokens(model: Model, request: Request) -> int | None:
 
 def wishes_of(settings: Settings) -> Wishes:
     """What the settings want of a model besides the text."""
-    return Wishes(
-        settings.text_or_none("effort"),
-        settings.number_or_none("temperature"),
-        settings.texts("stop"),
-        settings.text("cache"),
-    )
+    effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
+    return Wishes(effort, temperature, settings.texts("stop"), settings.text("cache"))
 
 
 def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
@@ -152,27 +152,13 @@ def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
 
 def preload(spec: str | None) -> None:
     """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
-    if spec is None and not _has_default():
-        return
-    parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
-    parsed.backend.preload(parsed.model)
+    if spec or _has_default():
+        parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
+        parsed.backend.preload(parsed.model)
 
 
 def _has_default() -> bool:
     return parse_spec(DEFAULT_MODEL).backend.has_credentials()
-
-
-def _unused(wishes: Wishes, model: Model) -> list[str]:
-    default = Wishes()
-    return [
-        f"{name} = {_shown(getattr(wishes, name))}"
-        for name in ("effort", "temperature", "stop", "cache")
-        if getattr(wishes, name) != getattr(default, name) and name not in model.takes
-    ]
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
 
 
 def _open(spec: str, options: ModelOptions) -> Model:
@@ -189,25 +175,23 @@ def _unknown(settings: Settings, spec: str) -> str:
     """The error for a spec that names no model, with what was probably meant."""
     provider, slash, model = spec.partition("/")
     providers = provider_names(settings)
-    usage = [entry.usage for entry in (*PROVIDERS.values(), SERVERS)]
+    usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
     if not slash and ":" not in spec:
+        start = f"no model or alias {spec!r}"
         if len(several := catalog.family(spec)) > 1:
             return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: use one of these names"
         if maker := catalog.maker(spec):
-            return f"no model or alias {spec!r}; if {maker} has it, use {maker}/{spec}"
+            return f"{start}; if {maker} has it, use {maker}/{spec}"
         if spec in PROVIDERS and PROVIDERS[spec].model_file:
-            return f"no model or alias {spec!r} yet: {file_alias(PROVIDERS[spec])}"
-        aliases = {**catalog.aliases(), **catalog.families(), **settings.names("alias")}
-        whole = [name for name, entry in PROVIDERS.items() if not entry.separator]
-        near = get_close_matches(spec, [*aliases, *providers, *whole], n=1, cutoff=0.7)
-        if near:
-            return f"no model or alias {spec!r}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
-        return f"no model or alias {spec!r}: use {', '.join(usage)}"
-    near = get_close_matches(provider, providers, n=1) if model else []
-    if near:
+            return f"{start} yet: {file_alias(PROVIDERS[spec])}"
+        known = [*_aliases(settings), *catalog.families(), *providers, *PROVIDERS]
+        if near := get_close_matches(spec, known, n=1, cutoff=0.7):
+            return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
+        return f"{start}: {usage}"
+    if model and (near := get_close_matches(provider, providers, n=1)):
         return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
     return (
-        f"no model {spec!r}: use {', '.join(usage)}. To use a server that speaks OpenAI's protocol, set "
+        f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set "
         f"providers.{provider or 'NAME'}.base_url in your configuration"
     )
 

@@ -29,11 +29,9 @@ class Provider:
     separator: what follows its name in a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
     usage, summary: how to name a model, and what answers then, for help and completion. argument: what the rest of a
     spec is: a name, a path, or a command line, which may hold a key. answered_by: who writes the replies.
-    extra, requires: the extra of repoagent that it needs, and the modules that come with it. sdk: the package that it
-    is reached through, where repoagent depends on it. address_variables: environment variables that send its requests
-    elsewhere. listed_as: the provider under which models.toml has its models. free: a reply costs nothing.
-    text_only: it takes no images and no PDFs, and `Model.complete` says so. model_file: a model is a file on this
-    machine. reports_model: a reply says which model wrote it.
+    requires: the modules that come with the extra of its name. sdk: the package that it is reached through, where
+    repoagent depends on it; models.toml lists its models under that name. address_variables: environment variables that
+    send its requests elsewhere.
     """
 
     name: str
@@ -43,15 +41,9 @@ class Provider:
     summary: str = ""
     argument: Literal["name", "file", "command", ""] = "name"
     answered_by: Literal["model", "user", "recording"] = "model"
-    extra: str = ""
     requires: tuple[str, ...] = ()
     sdk: str = ""
     address_variables: tuple[str, ...] = ()
-    listed_as: str = ""
-    free: bool = False
-    text_only: bool = False
-    model_file: bool = False
-    reports_model: bool = False
 
     @property
     def is_installed(self) -> bool:
@@ -61,94 +53,47 @@ class Provider:
         except (ModuleNotFoundError, ValueError):  # the package above is missing, or half loaded
             return False
 
+    @property
+    def text_only(self) -> bool:
+        """Whether it takes no images and no PDFs; `Model.complete` says so."""
+        return self.argument != "name"
+
+    @property
+    def model_file(self) -> bool:
+        """Whether a model is a file on this machine."""
+        return self.argument == "file" and self.answered_by == "model"
+
+    @property
+    def reports_model(self) -> bool:
+        """Whether a reply says which model wrote it."""
+        return self.argument == "command" or self.answered_by == "recording"
+
+    @property
+    def free(self) -> bool:
+        """Whether a reply costs nothing."""
+        return self.model_file or self.answered_by != "model"
+
 
 _CLAUDE = "providers.anthropic:AnthropicBackend"
-
-PROVIDERS: dict[str, Provider] = {
-    provider.name: provider
-    for provider in (
-        Provider(
-            "anthropic",
-            "/",
-            _CLAUDE,
-            "anthropic/NAME",
-            sdk="anthropic",
-            address_variables=("ANTHROPIC_BASE_URL",),
-        ),
-        Provider(
-            "bedrock",
-            "/",
-            _CLAUDE,
-            "bedrock/NAME",
-            extra="bedrock",
-            requires=("boto3",),
-            sdk="anthropic",
-            listed_as="anthropic",
-        ),
-        Provider(
-            "vertex",
-            "/",
-            _CLAUDE,
-            "vertex/NAME",
-            extra="vertex",
-            requires=("google.auth", "requests"),
-            sdk="anthropic",
-            listed_as="anthropic",
-        ),
-        Provider(
-            "local",
-            "/",
-            "providers.llamacpp:LocalBackend",
-            "local/PATH.gguf",
-            "a file",
-            argument="file",
-            extra="local",
-            requires=("xllamacpp",),
-            free=True,
-            text_only=True,
-            model_file=True,
-        ),
-        Provider(
-            "command",
-            ":",
-            "providers.command:CommandBackend",
-            "command:CMD",
-            "a program",
-            argument="command",
-            text_only=True,
-            reports_model=True,
-        ),
-        Provider(
-            "manual",
-            "",
-            "providers.manual:ManualBackend",
-            "manual",
-            "any chat, by hand",
-            argument="",
-            answered_by="user",
-            free=True,
-            text_only=True,
-        ),
-        Provider(
-            "replay",
-            ":",
-            "cassettes:ReplayBackend",
-            "replay:FILE",
-            "a recording",
-            argument="file",
-            answered_by="recording",
-            free=True,
-            text_only=True,
-            reports_model=True,
-        ),
-    )
-}
-SERVERS = Provider(
-    "",
-    "/",
-    "providers.endpoints:ServerBackend",
-    "openai/NAME, ollama/NAME",
+_LOCAL = "providers.llamacpp:LocalBackend"
+_TABLE = (
+    Provider(
+        "anthropic",
+        "/",
+        _CLAUDE,
+        "anthropic/NAME",
+        sdk="anthropic",
+        address_variables=("ANTHROPIC_BASE_URL",),
+    ),
+    Provider("bedrock", "/", _CLAUDE, "bedrock/NAME", requires=("boto3",), sdk="anthropic"),
+    Provider("vertex", "/", _CLAUDE, "vertex/NAME", requires=("google.auth", "requests"), sdk="anthropic"),
+    Provider("local", "/", _LOCAL, "local/PATH.gguf", "a file", "file", requires=("xllamacpp",)),
+    Provider("command", ":", "providers.command:CommandBackend", "command:CMD", "a program", "command"),
+    Provider("manual", "", "providers.manual:ManualBackend", "manual", "any chat, by hand", "", "user"),
+    Provider("replay", ":", "cassettes:ReplayBackend", "replay:FILE", "a recording", "file", "recording"),
 )
+PROVIDERS = {provider.name: provider for provider in _TABLE}
+SERVERS = Provider("", "/", "providers.endpoints:ServerBackend", "openai/NAME, ollama/NAME")
 SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if provider.sdk))
 
 
@@ -231,10 +176,9 @@ class Diagnosis:
 
 
 class Backend:
-    """How the models of one provider are opened and looked at; a subclass overrides what its provider has.
+    """How the models of the provider `name` are opened and looked at; a subclass overrides what its provider has.
 
-    `name` is that of the provider, `model` in each method what follows it in the spec. Methods raise ModelError and
-    UsageError, for a file that cannot be read and for settings that are wrong.
+    `model` is what follows the name in a spec. Methods raise ModelError, and UsageError for settings that are wrong.
     """
 
     def __init__(self, name: str) -> None:
@@ -280,4 +224,4 @@ class Backend:
 
 def not_installed(provider: Provider) -> Diagnosis:
     """What `doctor` says where the extra of `provider` is missing."""
-    return Diagnosis("its library is not installed", install_extra(provider.extra))
+    return Diagnosis("its library is not installed", install_extra(provider.name))

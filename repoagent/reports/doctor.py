@@ -26,7 +26,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
-from repoagent.llm.registry import PROVIDERS, SDKS, SERVERS
+from repoagent.llm.registry import PROVIDERS, SDKS
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, has_leftovers
@@ -37,9 +37,7 @@ Level = Literal["ok", "warning", "error"]
 SHARED = {"config.toml", "context.md", ".gitignore", "skills", "agents"}  # in .repoagent, for a team
 OLDEST_PYTHON = (3, 10)
 EXTRAS = {  # by name: modules, one of which shows that it is installed
-    **{
-        provider.extra: provider.requires[:1] for provider in (SERVERS, *PROVIDERS.values()) if provider.extra
-    },
+    **{provider.name: provider.requires[:1] for provider in PROVIDERS.values() if provider.requires},
     "languages": ("tree_sitter_ruby", "tree_sitter_language_pack", "tree_sitter_languages"),
     "mcp": ("mcp",),
     "python": ("jupyter_client",),
