@@ -1,7 +1,4 @@
-"""What went wrong with a program, in one sentence: its own words, and what to do.
-
-A program as a model: the prompt on its standard input, the reply on its standard output.
-"""
+"""A program as a model: the prompt on its standard input, the reply on its standard output."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,28 +22,20 @@ from repoagent.errors import ModelError
 from repoagent.git.process import uninterrupted
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
-from repoagent.llm.providers.command_agents import (
-    EventReader,
-    PlainReader,
-    Program,
-    ProgramReply,
-    full_command,
-    known_program,
-    masked_command,
-    plain_text,
-    reported_usage,
-    runs_in_empty_folder,
-    simple_words,
-    without_keys,
-)
+from repoagent.llm.providers import command_agents as agents
+from repoagent.llm.providers.command_agents import ProgramReply, full_command, masked_command
 from repoagent.llm.registry import Backend, ModelOptions, Status
 from repoagent.llm.usage import estimate_tokens
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
-_CANNOT_RUN = 126  # and 127, of every shell: there is no such program
-_NOT_FOUND = 127
+LONGEST_OUTPUT = 20_000_000  # bytes
+_DEPTH = "_REPOAGENT_DEPTH"  # how many commands of repoagent this one runs inside of
+_DEEPEST = 3
+_LINGER = 10.0  # seconds
+_SILENCE = 0.5  # seconds that are waited for what a program has left in the background to print
+_CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes of every shell
 _SHOWN = 400  # characters of a program's own words
 _PASSING = re.compile(
     r"rate.?limit|too many requests|overloaded|temporarily unavailable"
@@ -60,65 +50,10 @@ _LOGIN = re.compile(
 _OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|argument|flag)", re.IGNORECASE)
 
 
-def failure(command: str, ended_for: str, code: int, said: ProgramReply, stderr: str) -> ModelError:
-    """The error for a run that gave no reply: `ended_for` is why it was ended, `code` how it ended by itself."""
-    name = f"`{masked_command(command)}`"
-    if ended_for:
-        advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
-        return ModelError(f"{name} {ended_for} and was stopped: {advice}")
-    words = said.error or ending(plain_text(stderr)) or (ending(said.text) if code else "")
-    words = without_keys(" ".join(words.split()))
-    words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
-    shown = f": {words}" if words else ""
-    known = known_program(command)
-    if code in (_CANNOT_RUN, _NOT_FOUND):
-        advice = (
-            f"to install it: {known.install}" if known and code == _NOT_FOUND else "check --model command:..."
-        )
-        return ModelError(f"cannot run {name}{shown}; {advice}")
-    if not said.known and not code:
-        return ModelError(
-            f"{name} printed output of an unknown format: update the program, "
-            "or give it `--output-format text`"
-        )
-    how = "" if said.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
-    what = f"failed{how}" if code or said.error else "printed no reply"
-    if _PASSING.search(words) and not _SPENT.search(words):
-        return Retryable(f"{name} {what}{shown}", usage=said.usage)
-    advice = ""
-    if known and known.login and _LOGIN.search(words):
-        advice = f"; {known.login}"
-    elif _OLD.search(words) and full_command(command) != command:
-        ran = masked_command(full_command(command))
-        advice = f"; it was run as `{ran}`, which an older version does not know: update it"
-    return ModelError(f"{name} {what}{shown}{advice}")
-
-
-def ending(text: str) -> str:
-    """The last whole lines of `text` that say something, a few hundred characters of them."""
-    kept: list[str] = []
-    for line in reversed(text.splitlines()):
-        words = " ".join(line.split())
-        if not words:
-            continue
-        if kept and len(" ".join([words, *kept])) > _SHOWN:
-            break
-        kept.insert(0, words)
-    return " ".join(kept)
-
-
-LONGEST_OUTPUT = 20_000_000  # bytes
-_DEPTH = "_REPOAGENT_DEPTH"  # how many commands of repoagent this one runs inside of
-_DEEPEST = 3
-_LINGER = 10.0  # seconds
-_SILENCE = 0.5  # seconds that are waited for what a program has left in the background to print
-
-
 @dataclass(frozen=True)
 class CommandModel:
-    """`command` is run by the shell. A known program is given the arguments that make it answer and do nothing
-    else, and an agent an empty folder to be in (`programs.py`); all else runs in the current folder, as the
-    user wrote it."""
+    """`command` is run by the shell. A known program gets the arguments that make it answer and do nothing else, and an
+    agent an empty folder to run in (see `command_agents`); all else runs in the current folder, as written."""
 
     command: str
     timeout: float = 600.0  # seconds
@@ -134,16 +69,14 @@ class CommandModel:
         return None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is an estimate unless the program says it. However this ends, no
+        """See `llm.model.Model`. The usage is an estimate unless the program reports it. However this ends, no
         process is left behind. Raises UsageError where an image or PDF is attached."""
-        import tempfile
-
         refuse_any(request, f"command:{masked_command(self.command)}")
         prompt = render(request)
-        known = known_program(self.command)
-        reader: PlainReader | EventReader = (
-            EventReader(known.handler) if known and known.handler else PlainReader()
-        )
+        known = agents.known_program(self.command)
+        reader: agents.PlainReader | agents.EventReader = agents.PlainReader()
+        if known and known.handler:
+            reader = agents.EventReader(known.handler)
         shown: list[str] = []
 
         def show(piece: str) -> None:
@@ -156,124 +89,83 @@ class CommandModel:
                 for piece in _output(run):
                     show(reader.feed(piece))
                 show(reader.finish())
-                code = _code(run)
+                code = run.exit_code()
             errors.seek(0)
             stderr = errors.read().decode(errors="replace")
-        said = reader.said
-        said.usage = said.usage or reported_usage(known, stderr)
-        if run.ended_for or code or said.error or not said.text.strip():
-            raise failure(self.command, run.ended_for, code, said, stderr)
+        reply = reader.reply()
+        reply.usage = reply.usage or agents.reported_usage(known, stderr)
+        if run.ended_for or code or reply.error or not reply.text.strip():
+            raise failure(self.command, run.ended_for, code, reply, stderr)
         if not shown:
-            show(said.text)
-        estimated = Usage(estimate_tokens(prompt), estimate_tokens(said.text), estimated=True)
-        name = f"{self.spec} ({said.model})" if said.model else self.spec
-        return Reply(said.text, said.stop, said.usage or estimated, name)
+            on_text(reply.text)
+        estimated = Usage(estimate_tokens(prompt), estimate_tokens(reply.text), estimated=True)
+        name = f"{self.spec} ({reply.model})" if reply.model else self.spec
+        return Reply(reply.text, reply.stop, reply.usage or estimated, name)
 
 
 @dataclass
 class _Run:
+    """A running command; `ended_for` is why it was ended from here, as the end of a sentence."""
+
     process: subprocess.Popen[bytes]
     ended_for: str = ""
-    """Why it was ended by us, as the end of a sentence."""
 
     def end(self, why: str) -> None:
         self.ended_for = why
-        _kill_group(self.process.pid)
+        self.kill_group()
+
+    def kill_group(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def exit_code(self) -> int:
+        """0 for a command that lingers after it has closed its output: the reply is whole."""
+        try:
+            return self.process.wait(_LINGER)
+        except subprocess.TimeoutExpired:
+            return 0
 
 
 @contextmanager
 def _running(
-    model: CommandModel, known: Program | None, folder: str, prompt: bytes, errors: IO[bytes]
+    model: CommandModel, known: agents.Program | None, folder: str, prompt: bytes, errors: IO[bytes]
 ) -> Iterator[_Run]:
     """The command, given its prompt, in a process group of its own that does not outlive the block or the time-out."""
-    process: subprocess.Popen[bytes] | None = None
+    run: _Run | None = None
     alarm: threading.Timer | None = None
     env = _environment(known)
     try:
         # A ^C right after the start must find the process to end, and its pipe to be closed.
         with uninterrupted():
-            process = subprocess.Popen(
-                full_command(model.command),
-                shell=True,
-                cwd=folder,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
+            run = _Run(
+                subprocess.Popen(
+                    full_command(model.command),
+                    shell=True,
+                    cwd=folder,
+                    env=env,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                )
             )
-            threading.Thread(target=_feed, args=(process, prompt), daemon=True).start()
-        run = _Run(process)
-        late = f"did not finish in {model.timeout:g} s"
-        alarm = threading.Timer(model.timeout, run.end, [late])
+            threading.Thread(target=_feed, args=(run.process, prompt), daemon=True).start()
+        alarm = threading.Timer(model.timeout, run.end, [f"did not finish in {model.timeout:g} s"])
         alarm.daemon = True
         alarm.start()
         yield run
     except OSError as error:
-        if process is not None:
+        if run is not None:
             raise
         raise ModelError(f"cannot run `{masked_command(model.command)}`: {error.strerror}") from error
     finally:
         if alarm is not None:
             alarm.cancel()
-        if process is not None:
-            _kill_group(process.pid)  # what it left in the background, or all of it after ^C
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
-
-
-def _code(run: _Run) -> int:
-    """How the command ended; 0 for one that lingers after it has closed its output: the reply is whole."""
-    try:
-        return run.process.wait(_LINGER)
-    except subprocess.TimeoutExpired:
-        return 0
-
-
-def _environment(known: Program | None) -> dict[str, str]:
-    """The inherited one; for an agent without what points at the repository. Raises ModelError in a loop."""
-    depth = os.environ.get(_DEPTH, "")
-    level = int(depth) if depth.isdecimal() else 0
-    if level >= _DEEPEST:
-        raise ModelError(
-            f"repoagent runs inside a command of repoagent, {level} deep: use a program that "
-            "does not run repoagent"
-        )
-    drops = known.drops if known else ()
-    env = {name: value for name, value in os.environ.items() if name not in drops}
-    if known is not None and known.agent:
-        for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"):
-            env.pop(name, None)
-    return {**env, _DEPTH: str(level + 1)}
-
-
-@contextmanager
-def _folder(command: str) -> Iterator[str]:
-    """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
-    import tempfile
-
-    if not runs_in_empty_folder(command):
-        yield "."
-        return
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        base = cache if cache.is_absolute() else Path.home() / ".cache"
-        empty = base / "repoagent" / "empty"
-        empty.mkdir(parents=True, exist_ok=True)
-        usable = not any(empty.iterdir())
-    except (OSError, RuntimeError):  # a home that is read-only, or none
-        usable = False
-    if usable:
-        yield str(empty)
-        return
-    with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
-        yield folder
-
-
-def _kill_group(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        if run is not None:
+            run.kill_group()  # what it left in the background, or all of it after ^C
+            run.process.wait()
+            if run.process.stdout:
+                run.process.stdout.close()
 
 
 def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
@@ -307,6 +199,88 @@ def _output(run: _Run) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
+def _environment(known: agents.Program | None) -> dict[str, str]:
+    """The inherited one; for an agent without what points at the repository. Raises ModelError in a loop."""
+    depth = os.environ.get(_DEPTH, "")
+    level = int(depth) if depth.isdecimal() else 0
+    if level >= _DEEPEST:
+        raise ModelError(
+            f"repoagent runs inside a command of repoagent, {level} deep: use a program that "
+            "does not run repoagent"
+        )
+    drops = set(known.drops) if known else set()
+    if known is not None and known.agent:
+        drops |= {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}
+    return {
+        **{name: value for name, value in os.environ.items() if name not in drops},
+        _DEPTH: str(level + 1),
+    }
+
+
+@contextmanager
+def _folder(command: str) -> Iterator[str]:
+    """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
+    if not agents.runs_in_empty_folder(command):
+        yield "."
+        return
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        empty = (cache if cache.is_absolute() else Path.home() / ".cache") / "repoagent" / "empty"
+        empty.mkdir(parents=True, exist_ok=True)
+        usable = not any(empty.iterdir())
+    except (OSError, RuntimeError):  # a home that is read-only, or none
+        usable = False
+    if usable:
+        yield str(empty)
+        return
+    with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
+        yield folder
+
+
+def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr: str) -> ModelError:
+    """The error for a run without a reply: `ended_for` is why it was ended, `code` how it ended by itself."""
+    name = f"`{masked_command(command)}`"
+    if ended_for:
+        advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
+        return ModelError(f"{name} {ended_for} and was stopped: {advice}")
+    words = reply.error or _ending(agents.plain_text(stderr)) or (_ending(reply.text) if code else "")
+    words = agents.without_keys(" ".join(words.split()))
+    words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
+    shown = f": {words}" if words else ""
+    known = agents.known_program(command)
+    if code in (_CANNOT_RUN, _NOT_FOUND):
+        missing = known is not None and code == _NOT_FOUND
+        advice = f"to install it: {known.install}" if known and missing else "check --model command:..."
+        return ModelError(f"cannot run {name}{shown}; {advice}")
+    if not reply.known and not code:
+        return ModelError(
+            f"{name} printed output of an unknown format: update the program, "
+            "or give it `--output-format text`"
+        )
+    how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
+    what = f"failed{how}" if code or reply.error else "printed no reply"
+    if _PASSING.search(words) and not _SPENT.search(words):
+        return Retryable(f"{name} {what}{shown}", usage=reply.usage)
+    advice = ""
+    if known and known.login and _LOGIN.search(words):
+        advice = f"; {known.login}"
+    elif _OLD.search(words) and full_command(command) != command:
+        ran = masked_command(full_command(command))
+        advice = f"; it was run as `{ran}`, which an older version does not know: update it"
+    return ModelError(f"{name} {what}{shown}{advice}")
+
+
+def _ending(text: str) -> str:
+    """The last whole lines of `text` that say something, a few hundred characters of them."""
+    ending = ""
+    for line in reversed(text.splitlines()):
+        longer = " ".join([*line.split(), *ending.split()])
+        if ending and len(longer) > _SHOWN:
+            break
+        ending = longer
+    return ending
+
+
 class CommandBackend(Backend):
     """Programs on this machine."""
 
@@ -314,13 +288,12 @@ class CommandBackend(Backend):
         return CommandModel(model, options.seconds)
 
     def check(self, settings: Settings, model: str) -> Status:
-        words = simple_words(model)
+        words = agents.simple_words(model)
         if words and shutil.which(words[0]) is None:
             return Status(problem=f"no program {words[0]} on PATH")
-        where = ", in an empty folder" if runs_in_empty_folder(model) else ""
-        return Status(
-            runs=masked_command(full_command(model)) + where if full_command(model) != model else ""
-        )
+        where = ", in an empty folder" if agents.runs_in_empty_folder(model) else ""
+        line = full_command(model)
+        return Status(runs=masked_command(line) + where if line != model else "")
 
     def display_name(self, model: str) -> str:
         return masked_command(model)

@@ -76,19 +76,10 @@ if os.environ.get('GEMINI_CLI_TRUST_WORKSPACE') != 'true':
     sys.exit(55)
 if args[-1:] == ['-p'] or '-p' in args and args[args.index('-p') + 1].startswith('-'):
     sys.exit('Not enough arguments following: p')
-if (option('--output-format') or option('-o')) == 'json':
-    print('Loaded cached credentials.') if plan.get('noise') else None
-    tokens = dict(prompt=30, candidates=5, thoughts=2, cached=10, total=37)
-    print(json.dumps({'response': 'done', 'stats': {'models': {'gemini-3-pro': {'tokens': tokens}}}}, indent=2))
-    sys.exit()
-event(type='init', session_id='1', model='gemini-3-pro')
-event(type='message', role='user', content=prompt)
 if plan.get('failed'):
-    event(type='result', status='error', error={'type': 'Error', 'message': plan['failed']})
+    print(plan['failed'], file=sys.stderr)
     sys.exit(1)
-event(type='message', role='assistant', content='do', delta=True)
-event(type='message', role='assistant', content='ne', delta=True)
-event(type='result', status='success', stats=dict(total_tokens=37, input_tokens=30, output_tokens=7, cached=10, input=20))
+print('done')
 """,
     "llm": """
 if plan.get('failed'):
@@ -162,21 +153,19 @@ def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
         ),
         ("codex exec", "codex exec", Usage(40, 9, 60, 0)),
         ("codex -m gpt-6", "codex -m gpt-6", Usage(40, 9, 60, 0)),
-        ("gemini -p", "gemini -p (gemini-3-pro)", Usage(20, 7, 10, 0)),
-        ("gemini", "gemini (gemini-3-pro)", Usage(20, 7, 10, 0)),
-        ("gemini -p '' -o json", "gemini -p '' -o json (gemini-3-pro)", Usage(20, 7, 10, 0)),
+        ("gemini -p", "gemini -p", None),
+        ("gemini", "gemini", None),
         ("llm", "llm", Usage(1234, 12)),
         ("llm -m X", "llm -m X", Usage(1234, 12)),
         ("ollama run qwen", "ollama run qwen", Usage(26, 12)),
     ],
 )
-def test_as_people_type_them(command: str, model: str, usage: Usage, programs: Path) -> None:
+def test_as_people_type_them(command: str, model: str, usage: Usage | None, programs: Path) -> None:
     got, shown = reply(command)
     assert got.text.strip() == "done"
     assert shown.strip() == "done"
     assert got.model == f"command:{model}"
-    assert got.usage == usage
-    assert not got.usage.estimated
+    assert got.usage.estimated if usage is None else got.usage == usage
     assert "make it faster" in json.loads(programs.read_text())["prompt"]
 
 
@@ -272,7 +261,7 @@ def test_a_key_is_never_shown() -> None:
         ("claude -p", {"text": " "}, "printed no reply"),
         ("codex exec", {"failed": "You've hit your usage limit. Try again at 3:12 PM."}, "failed: You've hit your usage limit"),
         ("codex exec", {"failed": "unexpected status 401 Unauthorized"}, "401 Unauthorized; run `codex login`"),
-        ("gemini -p", {"failed": "Please set an Auth method"}, "failed: Please set an Auth method"),
+        ("gemini -p", {"failed": "Please set an Auth method"}, "exit code 1: Please set an Auth method"),
         ("llm", {"failed": "No key found - add one using 'llm keys set openai'"}, r"exit code 1: Error: No key found .*; run `llm keys set`"),
     ],
 )  # fmt: skip
@@ -320,8 +309,8 @@ def test_an_older_one_that_does_not_know_an_argument(tmp_path: Path) -> None:
 
 
 def test_noise_before_the_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "bin" / "gemini"
+    path = tmp_path / "bin" / "claude"
     path.write_text(
         path.read_text().replace("def event", "print('Loaded cached credentials.')\ndef event", 1)
     )
-    assert reply("gemini -p")[0].text == "done"
+    assert reply("claude -p")[0].text == "done"
