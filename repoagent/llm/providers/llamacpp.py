@@ -2,7 +2,8 @@
 a Unix socket.
 
 A process of its own, because the library blocks the interpreter while it loads (no ^C, no progress), and aborts the
-process over some broken files and when memory runs out. It listens on no network address.
+process over some broken files and when memory runs out. It listens on no network address. One model is loaded at a
+time.
 """
 
 from __future__ import annotations
@@ -50,33 +51,56 @@ _LONGEST_SOCKET = 100  # bytes of a path that every system takes for a socket
 
 @dataclass
 class Engine:
-    """One running llama.cpp with `model`, loaded with a window of `window` tokens."""
+    """A running llama.cpp with `model`, loaded with a window of `window` tokens. `key` is the path, the time of the
+    file and the wanted window."""
 
+    key: tuple[Path, int, int | None]
     model: ModelFile
-    stamp: int  # the time of the file
-    shown: str  # the path as the user wrote it
-    wanted_window: int | None
     window: int
     process: subprocess.Popen[bytes]
     folder: Path
     log: IO[bytes]
     loaded: bool = False
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def socket(self) -> Path:
-        return self.folder / SOCKET
+    def stop(self) -> None:
+        """Kill the process and remove its files."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.log):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def why_ended(self) -> str:
+        """For an error: how the process ended; "" if it runs."""
+        try:
+            code = self.process.wait(1)  # its streams close a little earlier
+        except subprocess.TimeoutExpired:
+            return ""
+        if code == -signal.SIGKILL:
+            return "it was killed, probably because memory ran out"
+        if code == -signal.SIGILL:
+            return "this processor lacks instructions that xllamacpp was built for"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"llama.cpp failed with {how}; try another file of this model"
 
 
-_engines: dict[Path, Engine] = {}
-_starting = threading.RLock()
+_engines: list[Engine] = []  # at most one
+_lock = threading.RLock()
+
+
+def _key(model: ModelFile, wanted_window: int | None) -> tuple[Path, int, int | None]:
+    return model.path, model.path.stat().st_mtime_ns, wanted_window
 
 
 def window_of(path: str, wanted_window: int | None) -> int:
     """The window in tokens that the model has, or would be loaded with. Raises ModelError, UsageError."""
     model = read_model_file(Path(path))
-    engine = _running(model, wanted_window)
-    return engine.window if engine else window_for(model, wanted_window, available_memory(), path)
+    for engine in _engines:
+        if engine.key == _key(model, wanted_window):
+            return engine.window
+    return window_for(model, wanted_window, available_memory(), path)
 
 
 def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress | None = None) -> Engine:
@@ -85,80 +109,35 @@ def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress 
     Raises ModelError for a file that is not a model, does not fit into memory or cannot be loaded, and when the
     library is missing. An interrupt ends the loading.
     """
-    engine = _engine(path, wanted_window)
-    with engine.lock:
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
+    model = read_model_file(Path(path))
+    with _lock:
+        key = _key(model, wanted_window)
+        if not _engines or _engines[0].key != key or _engines[0].process.poll() is not None:
+            stop_all()
+            window = window_for(model, wanted_window, available_memory(), path)
+            with uninterrupted():  # a ^C right after the start must find the process to end
+                _engines.append(_start(key, model, window))
+        engine = _engines[0]
         if not engine.loaded:
             try:
-                _wait(engine, on_progress)
+                _wait(engine, path, on_progress)
             except BaseException:
-                stop(engine)
+                stop_all()
                 raise
             engine.loaded = True
-    return engine
-
-
-def stop(engine: Engine) -> None:
-    """Kill the process and remove its files."""
-    if _engines.get(engine.model.path) is engine:
-        del _engines[engine.model.path]
-    engine.process.kill()
-    engine.process.wait()
-    for stream in (engine.process.stdin, engine.process.stdout, engine.log):
-        if stream is not None:
-            with contextlib.suppress(OSError):
-                stream.close()
-    shutil.rmtree(engine.folder, ignore_errors=True)
+        return engine
 
 
 @atexit.register
 def stop_all() -> None:
-    for engine in list(_engines.values()):
-        stop(engine)
+    """Stop the model that runs, if any."""
+    while _engines:
+        _engines.pop().stop()
 
 
-def why_ended(engine: Engine) -> str:
-    """For an error: how the process ended; "" if it runs."""
-    try:
-        code = engine.process.wait(1)  # its streams close a little earlier
-    except subprocess.TimeoutExpired:
-        return ""
-    if code == -signal.SIGKILL:
-        return "it was killed, probably because memory ran out"
-    if code == -signal.SIGILL:
-        return "this processor lacks instructions that xllamacpp was built for"
-    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return f"llama.cpp failed with {how}; try another file of this model"
-
-
-def _engine(path: str, wanted_window: int | None) -> Engine:
-    """The process for this model, started if necessary."""
-    if importlib.util.find_spec("xllamacpp") is None:
-        raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
-    model = read_model_file(Path(path))
-    with _starting:
-        if engine := _running(model, wanted_window):
-            return engine
-        if model.path in _engines:
-            stop(_engines[model.path])  # ended, or with another window or an older file
-        try:
-            window = window_for(model, wanted_window, available_memory(), path)
-        except ModelError:
-            if not _engines:
-                raise
-            stop_all()  # another model that this process has used takes the memory
-            window = window_for(model, wanted_window, available_memory(), path)
-        return _start(model, path, wanted_window, window)
-
-
-def _running(model: ModelFile, wanted_window: int | None) -> Engine | None:
-    engine = _engines.get(model.path)
-    if engine is None or engine.process.poll() is not None:
-        return None
-    same = (engine.stamp, engine.wanted_window) == (model.path.stat().st_mtime_ns, wanted_window)
-    return engine if same else None
-
-
-def _start(model: ModelFile, shown: str, wanted_window: int | None, window: int) -> Engine:
+def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> Engine:
     folder = Path(tempfile.mkdtemp(prefix="repoagent-"))  # for this user only
     if len(os.fsencode(folder / SOCKET)) > _LONGEST_SOCKET:
         folder.rmdir()
@@ -173,29 +152,25 @@ def _start(model: ModelFile, shown: str, wanted_window: int | None, window: int)
     }
     server = Path(__file__).with_name("llamacpp_server.py")
     try:
-        with uninterrupted():  # a ^C right after the start must find the process to end
-            process = subprocess.Popen(
-                [sys.executable, "-I", str(server)],  # isolated: nothing in the current folder is imported
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={"OMP_WAIT_POLICY": "PASSIVE", "GGML_NO_BACKTRACE": "1", **os.environ},
-                start_new_session=True,
-            )
-            stamp = model.path.stat().st_mtime_ns
-            engine = Engine(model, stamp, shown, wanted_window, window, process, folder, log)
-            _engines[model.path] = engine
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait says why
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-                process.stdin.flush()
-            return engine
+        process = subprocess.Popen(
+            [sys.executable, "-I", str(server)],  # isolated: nothing in the current folder is imported
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env={"OMP_WAIT_POLICY": "PASSIVE", "GGML_NO_BACKTRACE": "1", **os.environ},
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait says why
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+            process.stdin.flush()
+        return Engine(key, model, window, process, folder, log)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise ModelError(f"{sys.executable} cannot run llama.cpp: {error.strerror}") from error
 
 
-def _wait(engine: Engine, on_progress: OnProgress | None) -> None:
+def _wait(engine: Engine, shown: str, on_progress: OnProgress | None) -> None:
     """Return when the model is loaded. Raises ModelError when it cannot be."""
     stdout = engine.process.stdout
     assert stdout is not None
@@ -209,7 +184,7 @@ def _wait(engine: Engine, on_progress: OnProgress | None) -> None:
             on_progress(min(resident / engine.model.memory(engine.window), 0.99))
     line = stdout.readline().decode(errors="replace").strip()
     if line != "ready":
-        raise ModelError(f"llama.cpp cannot load {engine.shown}: {_cause(engine, line)}")
+        raise ModelError(f"llama.cpp cannot load {shown}: {_cause(engine, line)}")
     if on_progress and time.monotonic() - started > _POLL_SECONDS:
         on_progress(1.0)
 
@@ -225,7 +200,7 @@ def _cause(engine: Engine, line: str) -> str:
         return f"{' '.join(match[1].split())[:300]}. Try another file of this model"
     if line and not line.startswith("RuntimeError"):  # that one only says that it failed
         return line[:300]
-    return why_ended(engine) or "no reason given"
+    return engine.why_ended() or "no reason given"
 
 
 @dataclass(frozen=True)
@@ -262,9 +237,9 @@ class LocalModel:
         """
         refuse_any(request, self.spec, "model files run without image support")
         engine = loaded_engine(self.path, self.context, self.on_progress)
-        traits = frozenset({"grammar"})
+        socket = str(engine.folder / SOCKET)
         endpoint = Endpoint(
-            "local", "http://localhost/v1", local=True, traits=traits, socket=str(engine.socket)
+            "local", "http://localhost/v1", local=True, traits=frozenset({"grammar"}), socket=socket
         )
         temperature = 0.0 if self.wishes.temperature is None else self.wishes.temperature
         wishes = Wishes(temperature=temperature, stop=self.wishes.stop)
@@ -278,8 +253,8 @@ class LocalModel:
             return replace(server.complete(request, on_text), model=self.spec)
         except ModelError as error:
             ended = isinstance(error, Retryable) or engine.process.poll() is not None
-            if ended and (reason := why_ended(engine)):
-                stop(engine)
+            if ended and (reason := engine.why_ended()):
+                stop_all()
                 raise ModelError(f"{self.spec} stopped in the middle of its reply: {reason}") from error
             raise
 
@@ -293,12 +268,9 @@ class LocalBackend(Backend):
     """Model files on this machine."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
-        loading, reading = (
-            partial(options.on_progress, activity)
-            for activity in ("loading the model", "the model is reading the prompt")
-        )
-        context = self._context(options.settings, model)
-        return LocalModel(model, options.wishes, context, loading, reading)
+        loading = partial(options.on_progress, "loading the model")
+        reading = partial(options.on_progress, "the model is reading the prompt")
+        return LocalModel(model, options.wishes, self._context(options.settings, model), loading, reading)
 
     def check(self, settings: Settings, model: str) -> Status:
         return Status(context=window_of(model, self._context(settings, model)))

@@ -1,4 +1,4 @@
-"""llama.cpp in a process of its own: started by `engine.py`, as a script, and ended with it.
+"""llama.cpp in a process of its own: started by llamacpp.py, as a script, and ended with it.
 
 Reads one line of JSON on standard input, loads, writes a line to standard output ("ready" or what is wrong),
 and then answers on a Unix socket until standard input ends.
