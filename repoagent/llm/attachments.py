@@ -20,146 +20,88 @@ from repoagent.errors import UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
 from repoagent.llm.media import PDF, ImageType, Media, foreign, type_of
 
-
-class BrokenMedia(ValueError):
-    """These bytes are no whole file of their type; the message goes after its name: "ends too early"."""
-
-
 _CUT = "ends too early: it was cut, or is still being written"
 _BAD = "is broken: its header gives no size"
+_TAIL = 2_048  # bytes, which have the end mark of a PDF; after it there may be something of a mail
+_LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to a fifth of a second to search each million
 
-# Markers of JPEG: frames (their numbers but for three that mean other things), and those that have no length.
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
-_SCAN, _END, _FILL = 0xDA, 0xD9, 0xFF
+
+class BrokenMedia(ValueError):
+    """These bytes are not a whole file of their type; the message goes after its name: "ends too early"."""
 
 
 def size_of(kind: ImageType, data: bytes) -> tuple[int, int]:
-    """Width and height in pixels. Raises Broken for what is no whole image of that type."""
-    try:
-        width, height = _READERS[kind](data)
-    except IndexError as error:
-        raise BrokenMedia(_CUT) from error
+    """Width and height in pixels. Raises BrokenMedia for what is not a whole image of that type."""
+    width = height = 0
+    if kind == "image/png":
+        width, height, whole = _big(data, 16, 4), _big(data, 20, 4), b"IEND\xae\x42\x60\x82" in data
+    elif kind == "image/gif":
+        width, height = (int.from_bytes(data[at : at + 2], "little") for at in (6, 8))
+        whole = data.rstrip(b"\0\r\n").endswith(b";")
+    elif kind == "image/jpeg":
+        width, height, whole = _jpeg(data)
+    else:
+        width, height = _webp(data)
+        whole = len(data) >= 8 + int.from_bytes(data[4:8], "little")
+    if not whole:
+        raise BrokenMedia(_CUT)
     if not (width and height):
         raise BrokenMedia(_BAD)
     return width, height
 
 
-def _png(data: bytes) -> tuple[int, int]:
-    if _taken(data, 12, 4) != b"IHDR":
-        raise BrokenMedia(_BAD)
-    at, name = 8, b""
-    while name != b"IEND":
-        name = _taken(data, at + 4, 4)
-        at += 12 + int.from_bytes(_taken(data, at, 4), "big")
-        _taken(data, at - 1, 1)
-    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+def _big(data: bytes, at: int, count: int) -> int:
+    return int.from_bytes(data[at : at + count], "big")
 
 
-def _jpeg(data: bytes) -> tuple[int, int]:
+def _jpeg(data: bytes) -> tuple[int, int, bool]:
+    """The size in the header of the frame, and whether the image has its end mark."""
     at, size = 2, (0, 0)
-    while True:
-        if data[at] != _FILL:
-            raise BrokenMedia(_BAD)
-        while data[at] == _FILL:
-            at += 1
-        marker = data[at]
-        at += 1
-        if marker == _END:
-            raise BrokenMedia(_BAD)  # there was no picture before it
-        if marker in _BARE:
-            continue
-        if marker == _SCAN:
-            # Within the picture a byte of this value is always followed by a zero, so the end can't be mistaken.
-            if data.find(b"\xff\xd9", at) < 0:
-                raise BrokenMedia(_CUT)
-            return size
-        if marker in _FRAMES:
-            head = _taken(data, at + 3, 4)
-            size = int.from_bytes(head[2:], "big"), int.from_bytes(head[:2], "big")
-        at += max(2, int.from_bytes(_taken(data, at, 2), "big"))
-
-
-def _gif(data: bytes) -> tuple[int, int]:
-    size = int.from_bytes(_taken(data, 6, 2), "little"), int.from_bytes(_taken(data, 8, 2), "little")
-    at, pictures = 13 + _palette(data[10]), 0
-    while not (pictures and at == len(data)) and data[at] != 0x3B:  # some writers leave the end mark out
-        if data[at] == 0x21:  # an extension: its label, then its blocks
-            at = _after_blocks(data, at + 2)
-        elif data[at] == 0x2C:
-            at = _after_blocks(data, at + 11 + _palette(data[at + 9]))
-            pictures += 1
-        else:
-            raise BrokenMedia("is broken: it contains something that is not part of a GIF")
-    if not pictures:
-        raise BrokenMedia("is broken: it contains no image")
-    return size
-
-
-def _palette(flags: int) -> int:
-    return 3 << (flags & 7) + 1 if flags & 0x80 else 0
-
-
-def _after_blocks(data: bytes, at: int) -> int:
-    while data[at]:
-        at += 1 + data[at]
-    return at + 1
+    while match := re.compile(rb"\xff+([^\xff])").match(data, at):
+        marker, at = match[1][0], match.end()
+        if marker == 0xDA:
+            # Within the image a byte 0xFF is always followed by a zero, so the end can't be mistaken.
+            return *size, data.find(b"\xff\xd9", at) >= 0
+        if marker in range(0xC0, 0xD0) and marker not in {0xC4, 0xC8, 0xCC}:
+            size = _big(data, at + 5, 2), _big(data, at + 3, 2)
+        if marker not in {0x01, *range(0xD0, 0xD9)}:  # those have no length
+            at += max(2, _big(data, at, 2))
+    return 0, 0, at < len(data)
 
 
 def _webp(data: bytes) -> tuple[int, int]:
-    _taken(data, 8 + int.from_bytes(_taken(data, 4, 4), "little") - 1, 1)
     form = data[12:16]
-    if form == b"VP8 " and _taken(data, 23, 3) == b"\x9d\x01\x2a":
-        sides = int.from_bytes(_taken(data, 26, 2), "little"), int.from_bytes(_taken(data, 28, 2), "little")
-        return sides[0] & 0x3FFF, sides[1] & 0x3FFF
-    if form == b"VP8L" and data[20] == 0x2F:
-        bits = int.from_bytes(_taken(data, 21, 4), "little")
+    if form == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        bits = int.from_bytes(data[26:30], "little")
+        return bits & 0x3FFF, bits >> 16 & 0x3FFF
+    if form == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if form == b"VP8X":
-        wide, high = _taken(data, 24, 3), _taken(data, 27, 3)
-        return int.from_bytes(wide, "little") + 1, int.from_bytes(high, "little") + 1
-    raise BrokenMedia(_BAD)
-
-
-def _taken(data: bytes, at: int, count: int) -> bytes:
-    """So many bytes from there on. Raises IndexError where they are not all there."""
-    found = data[at : at + count]
-    if at < 0 or len(found) < count:
-        raise IndexError(at)
-    return found
-
-
-_READERS: Mapping[ImageType, Callable[[bytes], tuple[int, int]]] = {
-    "image/png": _png,
-    "image/jpeg": _jpeg,
-    "image/gif": _gif,
-    "image/webp": _webp,
-}
-
-_TAIL = 2_048  # bytes: the mark of the end stands in them; after it there may be something of a mail
-_MOST = 32_000_000  # bytes; pypdf takes up to a fifth of a second to search each million
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return 0, 0
 
 
 def page_count(data: bytes) -> int:
     """The pages; 0 for a file that is too large to count them.
 
-    Raises Broken for one that is encrypted, cut, or can't be read.
+    Raises BrokenMedia for one that is encrypted, cut, or can't be read.
     """
     if b"%%EOF" not in data[-_TAIL:]:
-        raise BrokenMedia("ends too early: it was cut, or is still being written")
-    if len(data) > _MOST:
+        raise BrokenMedia(_CUT)
+    if len(data) > _LARGEST_COUNTED:
         return 0
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it tells of each oddity on standard error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports each oddity on standard error
     try:
         reader = PdfReader(io.BytesIO(data))
         if not reader.is_encrypted:
             return len(reader.pages)
     except (DependencyError, FileNotDecryptedError):
         pass
-    except Exception as error:  # what a broken file leads to is of any kind
+    except Exception as error:  # a broken file may raise anything
         raise BrokenMedia("is broken: cannot read its pages; open it and save it as PDF again") from error
     raise BrokenMedia("is encrypted: remove the password first (qpdf --decrypt IN.pdf OUT.pdf)")
 
@@ -172,9 +114,8 @@ def media_of(data: bytes, name: str) -> Media | None:
     """
     kind = type_of(data)
     if kind is None:
-        if known := foreign(data):
-            what, advice = known
-            raise UsageError(f"{name} is {what}, which cannot be sent: {advice}")
+        if what := foreign(data):
+            raise UsageError(f"{name} is {what}")
         return None
     try:
         if kind == PDF:
@@ -190,7 +131,7 @@ _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTAL
 
 
 class Reference(NamedTuple):
-    """What a turn says of its attachment: the name of the copy, the start of its hash, its tokens, its path."""
+    """What a turn records of its attachment: the name of the copy, the start of its hash, its tokens, its path."""
 
     copy: str
     hash: str
@@ -200,21 +141,20 @@ class Reference(NamedTuple):
 
 def reference(turn: Turn) -> Reference | None:
     """The attachment of a turn; None where it has none."""
-    found = _REFERENCE.fullmatch(turn.meta.get(ATTACHED, ""))
-    return Reference(found[1], found[2], int(found[3]), found[4]) if found else None
+    match = _REFERENCE.fullmatch(turn.meta.get(ATTACHED, ""))
+    return Reference(match[1], match[2], int(match[3]), match[4]) if match else None
 
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies in `folder`. `why_not` says why the model that is asked now can't be sent these together, "" where it
-    can."""
+    """The copies in `folder`. `why_not` says why the current model can't be sent these together, "" where it can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]
     _read: dict[str, Media | None] = field(default_factory=dict)
 
     def keep(self, media: Media) -> str:
-        """Keep a copy; what the turn says of it. Raises Refused where it can't be written."""
+        """Keep a copy; returns what the turn records of it. Raises Refused where it can't be written."""
         from repoagent.storage.atomic import read_regular, write_whole
 
         name = f"{media.sha256[:32]}.{media.type.partition('/')[2]}"
@@ -223,28 +163,27 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """What is attached to `turns`, by what they say of it; a sentence in the place of what can't be sent."""
-        found: dict[str, Media | str] = {}
+        """What is attached to `turns`, by what they record of it; a sentence in the place of what can't be sent."""
+        attached: dict[str, Media | str] = {}
         for turn in turns:
-            if (said := reference(turn)) is None:
-                continue
-            copy = self._copy(turn.meta[ATTACHED], said)
-            gone = f"{said.path} is not attached: the copy that was sent no longer exists. Read it again if it matters."
-            found[turn.meta[ATTACHED]] = copy or gone
-        kept = [(key, copy) for key, copy in found.items() if isinstance(copy, Media)]
-        while kept and (why := self.why_not([copy for _, copy in kept])):
-            found |= {key: f"{copy.name} is not attached: {why}." for key, copy in kept[:AT_ONCE]}
-            kept = kept[AT_ONCE:]
-        return found
+            if item := reference(turn):
+                key = turn.meta[ATTACHED]
+                gone = f"{item.path} is not attached: the copy that was sent no longer exists. "
+                attached[key] = self._copy(key, item) or gone + "Read it again if it matters."
+        left = [(key, copy) for key, copy in attached.items() if isinstance(copy, Media)]
+        while left and (why := self.why_not([copy for _, copy in left])):
+            attached |= {key: f"{copy.name} is not attached: {why}." for key, copy in left[:AT_ONCE]}
+            left = left[AT_ONCE:]
+        return attached
 
-    def _copy(self, key: str, said: Reference) -> Media | None:
+    def _copy(self, key: str, item: Reference) -> Media | None:
         from repoagent.storage.atomic import read_regular
 
         if key not in self._read:
-            data = read_regular(self.folder / said.copy) or b""
+            data = read_regular(self.folder / item.copy) or b""
             try:
-                same = sha256(data).hexdigest().startswith(said.hash)
-                self._read[key] = media_of(data, said.path) if same else None
+                same = sha256(data).hexdigest().startswith(item.hash)
+                self._read[key] = media_of(data, item.path) if same else None
             except UsageError:
                 self._read[key] = None
         return self._read[key]
@@ -252,9 +191,7 @@ class Attachments:
 
 def in_words(media: Media) -> str:
     """What it is, for a model: "shot.png is a PNG of 800x600, 45 KB"."""
-    size = -(-len(media.data) // 1024)
+    what = "PDF" + (f" of {media.pages} page{'s' * (media.pages != 1)}" if media.pages else "")
     if media.is_image:
         what = f"{media.type.partition('/')[2].upper()} of {media.width}x{media.height}"
-    else:
-        what = "PDF" + (f" of {media.pages} page{'s' * (media.pages != 1)}" if media.pages else "")
-    return f"{media.name} is a {what}, {size:,} KB"
+    return f"{media.name} is a {what}, {-(-len(media.data) // 1024):,} KB"

@@ -1,11 +1,8 @@
-"""A reply that a person pastes or types at a terminal.
+"""The user as a model: carries the prompt to any chat, and its reply back.
 
-The terminal's own line mode cuts a line at 4,096 bytes (N_TTY), which a pasted line of code may well exceed, so
-characters are read as they come: with an echo and the few keys that are needed to correct a word.
-
-The clipboard of whoever sits at the terminal. Nothing here fails, or waits longer than a few seconds.
-
-No model: the user carries the prompt to any chat, and its reply back.
+At a terminal the prompt is in the clipboard, and the reply comes from there, from a file, or is pasted. The terminal's
+own line mode cuts a line at 4,096 bytes (N_TTY), which a pasted line of code may well exceed, so characters are read as
+they come: with an echo and the few keys that are needed to correct a word.
 """
 
 from __future__ import annotations
@@ -15,13 +12,13 @@ import os
 import re
 import select
 import sys
-import unicodedata
+import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TextIO
+from typing import TYPE_CHECKING, ClassVar, TextIO
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
@@ -34,93 +31,59 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
 END = "."  # alone on a line it ends a reply
-_EOT = "\x04"  # ^D
-_POLL_SECONDS = 0.25  # seconds until a ^C is heeded, however it falls
-_KILL = "\x15"  # ^U
+_EOT, _KILL = "\x04", "\x15"  # ^D, ^U
+_POLL_SECONDS = 0.25  # until a ^C is handled, whenever it arrives
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
-
-
-@dataclass
-class _TypedReply:
-    """The lines that are whole, and the one that is being written. `pasted`: the last thing was a paste."""
-
-    lines: list[str] = field(default_factory=list)
-    line: str = ""
-    pasted: bool = False
-
-    @property
-    def text(self) -> str:
-        return "\n".join([*self.lines, self.line])
+_LIKE_THE_PROMPT = 80  # characters at the start of the prompt that no reply begins with
 
 
 def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable[[str], str | None]) -> str:
     """What is pasted or typed, key by key, up to a line with a single "." or ^D, or to Enter after a
-    paste that the terminal has marked as one. Line ends are `\\n`.
+    paste that the terminal has marked as such. Line ends are `\\n`.
 
-    `first` is asked about the first line when Enter is pressed. A text is the reply; "" means that the line was
-    no part of it; None that it is.
+    `first` gets the first line when Enter is pressed. It returns the reply; "" where the line was not part of it; None
+    where it is.
     """
-    typed = _TypedReply()
-    before = ""
+    lines: list[str] = []
+    line = before = ""
+    pasted = False  # just now
     for key in keys:
-        if (before, key) == ("\r", "\n"):
-            key = ""  # a line end of two characters
-        before = key
         if key.startswith(_PASTE):
-            _paste(typed, _plain(key[len(_PASTE) : -len(_PASTED)]), echo)
+            text = key[len(_PASTE) : -len(_PASTED)].replace("\r\n", "\n").replace("\r", "\n")
+            *whole, last = text.split("\n")
+            if whole:  # counted instead of shown: the user sees it elsewhere
+                lines += [line + whole[0], *whole[1:], *([last] if last else [])]
+                line, pasted = "", True
+                echo(f"[{len(whole) + bool(last)} lines pasted: Enter to use them]\n")
+            else:
+                line += last
+                echo(last)
         elif key == _EOT:
             echo("\n")
             break
-        elif key in {"\r", "\n"}:
+        elif key in {"\r", "\n"} and (before, key) != ("\r", "\n"):  # else a line end of two characters
             echo("\n")
-            if not typed.lines:
-                answer = first(typed.line)
-                if answer:
-                    return answer
-                if answer is not None:
-                    typed.line = ""
-                    continue
-            if typed.line == END or (typed.pasted and not typed.line):
-                typed.line = ""
+            answer = None if lines else first(line)
+            if answer:
+                return answer
+            if answer is not None:
+                line = ""
+            elif line == END or (pasted and not line):
+                line = ""
                 break
-            typed.lines.append(typed.line)
-            typed.line, typed.pasted = "", False
-        elif key in {"\x7f", "\b"}:
-            _rub_out(typed, 1, echo)
-        elif key == _KILL:
-            _rub_out(typed, len(typed.line), echo)
+            else:
+                lines.append(line)
+                line, pasted = "", False
+        elif key in {"\x7f", "\b", _KILL}:
+            count = len(line) if key == _KILL else min(1, len(line))
+            echo("\b \b" * count)
+            line = line[: len(line) - count]
         elif key >= " " or key == "\t":
-            typed.line += key
+            line += key
             echo(key if key.isprintable() or key == "\t" else "")
-    return typed.text
-
-
-def _paste(typed: _TypedReply, text: str, echo: Callable[[str], None]) -> None:
-    """A paste of many lines is counted instead of shown: the person has it before their eyes elsewhere."""
-    *lines, last = text.split("\n")
-    if not lines:
-        typed.line += last
-        echo(last)
-        return
-    typed.lines += [typed.line + lines[0], *lines[1:]]
-    typed.line = ""
-    if last:
-        typed.lines.append(last)
-    typed.pasted = True
-    count = len(lines) + bool(last)
-    echo(f"[{count} lines pasted: Enter to use them]\n")
-
-
-def _rub_out(typed: _TypedReply, count: int, echo: Callable[[str], None]) -> None:
-    rest = max(0, len(typed.line) - count)
-    for character in reversed(typed.line[rest:]):
-        echo("\b \b" * (2 if unicodedata.east_asian_width(character) in "WF" else 1))
-    typed.line = typed.line[:rest]
-
-
-def _plain(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+        before = key
+    return "\n".join([*lines, line])
 
 
 @contextmanager
@@ -147,10 +110,10 @@ def _keys(fd: int) -> Iterator[str]:
     key = ""
     while True:
         try:
-            # Python heeds a ^C between its steps only: one in the instant before a read would wait for the next key.
+            # Python handles a ^C between its steps only: in the instant before a read it would wait for the next key.
             while not select.select([fd], [], [], _POLL_SECONDS)[0]:
                 pass
-            byte = os.read(fd, 1)  # one at a time: what follows the reply belongs to who asks next
+            byte = os.read(fd, 1)  # one at a time: what follows the reply belongs to the next prompt
         except OSError:  # the terminal is gone
             byte = b""
         if not byte:
@@ -159,52 +122,45 @@ def _keys(fd: int) -> Iterator[str]:
         for character in decoder.decode(byte):
             key += character
             if key.startswith(_PASTE):
-                if not key.endswith(_PASTED):
-                    continue
-            elif key.startswith("\x1b") and not _ESCAPE.fullmatch(key):
-                continue
-            yield key
-            key = ""
+                whole = key.endswith(_PASTED)
+            else:
+                whole = not key.startswith("\x1b") or _ESCAPE.fullmatch(key) is not None
+            if whole:
+                yield key
+                key = ""
 
 
 TIMEOUT = 5.0  # seconds; pyperclip waits for its programs as long as they take
 
 
 def copy_to_clipboard(text: str) -> bool:
-    """Put `text` into the clipboard, and whether it is there: pyperclip does not see its programs fail."""
-    import pyperclip
-
-    def both_ways() -> str:
-        pyperclip.copy(text)
-        return str(pyperclip.paste())
-
-    found = _within_time(both_ways)
-    return found is not None and found == text.replace("\r\n", "\n")
+    """Put `text` into the clipboard, and return whether it is there: pyperclip does not see its programs fail."""
+    return _clipboard(text) == text.replace("\r\n", "\n")
 
 
 def paste_from_clipboard() -> str | None:
-    """What is in the clipboard, with `\\n` at the ends of lines; None when it can't be read or is no text."""
+    """What is in the clipboard, with `\\n` at the ends of lines; None when it can't be read or is not text."""
+    return _clipboard()
+
+
+def _clipboard(new: str | None = None) -> str | None:
+    """The text in the clipboard, after `new` was put there, or None; within TIMEOUT."""
     import pyperclip
 
-    return _within_time(lambda: str(pyperclip.paste()))
-
-
-def _within_time(call: Callable[[], str]) -> str | None:
-    found: list[str] = []
+    texts: list[str] = []
 
     def run() -> None:
         try:
-            found.append(call().removeprefix("\ufeff").replace("\r\n", "\n"))
-        except Exception:  # noqa: BLE001  # of several kinds, some of them bare, all of which mean that there is none
+            if new is not None:
+                pyperclip.copy(new)
+            texts.append(str(pyperclip.paste()).removeprefix("\ufeff").replace("\r\n", "\n"))
+        except Exception:  # noqa: BLE001  # of several kinds, some of them bare: there is no clipboard
             return
 
-    thread = Thread(target=run, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(TIMEOUT)
-    return found[0] if found else None
-
-
-_LIKE_THE_PROMPT = 80  # characters at the start of the prompt that no reply begins with
+    return texts[0] if texts else None
 
 
 @dataclass
@@ -213,7 +169,7 @@ class ManualModel:
     clipboard too, and `out` says so.
 
     The reply is read from the file `reply` ("-": standard input), once; else at a terminal from the clipboard, a
-    named file, or what is pasted (`manual_terminal`); else from `source`, a pipe, up to its end.
+    named file, or what is pasted; else from `source`, a pipe, up to its end.
     """
 
     folder: Path | None = None
@@ -223,14 +179,8 @@ class ManualModel:
     _used: bool = field(default=False, init=False, repr=False)
 
     takes: ClassVar[frozenset[str]] = frozenset()
-
-    @property
-    def spec(self) -> str:
-        return "manual"
-
-    @property
-    def context_tokens(self) -> int | None:
-        return None
+    spec: ClassVar[str] = "manual"
+    context_tokens: ClassVar[int | None] = None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is an estimate. Raises UsageError where an image or PDF is attached."""
@@ -243,36 +193,32 @@ class ManualModel:
 
     def _reply(self, prompt: str) -> str:
         source, out = self.source or sys.stdin, self.out or sys.stderr
-        asks = source.isatty() and out.isatty()
         if self.reply is not None and not self._used:
             self._used = True
             text = source.read() if str(self.reply) == "-" else _read(self.reply)
-            return _strip_prompt(text, prompt) or _no_reply(
-                f"{self.reply} holds only the prompt: save the reply there"
-            )
+            if not (text := _strip_prompt(text, prompt)):
+                raise ModelError(f"{self.reply} holds only the prompt: save the reply there")
+            return text
         path = _write_prompt(prompt, self.folder)
-        if asks:
-            return _ask_user(prompt, path, source.fileno(), out) or _no_reply(
-                f"no reply was given: give the prompt in {path} to a model and paste its reply, "
-                "or save it and use --reply FILE"
-            )
-        if self.reply is not None:
+        if source.isatty() and out.isatty():
+            text = _ask_user(prompt, path, source.fileno(), out)
+        elif self.reply is not None:
             raise ModelError(
                 f"the reply in {self.reply} is not enough: give the new prompt in {path} to a model and use "
                 "--reply with its reply"
             )
-        print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
-        return _strip_prompt(source.read(), prompt) or _no_reply(
-            f"no reply was given: give the prompt in {path} to a model, save its reply and use --reply FILE"
-        )
-
-
-def _no_reply(sentence: str) -> NoReturn:
-    raise ModelError(sentence)
+        else:
+            print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
+            text = _strip_prompt(source.read(), prompt)
+        if not text:
+            raise ModelError(
+                f"no reply was given: give the prompt in {path} to a model, save its reply and use --reply FILE"
+            )
+        return text
 
 
 def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
-    """The reply that the person at the terminal gives; "" for none."""
+    """The reply that the user gives at the terminal; "" for none."""
 
     def say(text: str) -> None:
         out.write(text)
@@ -296,38 +242,33 @@ def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
         return ""
 
     with raw_keys(terminal, say) as keys:  # from the start: what is pasted early must not be cut
-        has_clipboard = _hand_over(prompt, path, say)
+        has_clipboard = copy_to_clipboard(prompt)
+        if has_clipboard:
+            say(f"The prompt is in the clipboard, and in {path}\n")
+            say("Give it to a model, copy the reply and press Enter here.\n")
+            say(f'(Or paste the reply, or type @FILE; a line "{END}" ends what is pasted.)\n')
+        else:
+            say(f"The prompt is in {path}\n")
+            say(
+                f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n'
+            )
         while True:
             text = read_reply(keys, say, first)
-            cut = _strip_prompt(text, prompt)
-            if cut or not text.strip():
-                return cut
+            reply = _strip_prompt(text, prompt)
+            if reply or not text.strip():
+                return reply
             say("That is the prompt, not the reply to it: paste the reply.\n")
 
 
-def _hand_over(prompt: str, path: Path, say: OnText) -> bool:
-    """Put the prompt into the clipboard, say where it is and what is to be done; whether there is a clipboard."""
-    if copy_to_clipboard(prompt):
-        say(f"The prompt is in the clipboard, and in {path}\n")
-        say("Give it to a model, copy the reply and press Enter here.\n")
-        say(f'(Or paste the reply, or type @FILE; a line "{END}" ends what is pasted.)\n')
-        return True
-    say(f"The prompt is in {path}\n")
-    say(f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n')
-    return False
-
-
 def _from_clipboard(prompt: str, say: OnText) -> str:
-    text = paste_from_clipboard()
-    if not text or not text.strip():
-        say("The clipboard holds no text: copy the reply, then press Enter.\n")
-        return ""
-    cut = _strip_prompt(text, prompt)
-    if not cut:
-        say("The clipboard still holds the prompt: copy the reply, then press Enter.\n")
+    text = paste_from_clipboard() or ""
+    reply = _strip_prompt(text, prompt)
+    if reply:
+        say(f"Took {len(reply.splitlines())} lines from the clipboard.\n")
     else:
-        say(f"Took {len(cut.splitlines())} lines from the clipboard.\n")
-    return cut
+        what = "still holds the prompt" if text.strip() else "holds no text"
+        say(f"The clipboard {what}: copy the reply, then press Enter.\n")
+    return reply
 
 
 def _strip_prompt(text: str, prompt: str) -> str:
@@ -341,8 +282,6 @@ def _strip_prompt(text: str, prompt: str) -> str:
 
 
 def _write_prompt(prompt: str, folder: Path | None) -> Path:
-    import tempfile
-
     try:
         if folder:
             folder.mkdir(parents=True, exist_ok=True)
