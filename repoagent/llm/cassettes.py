@@ -71,9 +71,8 @@ class Replay:
     """The replies of the cassette `path`. The same key is answered in the order recorded, each reply once."""
 
     path: Path
-    takes: ClassVar[frozenset[str]] = frozenset(
-        {"effort", "temperature", "stop", "cache"}
-    )  # whatever was wished
+    takes: ClassVar[frozenset[str]] = frozenset({"effort", "temperature", "stop", "cache"})
+    context_tokens: ClassVar[int | None] = None
     _left: dict[str, list[Reply]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,10 +84,6 @@ class Replay:
     @property
     def spec(self) -> str:
         return f"replay:{self.path}"
-
-    @property
-    def context_tokens(self) -> int | None:
-        return None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. Raises ModelError, which says what differs, for a request not recorded."""
@@ -113,56 +108,43 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
     except OSError as error:
         raise ModelError(f"cannot read the cassette {path}: {error.strerror}") from error
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield _record(json.loads(line))
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+            if value["version"] > VERSION:
                 raise ModelError(
-                    f"line {number} of {path} is not a recorded reply: record it again"
-                ) from error
+                    f"the cassette has format version {value['version']} and this repoagent knows up to {VERSION}: "
+                    "update repoagent"
+                )
+            stop: Stop = value["stop"]
+            if stop not in get_args(Stop) or not isinstance(value["reply"], str):
+                raise ValueError(stop)
+            yield str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ModelError(f"line {number} of {path} is not a recorded reply: record it again") from error
 
 
-def _record(value: dict[str, Any]) -> tuple[str, Reply]:
-    if value["version"] > VERSION:
-        raise ModelError(
-            f"the cassette has format version {value['version']} and this repoagent knows up to {VERSION}: "
-            "update repoagent"
-        )
-    stop: Stop = value["stop"]
-    if stop not in get_args(Stop) or not isinstance(value["reply"], str):
-        raise ValueError(stop)
-    return str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
-
-
-def _difference(asked: str, recorded: list[str]) -> str:
-    """What distinguishes `asked` from the recorded key most like it, as far as keys are JSON objects."""
-    mine = _flat(asked)
+def _difference(key: str, recorded: list[str]) -> str:
+    """What distinguishes `key` from the recorded key most like it, as far as keys are JSON objects."""
+    mine = _flat(key)
     differences = [
         sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
         for other in map(_flat, recorded)
         if mine.keys() & other.keys()
     ]
-    if not differences:
-        return ""
-    closest = min(differences, key=len)
-    return f" (unlike what is recorded: {', '.join(closest)})"
+    closest = min(differences, key=len, default=[])
+    return f" (unlike what is recorded: {', '.join(closest)})" if closest else ""
 
 
 def _flat(key: str) -> dict[str, Any]:
-    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; a key that is no JSON
-    object, as nothing."""
+    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; other keys as nothing."""
     try:
-        value = json.loads(key)
-    except ValueError:
+        flat = dict(json.loads(key))
+    except (ValueError, TypeError):
         return {}
-    if not isinstance(value, dict):
-        return {}
-    flat: dict[str, Any] = {}
-    for name, content in value.items():
-        if isinstance(content, dict):
-            flat |= {f"{name} {inner}": innermost for inner, innermost in content.items()}
-        else:
-            flat[name] = content
+    for name in [name for name, content in flat.items() if isinstance(content, dict)]:
+        flat |= {f"{name} {inner}": innermost for inner, innermost in flat.pop(name).items()}
     return flat
 
 

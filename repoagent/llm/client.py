@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from repoagent import tracing
 from repoagent.dataclass import dataclass
@@ -79,8 +80,6 @@ class Fallback:
 
 
 _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\n`]*?)[ \t]*\r?")
-_LOOK_BACK = 8_000  # characters; no model repeats more
-_SURE_LINES = 3
 _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
@@ -90,14 +89,19 @@ def join(text: str, more: str) -> str:
     Most models continue exactly where they stopped. Some open the code fence again, some start the unfinished line
     again. In doubt nothing is removed: a repetition makes a patch that is refused, missing text one that applies.
     """
-    more = _without_reopened_fence(text, more)
-    tail = text[-_LOOK_BACK:]
-    starts = [0] if len(tail) == len(text) else []
-    starts += [match.end() for match in re.finditer("\n", tail)]
-    for start in starts:
-        piece = tail[start:]
-        if piece and more.startswith(piece) and _is_repetition(text, piece):
-            return text + more[len(piece) :]
+    first, newline, rest = more.lstrip("\n").partition("\n")
+    fence = _FENCE.fullmatch(first)
+    # only one with the same language: a bare one may close the fence
+    if fence and fence[2] and newline and open_fence(text) == fence[1] + fence[2]:
+        more = rest
+    line = text[text.rfind("\n") + 1 :]
+    # a line made of repetitions, like a ruler, may continue
+    if (
+        len("".join(line.split())) >= _SURE_CHARACTERS
+        and more.startswith(line)
+        and line not in (line * 2)[1:-1]
+    ):
+        more = more[len(line) :]
     return text + more
 
 
@@ -114,31 +118,6 @@ def open_fence(text: str) -> str:
         elif run.startswith(marker) and not language:
             opened = ""
     return opened
-
-
-def _without_reopened_fence(text: str, more: str) -> str:
-    """Drop a first line that opens the fence again in which `text` was cut."""
-    opened = open_fence(text)
-    first, newline, rest = more.lstrip("\n").partition("\n")
-    fence = _FENCE.fullmatch(first)
-    if not (opened and fence and newline and opened == "".join(fence.groups())):
-        return more
-    if fence.group(2):  # the same language again: a fence that names one never closes one
-        return rest
-    # A bare one may also close the fence. Then the fences that follow it come in pairs; if it opens the fence
-    # again, the one that closes it is left over.
-    return rest if open_fence(rest) and not open_fence(f"{first}\n{rest}") else more
-
-
-def _is_repetition(text: str, piece: str) -> bool:
-    """Whether `piece`, the end of `text`, cannot follow itself by coincidence."""
-    if piece in (piece + piece)[1:-1]:  # made of repetitions, like a ruler, which may continue
-        return False
-    unfinished = piece[piece.rfind("\n") + 1 :]
-    if unfinished:
-        return len("".join(unfinished.split())) >= _SURE_CHARACTERS
-    # Whole lines: equal lines do follow each other in code.
-    return piece.count("\n") >= _SURE_LINES and text.count(piece) == 1
 
 
 ATTEMPTS = 5
@@ -185,37 +164,11 @@ def complete(
     text = ""
     usage = Usage()
     current = request = masked(request)
-    too_long = ModelError(
-        f"the reply of {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was discarded: "
-        "ask for a smaller change"
+    attempt = partial(
+        _attempt, model, meter, on_text=on_text, on_wait=on_wait, on_void=on_void, sleep=sleep, jitter=jitter
     )
-    streamed: list[str] = []  # by the current attempt
-    length = 0
-
-    def hear(piece: str) -> None:
-        nonlocal length
-        length += len(piece)
-        if length > LONGEST_REPLY:
-            raise too_long
-        streamed.append(piece)
-        on_text(piece)
-
-    def void(error: Retryable) -> None:
-        nonlocal length, usage
-        usage += error.usage
-        if streamed:
-            on_void("".join(streamed))
-        length = 0
-        streamed.clear()
-
-    def pause(seconds: float, reason: str) -> None:
-        on_wait(seconds, reason)
-        sleep(seconds)
-
     for _ in range(1 + CONTINUATIONS):
-        length = 0
-        streamed.clear()
-        reply = _attempt(model, current, meter, hear=hear, void=void, pause=pause, jitter=jitter)
+        reply = attempt(current)
         usage += reply.usage
         if reply.stop == "refusal":
             reason = " ".join(reply.text.split())[:300]
@@ -223,9 +176,8 @@ def complete(
                 f"{model.spec} declined this request{f': {reason}' if reason else ''}. "
                 "Rephrase it, or use another --model"
             )
-        if len(text) + len(reply.text) > LONGEST_REPLY:
-            raise too_long
         text = join(text, reply.text)
+        _refuse_too_long(model, len(text))
         if not text.strip() and reply.stop == "length":
             raise ModelError(
                 f"{model.spec} reached the limit of its reply before it wrote anything: ask for a smaller "
@@ -241,37 +193,59 @@ def complete(
         if not reply.text.strip():
             break  # a continuation that adds nothing will not do better next time
         # The last message is the user's: current models reject an assistant message to complete.
-        partial = Message("assistant", (Part(text, "cut reply"),))
+        partial_reply = Message("assistant", (Part(text, "cut reply"),))
         ask = Message("user", (Part(_CONTINUE, "continue"),))
-        current = replace(request, messages=(*request.messages, partial, ask))
+        current = replace(request, messages=(*request.messages, partial_reply, ask))
     raise ModelError(
         f"the reply of {model.spec} was still cut off after {CONTINUATIONS} continuations: ask for a smaller "
         "change, or name fewer files"
     )
 
 
+def _refuse_too_long(model: Model, length: int) -> None:
+    if length > LONGEST_REPLY:
+        raise ModelError(
+            f"the reply of {model.spec} is longer than {LONGEST_REPLY // 1_000_000} million characters and was "
+            "discarded: ask for a smaller change"
+        )
+
+
 def _attempt(
     model: Model,
-    request: Request,
     meter: Meter,
+    request: Request,
     *,
-    hear: OnText,
-    void: Callable[[Retryable], None],
-    pause: OnWait,
+    on_text: OnText,
+    on_wait: OnWait,
+    on_void: OnText,
+    sleep: Callable[[float], None],
     jitter: Callable[[], float],
 ) -> Reply:
-    """One reply, after as many failed attempts as there may be; `void` is called for each of these."""
+    """One reply, after as many failed attempts as there may be; its usage is that of all of them."""
     expected = estimate(request)
     meter.before_attempt(expected, model.spec)
+    lost = Usage()
     for attempt in range(1, ATTEMPTS + 1):
         spec = model.spec  # a Fallback may be another model at the next attempt
+        streamed: list[str] = []
+        length = 0
+
+        def hear(piece: str, streamed: list[str] = streamed) -> None:
+            nonlocal length
+            length += len(piece)
+            _refuse_too_long(model, length)
+            streamed.append(piece)
+            on_text(piece)
+
         began = tracing.begin()
         try:
             reply = model.complete(request, hear)
         except Retryable as error:
             _trace(began, spec, f"failed: {error}")
             meter.add(error.usage, spec)
-            void(error)
+            lost += error.usage
+            if streamed:
+                on_void("".join(streamed))
             if attempt == ATTEMPTS:
                 raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
             try:  # now: the user should not wait for an attempt that is not made
@@ -281,14 +255,15 @@ def _attempt(
             wait = error.retry_after
             if (
                 wait is None
-            ):  # 1, 2, 4, 8 and up to half of it more, so that many clients do not come back at once
+            ):  # 1, 2, 4, 8 and up to half of it more: many clients should not come back at once
                 wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
             elif wait > LONGEST_WAIT:
                 duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
                 raise ModelError(
                     f"{error}: the server asked for a wait of {duration}; try again then"
                 ) from error
-            pause(wait, str(error))
+            on_wait(wait, str(error))
+            sleep(wait)
         except ModelError:
             _trace(began, spec, "failed")
             raise
@@ -296,7 +271,7 @@ def _attempt(
             meter.add(reply.usage, spec)
             used = reply.usage
             _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
-            return reply
+            return replace(reply, usage=lost + used) if lost.total else reply
     raise AssertionError("the last attempt returns or raises")
 
 

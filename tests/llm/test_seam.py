@@ -60,8 +60,6 @@ def test_a_fence_that_is_opened_again_is_dropped() -> None:
     first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
     for at in range(first, last):
         assert join(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
-    bare = REPLY.index('load("x")')
-    assert join(REPLY[:bare], "```\n" + REPLY[bare:]) == REPLY
 
 
 def test_both_at_once() -> None:
@@ -84,13 +82,6 @@ def test_a_fence_inside_a_document_stays() -> None:
 @pytest.mark.parametrize("repeated", ["}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab"])
 def test_what_may_well_stand_twice_is_left(repeated: str) -> None:
     assert join(f"first\n{repeated}", f"{repeated}last\n") == f"first\n{repeated}{repeated}last\n"
-
-
-def test_several_whole_lines_that_stand_nowhere_else_are_a_repetition() -> None:
-    lines = "alpha = 1\nbeta = 2\ngamma = 3\n"
-    assert join(f"start\n{lines}", f"{lines}delta = 4\n") == f"start\n{lines}delta = 4\n"
-    twice = lines + "x = 0\n" + lines
-    assert join(twice, f"{lines}delta = 4\n") == f"{twice}{lines}delta = 4\n"
 
 
 @pytest.mark.parametrize(

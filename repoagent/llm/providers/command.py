@@ -59,14 +59,11 @@ class CommandModel:
     timeout: float = 600.0  # seconds
 
     takes: ClassVar[frozenset[str]] = frozenset()
+    context_tokens: ClassVar[int | None] = None
 
     @property
     def spec(self) -> str:
         return f"command:{self.command}"
-
-    @property
-    def context_tokens(self) -> int | None:
-        return None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is an estimate unless the program reports it. However this ends, no
