@@ -8,6 +8,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from repoagent.errors import Busy, Refused
@@ -34,11 +35,14 @@ def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool 
 def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
     """Write as `write_whole` does, and return a descriptor that holds the lock of the new file."""
     with open_folder(path.parent, create=True) as parent:
-        temporary = _temporary_name()
+        temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
         try:
             descriptor = os.open(temporary, _NEW, 0o600 if private else 0o666, dir_fd=parent)
             try:
-                _claim(descriptor)
+                with suppress(
+                    OSError
+                ):  # its owner lives; a file system without locks: `sweep` can't take one either
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _write_all(descriptor, data)
                 os.fsync(descriptor)
                 os.replace(temporary, path.name, src_dir_fd=parent, dst_dir_fd=parent)
@@ -54,34 +58,6 @@ def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool =
     return descriptor
 
 
-def link_new(path: Path, data: bytes, *, by: Path) -> None:
-    """Make the file `path` with `data`, whole, unless something is there: it is written in the folder `by`, where a
-    kill may leave it, and linked from there. Raises OSError, on a file system without links, say.
-    """
-    with open_folder(by, create=True) as folder, open_folder(path.parent) as parent:
-        temporary = _temporary_name()
-        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=folder)
-        try:
-            _claim(descriptor)
-            _write_all(descriptor, data)
-            os.fsync(descriptor)
-            with suppress(FileExistsError):
-                os.link(temporary, path.name, src_dir_fd=folder, dst_dir_fd=parent)
-        finally:
-            os.unlink(temporary, dir_fd=folder)
-            os.close(descriptor)
-
-
-def _temporary_name() -> str:
-    return f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
-
-
-def _claim(descriptor: int) -> None:
-    """Say with a lock that the temporary file has an owner, which lives."""
-    with suppress(OSError):  # a file system without locks: `sweep` can't take one either
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def is_temporary(name: str) -> bool:
     """Whether a file of this name is one that a writer has not finished, or left when it was killed."""
     return name.startswith(_TEMPORARY)
@@ -92,26 +68,14 @@ def sweep(path: Path) -> None:
     try:
         with open_folder(path) as parent:
             with os.scandir(parent) as entries:
-                names = [entry.name for entry in entries]
+                names = [entry.name for entry in entries if is_temporary(entry.name)]
             for name in names:
-                if is_temporary(name):
-                    _remove_dead(parent, name)
+                # not those whose owner lives, or was quicker
+                with suppress(OSError), os.fdopen(os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)) as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
         return
-
-
-def _remove_dead(parent: int, name: str) -> None:
-    try:
-        descriptor = os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)
-    except OSError:  # gone by now, or nothing of ours
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(name, dir_fd=parent)
-    except OSError:  # its owner lives, or was quicker, or we can't
-        pass
-    finally:
-        os.close(descriptor)
 
 
 def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
@@ -215,29 +179,21 @@ def set_aside(path: Path) -> Path:
     with open_folder(path.parent) as parent:
         try:
             is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)
-            name = _reserve(parent, path.name, is_folder=is_folder)
+            for number in count(1):
+                name = f"{path.name}.broken-{number}"
+                # an empty one of the same kind takes the name: a rename replaces like with like
+                with suppress(FileExistsError):
+                    if is_folder:
+                        os.mkdir(name, 0o700, dir_fd=parent)
+                    else:
+                        os.close(os.open(name, _NEW, 0o600, dir_fd=parent))
+                    break
             os.replace(path.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         except FileNotFoundError:
             raise
         except OSError as error:
             raise system_failed("set aside", path, error) from error
     return path.with_name(name)
-
-
-def _reserve(parent: int, name: str, *, is_folder: bool) -> str:
-    """Make an empty file (or folder: a rename replaces like with like) under the first free name."""
-    number = 1
-    while True:
-        candidate = f"{name}.broken-{number}"
-        try:
-            if is_folder:
-                os.mkdir(candidate, 0o700, dir_fd=parent)
-            else:
-                os.close(os.open(candidate, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=parent))
-        except FileExistsError:
-            number += 1
-        else:
-            return candidate
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

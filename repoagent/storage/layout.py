@@ -7,97 +7,54 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from repoagent.errors import Refused
-from repoagent.storage.atomic import link_new
-from repoagent.storage.folders import open_folder, system_failed
-
-_ALL = b"*\n"
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.folders import open_folder
 
 
-class Layout(NamedTuple):  # each run makes this class, and a dataclass would take 1 ms more
-    """`root` is shared by all work trees of a repository; `git_dir` is this work tree's own, and what must
-    survive `git clean -fdx` stands there under `private`."""
+class _Below:
+    """A path below another one of the layout."""
 
-    root: Path
-    git_dir: Path
+    def __init__(self, base: str, *names: str) -> None:
+        self._base, self._names = base, names
 
-    @property
-    def config(self) -> Path:
-        return self.root / "config.toml"
+    def __get__(self, layout: Layout, owner: type) -> Path:
+        base: Path = getattr(layout, self._base)
+        return base.joinpath(*self._names)
 
-    @property
-    def context(self) -> Path:
-        return self.root / "context.md"
 
-    @property
-    def memory(self) -> Path:
-        return self.root / "memory"
+class Layout:
+    """`root` is shared by all work trees of a repository; `git_dir` is this work tree's own, and has below `private`
+    what must survive `git clean -fdx`."""
 
-    @property
-    def memory_lock(self) -> Path:
-        return self.memory / ".lock"
+    __slots__ = ("git_dir", "root")  # each run makes this class, and a dataclass would take 1 ms more
 
-    @property
-    def conversations(self) -> Path:
-        return self.root / "conversations"
+    def __init__(self, root: Path, git_dir: Path) -> None:
+        self.root, self.git_dir = root, git_dir
 
-    @property
-    def runs(self) -> Path:
-        """A folder for each run of a task, live or past."""
-        return self.root / "runs"
-
-    @property
-    def splits(self) -> Path:
-        return self.root / "splits"
-
-    @property
-    def history(self) -> Path:
-        return self.root / "history.db"
-
-    @property
-    def summaries(self) -> Path:
-        return self.root / "summaries"
-
-    @property
-    def sent(self) -> Path:
-        return self.root / "sent"
-
-    @property
-    def audit(self) -> Path:
-        return self.root / "audit.jsonl"
-
-    @property
-    def private(self) -> Path:
-        return self.git_dir / "repoagent"
-
-    @property
-    def journal(self) -> Path:
-        return self.private / "journal"
-
-    @property
-    def locks(self) -> Path:
-        return self.private / "locks"
-
-    @property
-    def pending(self) -> Path:
-        """What is still to be remembered of changes that are being made."""
-        return self.private / "pending"
-
-    @property
-    def proposals(self) -> Path:
-        """Changes that could not be applied."""
-        return self.private / "proposals"
-
-    @property
-    def edits(self) -> Path:
-        return self.private / "edits.jsonl"
+    config = _Below("root", "config.toml")
+    context = _Below("root", "context.md")
+    memory = _Below("root", "memory")
+    memory_lock = _Below("root", "memory", ".lock")
+    conversations = _Below("root", "conversations")
+    runs = _Below("root", "runs")  # a folder for each run of a task, live or past
+    splits = _Below("root", "splits")
+    history = _Below("root", "history.db")
+    summaries = _Below("root", "summaries")
+    sent = _Below("root", "sent")
+    audit = _Below("root", "audit.jsonl")
+    private = _Below("git_dir", "repoagent")
+    journal = _Below("private", "journal")
+    locks = _Below("private", "locks")
+    pending = _Below("private", "pending")  # what changes that are being made will add to the memory
+    proposals = _Below("private", "proposals")  # changes that could not be applied
+    edits = _Below("private", "edits.jsonl")
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether a command may have been killed, or is at work: something is still to be remembered, or a lock says
-    who took it last and did not give it back."""
+    """Whether a command may have been killed, or is at work: something is still to be remembered, or a lock file names
+    a holder that did not give it back."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:
@@ -107,43 +64,19 @@ def has_leftovers(layout: Layout) -> bool:
 
 
 def ensure(layout: Layout) -> None:
-    """Make the root folder with a `.gitignore` that ignores all of it; a `.gitignore` that is there stays
-    as it is.
+    """Make the root folder with a `.gitignore` that ignores all of it; an existing `.gitignore` stays as it is.
 
     Raises Refused when either is a symbolic link or of another kind, or can't be made.
     """
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:
         try:
-            kind = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
+            mode = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
         except FileNotFoundError:
-            # whole or not at all: half a .gitignore would stay, and git would see everything next to it
-            try:
-                link_new(
-                    path, _ALL, by=layout.pending
-                )  # git does not see what a kill leaves there; `sweep` removes it
-            except OSError:  # another disk, or one without links
-                _write_in_place(root, path)
-        else:
-            if not stat.S_ISREG(kind):
-                raise Refused(f"{path} is not a regular file: remove it or move it away")
-
-
-def _write_in_place(root: int, path: Path) -> None:
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        descriptor = os.open(path.name, flags, 0o666, dir_fd=root)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise system_failed("write", path, error) from error
-    try:
-        os.write(descriptor, _ALL)
-    except OSError as error:
-        os.unlink(path.name, dir_fd=root)
-        raise system_failed("write", path, error) from error
-    finally:
-        os.close(descriptor)
+            write_whole(path, b"*\n", private=False)
+            return
+        if not stat.S_ISREG(mode):
+            raise Refused(f"{path} is not a regular file: remove it or move it away")
 
 
 Warn = Callable[[str], None]
@@ -152,7 +85,7 @@ _redirect: list[Warn] = []  # at most one: who hears it in place of standard err
 
 
 def to_stderr(sentence: str) -> None:
-    """The default `Warn`; a process says the same once. A command with a progress display hands in its own."""
+    """The default `Warn`; a process prints the same warning once. A command with a progress display passes its own."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:
@@ -161,6 +94,6 @@ def to_stderr(sentence: str) -> None:
 
 
 def send_to(warn: Warn) -> None:
-    """From here on this process says such sentences to `warn`, each time: a library must not write to the standard
+    """Send the warnings of this process to `warn` from now on, each time: a library must not write to the standard
     error of the program that uses it."""
     _redirect[:] = [warn]

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -37,7 +37,10 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
         _sign(descriptor)
         yield
     finally:
-        _unsign(descriptor)
+        with suppress(
+            OSError
+        ):  # a message may name a holder that is gone; the lock must be given back all the same
+            os.ftruncate(descriptor, 0)
         # not left to close(): a child forked in between shares the lock through its copy of the descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
@@ -85,7 +88,11 @@ def _take(path: Path, deadline: float, timeout: float, what: str) -> int:
             try:
                 regular(descriptor, path)
                 if not flock_until(descriptor, deadline, path):
-                    raise Busy(_busy(descriptor, timeout, what))
+                    who = _holder(os.pread(descriptor, 1000, 0)) or "another process"
+                    raise Busy(
+                        f"{what} is locked by {who}; waited {timeout:g} s: try again when it is done, or end that "
+                        "process"
+                    )
                 succeeded = still_at(descriptor, parent, path.name)
                 if succeeded:
                     return descriptor
@@ -99,26 +106,11 @@ def _sign(descriptor: int) -> None:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:100]
     shown = "".join(c if c.isprintable() else " " for c in command)
     text = f"{os.getpid()} {os.uname().nodename or '-'} {started} {shown}\n"
-    try:
+    with suppress(
+        OSError
+    ):  # a full disk: the lock holds all the same, only a message will not name its holder
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(errors="replace"), 0)
-    except OSError:
-        pass  # a full disk: the lock holds all the same, only a message will not name its holder
-
-
-def _unsign(descriptor: int) -> None:
-    try:
-        os.ftruncate(descriptor, 0)
-    except OSError:
-        pass  # a message may name a holder that is gone; the lock must be given back all the same
-
-
-def holder(path: Path) -> str | None:
-    """The holder that the lock file names, for a message; it may be stale."""
-    try:
-        return _holder(path.read_bytes())
-    except OSError:
-        return None
 
 
 def held_by(path: Path) -> str | None:
@@ -142,32 +134,20 @@ def trouble_with_locks(folder: Path) -> str:
     """What is wrong with locks in `folder`, as a sentence; "" where they work, or nothing can be tried since the folder
     can't be written to."""
     name = folder / f".lock-test-{os.getpid()}-{os.urandom(4).hex()}"
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        first = os.open(name, flags, 0o600)
-    except OSError:
+        with name.open("x") as first, name.open() as other:
+            name.unlink()
+            try:
+                fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                return (
+                    _no_locks(folder)
+                    if error.errno in _NO_LOCKS
+                    else str(system_failed("lock", folder, error))
+                )
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # no such folder; or, as it should be: the second lock is refused
         return ""
-    try:
-        other = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            return _lock_trouble(folder, first, other)
-        finally:
-            os.close(other)
-    finally:
-        os.close(first)
-        name.unlink(missing_ok=True)
-
-
-def _lock_trouble(folder: Path, first: int, other: int) -> str:
-    """`first` and `other` are of the same file, opened twice: only one of them can have its lock."""
-    try:
-        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return _no_locks(folder) if error.errno in _NO_LOCKS else str(system_failed("lock", folder, error))
-    try:
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return _only_here(folder, os.fstat(first).st_dev)
     return (
         f"the file system that holds {folder} grants a lock twice: two commands at the same time may lose what "
         "one of them writes; work in a clone on a local disk"
@@ -181,33 +161,6 @@ def _no_locks(path: Path) -> str:
     )
 
 
-def _only_here(folder: Path, device: int) -> str:
-    """The sentence for a network file system that is mounted so that other machines do not see a lock."""
-    try:
-        mounts = Path("/proc/self/mountinfo").read_text(errors="replace")
-    except OSError:  # not Linux
-        return ""
-    if not is_local_only(mounts, device):
-        return ""
-    return (
-        f"{folder} is on a network file system whose locks only this machine sees: do not use it from two machines at "
-        "the same time, or mount it with locks"
-    )
-
-
-def is_local_only(mounts: str, device: int) -> bool:
-    """Whether the file system with this device number is one on the network without locks between machines, as the text
-    of Linux's /proc/self/mountinfo says."""
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, kind = before.split(" "), after.split(" ")
-        if len(fields) > 2 and fields[2] == number and kind[0] in {"nfs", "nfs4", "cifs", "smb3"}:
-            options = set(kind[-1].split(","))
-            return bool(options & {"nolock", "nobrl", "local_lock=all", "local_lock=flock"})
-    return False
-
-
 def _holder(data: bytes) -> str | None:
     fields = data.decode(errors="replace").strip().split(" ", 3)
     if len(fields) < 4 or not fields[0].isdigit():
@@ -215,8 +168,3 @@ def _holder(data: bytes) -> str | None:
     pid, host, since, command = fields
     where = "" if host == (os.uname().nodename or "-") else f" on {host}"
     return f"process {pid}{where} ({command}), since {since.replace('T', ' ')}"
-
-
-def _busy(descriptor: int, timeout: float, what: str) -> str:
-    who = _holder(os.pread(descriptor, 1000, 0)) or "another process"
-    return f"{what} is locked by {who}; waited {timeout:g} s: try again when it is done, or end that process"

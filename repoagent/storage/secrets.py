@@ -246,7 +246,6 @@ def _mixed(value: str) -> int:
 
 PLACEHOLDER = re.compile(r"<<secret ([0-9a-f]{8,64})>>")
 SHORT = 65_536  # characters of a text that is looked at once, however often it is masked
-MANY = 64  # secrets; looking for each of more of them in a long text takes longer than looking at each of its places
 LEAST = 12  # characters of a line of a longer secret, from which on it is masked wherever it stands
 
 _values: dict[str, str] = {}  # of placeholders; of this process, never stored
@@ -259,30 +258,10 @@ def mask(text: str) -> str:
     several lines (a private key) each line is masked but its head and its end.
     """
     (_learn if len(text) <= SHORT else _look)(text)
-    if len(_values) > MANY:
-        return _mask_many(text)
     for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):  # one may hold another
         if value in text:
             text = text.replace(value, placeholder)
     return text
-
-
-def _mask_many(text: str) -> str:
-    """The same in one pass, whatever the number of secrets: at each place the longest one that begins there."""
-    starts: dict[str, list[tuple[str, str]]] = {}
-    for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):
-        starts.setdefault(value[:SHORTEST], []).append((value, placeholder))
-    done, parts = 0, []
-    for at in range(len(text) - SHORTEST + 1):
-        known = starts.get(text[at : at + SHORTEST])
-        if known is None or at < done:
-            continue
-        for value, placeholder in known:
-            if text.startswith(value, at):
-                parts += [text[done:at], placeholder]
-                done = at + len(value)
-                break
-    return "".join([*parts, text[done:]])
 
 
 def unmask(text: str) -> str:

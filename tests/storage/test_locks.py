@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, Refused
-from repoagent.storage.locks import held_by, is_local_only, locked, trouble_with_locks
+from repoagent.storage.locks import held_by, locked, trouble_with_locks
 
 _HOLD = (
     "import sys, time; from pathlib import Path; from repoagent.storage.locks import locked\n"
@@ -134,22 +134,6 @@ def test_a_lock_is_given_back_where_its_file_can_not_be_written(
             pass
     with locked(path, timeout=0, what="it"):
         pass
-
-
-_MOUNTS = """\
-22 28 0:20 / /proc rw,nosuid - proc proc rw
-90 28 0:45 / /home/ada rw,relatime shared:5 - nfs4 server:/home rw,vers=4.2,local_lock=none,addr=10.0.0.1
-91 28 0:46 / /mnt/a\\040b rw - nfs server:/b rw,vers=3,nolock,local_lock=all
-92 28 0:47 / /mnt/c rw - cifs //server/c rw,nobrl
-93 28 8:1 / / rw master:1 - ext4 /dev/sda1 rw,nolock
-"""
-
-
-@pytest.mark.parametrize(
-    ("minor", "major", "local"), [(45, 0, False), (46, 0, True), (47, 0, True), (1, 8, False), (99, 0, False)]
-)
-def test_network_mounts_whose_locks_only_this_machine_sees(minor: int, major: int, local: bool) -> None:
-    assert is_local_only(_MOUNTS, os.makedev(major, minor)) is local
 
 
 def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:
