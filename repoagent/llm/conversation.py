@@ -1,4 +1,4 @@
-"""The conversation file: the only place that turns turns into text and messages, and back.
+"""The conversation file: the only module that turns turns into text and messages, and back.
 
     # repoagent conversation, version 1, nonce 7f3a9c21
 
@@ -6,10 +6,10 @@
     make it faster
     ## [7f3a9c21] assistant · model=anthropic/claude-sonnet-5-5
 
-A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no
-text can pass for a heading. A body is what stands between its heading line and the next, without the last
-newline. What is no heading is text: a person may edit everything. Lines end at "\n" only. A heading that begins with
-"~" instead of "#" is of a turn that is being written, or that a crash has cut short: it does not count.
+A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no text can
+pass for a heading. A body goes from its heading line to the next, without the last newline. All else is text: the user
+may edit everything. Lines end at "\n" only. A heading that begins with "~" instead of "#" is of a turn that is being
+written, or that a crash has cut short: it does not count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -46,7 +47,7 @@ _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class BrokenConversation(Refused):
-    """The file is no conversation, or not one any more; it may be set aside."""
+    """The file is not a conversation, or not any more; it may be set aside."""
 
 
 class NewerConversation(Refused):
@@ -55,8 +56,8 @@ class NewerConversation(Refused):
 
 @dataclass(frozen=True)
 class Turn:
-    """What was said at once. `meta` is for people and programs (time, model, kind); names are of letters,
-    digits, `_`, `.` and `-`."""
+    """One message. `meta` is for users and programs (time, model, kind); names are of letters, digits, `_`, `.` and
+    `-`."""
 
     role: Speaker
     text: str
@@ -82,10 +83,11 @@ def loads(text: str) -> Conversation:
     text = _whole(text, nonce)
     headings = list(_headings(nonce).finditer(text))
     ends = [*(heading.start() for heading in headings), len(text)][1:]
-    turns = [
-        Turn(_speaker(heading[1]), text[heading.end() : end].removesuffix("\n"), _meta(heading[2]))
-        for heading, end in zip(headings, ends, strict=True)
-    ]
+    turns = []
+    for heading, end in zip(headings, ends, strict=True):
+        speaker = next(speaker for speaker in get_args(Speaker) if speaker == heading[1])
+        meta = {name: _unquoted(value) for name, value in _ENTRY.findall(heading[2])}
+        turns.append(Turn(speaker, text[heading.end() : end].removesuffix("\n"), meta))
     return Conversation(nonce, tuple(turns))
 
 
@@ -97,26 +99,33 @@ def turn_offsets(text: str) -> tuple[int, ...]:
 def read(path: Path) -> Conversation | None:
     """The conversation in a file, None when there is no file.
 
-    Bytes that are no UTF-8 are lone surrogates in the turns, and `append` writes them as those bytes. Raises
-    as `loads` does, and Refused when it is no regular file.
+    Bytes that are not UTF-8 are lone surrogates in the turns, and `append` writes them as those bytes. Raises
+    as `loads` does, and Refused when it is not a regular file.
     """
     from repoagent.storage.atomic import read_regular
 
     data = read_regular(path)
     if data is None:
         return None
-    try:
+    with _named(path):
         return loads(data.decode("utf-8", "surrogateescape"))
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put the path before what is wrong with the file."""
+    try:
+        yield
     except (BrokenConversation, NewerConversation) as error:
         raise type(error)(f"{path}: {error}") from error
 
 
 def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
     """Add `turns` at the end of the file, all at once; it is made when missing, with the turns `before` them, and what
-    a person has edited stays.
+    the user has edited stays.
 
-    `again` is for what a crash has interrupted: turns that are there, also only the beginning of them at the end of
-    the file, are not added twice. Raises as `read` does, and Busy when another process holds the lock for too long.
+    With `again`, after a crash, turns that are there are not added twice, also where only their beginning is. Raises as
+    `read` does, and Busy when another process holds the lock for too long.
     """
     from repoagent.storage.atomic import append_line, read_regular, write_whole
     from repoagent.storage.locks import locked
@@ -127,10 +136,8 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
             write_whole(path, _encoded(dumps((*before, *turns))))
             return
         text = data.decode("utf-8", "surrogateescape")
-        try:
+        with _named(path):
             nonce = _nonce(text)
-        except (BrokenConversation, NewerConversation) as error:
-            raise type(error)(f"{path}: {error}") from error
         torn, text = text, _whole(text, nonce)
         if any(nonce in turn.text for turn in turns):
             fresh = _unused(nonce, [*(turn.text for turn in turns), text])
@@ -140,9 +147,9 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
             write_whole(path, _encoded(whole + "".join(_block(turn, fresh) for turn in turns)))
             return
         blocks = "".join(_block(turn, nonce) for turn in turns)
-        if again and (found := _find_partial(text, blocks)) is not None:
-            if text[found:] != blocks and blocks.startswith(text[found:].rstrip("\n")):
-                write_whole(path, _encoded(text[:found] + blocks))
+        if again and (at := _find_partial(text, blocks)) is not None:
+            if text[at:] != blocks and blocks.startswith(text[at:].rstrip("\n")):
+                write_whole(path, _encoded(text[:at] + blocks))
             return
         last = text.rpartition("\n")[2]
         if last and blocks.startswith(last):  # what an earlier version has begun, and a crash cut short
@@ -180,52 +187,53 @@ def to_messages(
     answers: Mapping[int, str] = MappingProxyType({}),
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """Messages that alternate, the first of them the user's; neighbours of one role become one message.
+    """Messages that alternate, the first of them the user's; neighbors of one role become one message.
 
-    An observation is said by the user, in a tag that carries a nonce which no turn contains: text that came
-    from a file or a command can't end the tag, nor speak for anybody. Blank turns are left out. `blocks` are those of
-    replies, by the number of their turn; `answers` has the id of the call that an observation is the result of.
-    `attached` has the image or PDF of a turn that refers to one, or says why it is not sent.
+    An observation is part of a user's message, in a tag that carries a nonce which no turn contains: text that came
+    from a file or a command can't end the tag, nor pass for another speaker. Blank turns are left out. `blocks` are
+    those of replies, by the number of their turn; `answers` has the id of the call that an observation is the result
+    of. `attached` has the image or PDF of a turn that refers to one, or says why it is not sent.
     """
-    said = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
-    nonce = _unused(nonce, [turn.text for _, turn in said])
-    messages: list[tuple[Role, list[Part]]] = []
-    raw: dict[int, Blocks | None] = {}  # of messages; None for one that is made of several replies
-    for number, turn in said:
+    numbered = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
+    nonce = _unused(nonce, [turn.text for _, turn in numbered])
+    messages: list[Message] = []
+    for number, turn in numbered:
         role: Role = "assistant" if turn.role == "assistant" else "user"
         if not messages and role == "assistant":
-            messages.append(("user", [Part("(Earlier turns are left out.)", "left out")]))
-        held = attached.get(turn.meta.get(ATTACHED, ""))
-        if isinstance(held, str):
-            turn, held = replace(turn, text=f"{turn.text}\n{held}"), None
+            messages.append(Message("user", (Part("(Earlier turns are left out.)", "left out"),)))
+        media = attached.get(turn.meta.get(ATTACHED, ""))
+        if isinstance(media, str):
+            turn, media = replace(turn, text=f"{turn.text}\n{media}"), None
         text = _observed(turn, nonce) if turn.role == "observation" else turn.text
-        failed = turn.meta.get("ok") == "no"
-        if messages and messages[-1][0] == role:
-            part = Part("\n\n" + text, turn.role, answers=answers.get(number, ""), media=held, failed=failed)
-            messages[-1][1].append(part)
-            raw[len(messages) - 1] = None
+        same_role = bool(messages) and messages[-1].role == role
+        part = Part(
+            "\n\n" * same_role + text,
+            turn.role,
+            answers=answers.get(number, ""),
+            media=media,
+            failed=turn.meta.get("ok") == "no",
+        )
+        if same_role:  # several replies have no blocks together
+            messages[-1] = replace(messages[-1], parts=(*messages[-1].parts, part), blocks=None)
         else:
-            messages.append(
-                (role, [Part(text, turn.role, answers=answers.get(number, ""), media=held, failed=failed)])
-            )
-            raw[len(messages) - 1] = blocks.get(number)
-    return tuple(Message(role, tuple(parts), raw.get(at)) for at, (role, parts) in enumerate(messages))
+            messages.append(Message(role, (part,), blocks.get(number)))
+    return tuple(messages)
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """How an observation that a model makes up would begin: as those in `messages` do, with their nonce, which nothing
-    else in them contains. Nothing where it has seen none."""
+    """How an observation that a model makes up would begin: as those in `messages`, with their nonce, which nothing
+    else contains; () where there is none."""
     for message in messages:
         for part in message.parts:
-            if part.name == "observation" and (found := _OPENING.match(part.text)):
-                return (found[1],)
+            if part.name == "observation" and (match := _OPENING.match(part.text)):
+                return (match[1],)
     return ()
 
 
 def observation_text(observed: str) -> str:
     """The text of an observation without the tag that `to_messages` writes around it."""
-    found = _OBSERVED.fullmatch(observed)
-    return found[2] if found else observed
+    match = _OBSERVED.fullmatch(observed)
+    return match[2] if match else observed
 
 
 def _observed(turn: Turn, nonce: str) -> str:
@@ -252,20 +260,9 @@ def _headings(nonce: str) -> re.Pattern[str]:
     return re.compile(rf"(?m)^## \[{nonce}\] ({speakers})((?:{_ENTRY.pattern})*)[ \t]*\r?\n")
 
 
-def _speaker(text: str) -> Speaker:
-    return next(speaker for speaker in get_args(Speaker) if speaker == text)
-
-
-def _meta(entries: str) -> dict[str, str]:
-    found = {}
-    for name, value in _ENTRY.findall(entries):
-        found[name] = _unquoted(value) if value.startswith('"') else value
-    return found
-
-
 def _unquoted(value: str) -> str:
     try:
-        return str(json.loads(value))
+        return str(json.loads(value)) if value.startswith('"') else value
     except ValueError:  # edited by hand
         return value
 

@@ -242,19 +242,11 @@ class SpendLog:
         if provider_of(spec).answered_by == "recording":
             return
         now = datetime.now().astimezone()
-        entry = SpendEntry(
-            now.isoformat(timespec="seconds"),
-            display_name(spec),
-            self.run,
-            self.repository,
-            self.files,
-            usage,
-            cost,
-        )
+        time, model = now.isoformat(timespec="seconds"), display_name(spec)
+        entry = SpendEntry(time, model, self.run, self.repository, self.files, usage, cost)
+        record = {"version": VERSION, **asdict(entry)}
         try:
-            json_files.append_record(
-                self.folder / f"{now.date()}.jsonl", {"version": VERSION, **asdict(entry)}
-            )
+            json_files.append_record(self.folder / f"{now.date()}.jsonl", record)
         except (RepoagentError, OSError) as error:
             if self.must:
                 raise
@@ -286,13 +278,7 @@ def _entries(path: Path) -> Iterator[SpendEntry]:
     """The entries of a file, without those of a newer format and damaged ones."""
     for record in json_files.read_records(path):
         with suppress(KeyError, TypeError, ValueError):
-            if record["version"] <= VERSION:
-                yield SpendEntry(
-                    str(record["time"]),
-                    str(record["model"]),
-                    str(record["run"]),
-                    str(record["repository"]),
-                    tuple(map(str, record["files"])),
-                    Usage(**record["usage"]),
-                    None if record["cost"] is None else float(record["cost"]),
-                )
+            if record.pop("version") <= VERSION:
+                usage, cost = Usage(**record["usage"]), record["cost"]
+                cost = None if cost is None else float(cost)
+                yield SpendEntry(**{**record, "usage": usage, "cost": cost, "files": tuple(record["files"])})
