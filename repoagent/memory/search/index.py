@@ -1,8 +1,7 @@
 """The search index, `.repoagent/recall.db`: SQLite FTS5, derived from the files, rebuilt whenever it is unusable.
 
 `source` lists the indexed files with their stamps, `passage` their passages, `words` the tokens of each passage (split
-by tokenize.py; SQLite only splits at spaces). An update reads only files whose stamp has changed and writes only new
-passages.
+by tokenize.py; SQLite only splits at spaces). An update reads only files whose stamp has changed.
 """
 
 from __future__ import annotations
@@ -14,15 +13,13 @@ import sys
 import time
 import unicodedata
 from array import array
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
-from functools import cached_property
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
 from repoagent.memory.database import (
@@ -56,6 +53,13 @@ CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'asc
 INSERT INTO meta VALUES ('made by', '{_MADE_BY}');
 """
 SCHEMA = Schema(0x72705263, 1, _TABLES)  # "rpRc"
+_TICK = 50_000_000  # nanoseconds: a file may change twice within one tick of the clock with one stamp
+_COARSE = 2_000_000_000  # if a file system stores whole seconds only
+_MANY = 2_000  # passages after which the index is merged
+_WAIT = 60.0  # seconds that another process may take to build the index
+_MASK = (1 << 63) - 1
+Progress = Callable[[int, int], None]  # files read, of how many
+_Result = TypeVar("_Result")
 
 
 def index_file(layout: Layout) -> Path:
@@ -63,7 +67,7 @@ def index_file(layout: Layout) -> Path:
 
 
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
-    """Open the index in `path`, created where it is missing. Raises as `open_database`."""
+    """Open the index in `path`, created if it is missing. Raises as `open_database`."""
     connection = open_database(path, SCHEMA, warn, wal=True, timeout=20)
     try:
         with sqlite_errors(path):
@@ -111,42 +115,22 @@ def unpacked(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 
-_IN_MEMORY = ("identity.json", "notes.md", "edits.jsonl", "conversation.md")
-_UNFINISHED = "edit-"  # conversations of running edits, which go to the memories at their end
-_ARCHIVE = "archive"
-_MASK = (1 << 63) - 1
+class FileSnapshot(NamedTuple):
+    """The searched files by their path below the root: modification time in nanoseconds, inode and size. `mark` is a
+    hash of it all."""
 
-
-class Stamp(NamedTuple):
-    """Modification time in nanoseconds, inode and size of a file: another text has another stamp."""
-
-    time: int
-    inode: int
-    size: int
-
-
-@dataclass(frozen=True)
-class FileSnapshot:
-    """The searched files by their path below the root. `mark` is a hash of all stamps."""
-
-    seen: tuple[tuple[str, os.stat_result], ...]
+    files: dict[str, tuple[int, int, int]]
     mark: bytes
-
-    @cached_property
-    def files(self) -> dict[str, Stamp]:
-        return {
-            path: Stamp(status.st_mtime_ns & _MASK, status.st_ino & _MASK, status.st_size)
-            for path, status in self.seen
-        }
 
 
 def snapshot_files(layout: Layout) -> FileSnapshot:
     """Stat all files that are searched. Links, and what is not a regular file, are left out."""
+    files: dict[str, tuple[int, int, int]] = {}
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        root = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        root = os.open(layout.root, flags)
     except OSError:
-        return FileSnapshot((), b"")
-    seen = []
+        return FileSnapshot({}, b"")
     try:
         for path in _paths(root):
             try:
@@ -154,44 +138,21 @@ def snapshot_files(layout: Layout) -> FileSnapshot:
             except OSError:  # deleted in the meantime
                 continue
             if stat.S_ISREG(status.st_mode):
-                seen.append((path, status))
+                files[path] = (status.st_mtime_ns & _MASK, status.st_ino & _MASK, status.st_size)
     finally:
         os.close(root)
-    mark = blake2b("\0".join([path for path, _ in seen]).encode("utf-8", "surrogatepass"), digest_size=16)
-    for numbers in (
-        [status.st_mtime_ns & _MASK for _, status in seen],
-        [status.st_ino & _MASK for _, status in seen],
-        [status.st_size for _, status in seen],
-    ):
-        mark.update(array("q", numbers).tobytes())
-    return FileSnapshot(tuple(seen), mark.digest())
-
-
-def memory_of(path: str) -> str:
-    """The name of the memory folder that the file `path` or its archive is in; "" for other files."""
-    parts = path.split("/")
-    return parts[1] if parts[0] == "memory" and (len(parts) == 3 or is_archived(path)) else ""
-
-
-def is_archived(path: str) -> bool:
-    """Whether the file is in the archive of a memory."""
-    parts = path.split("/")
-    return len(parts) == 4 and parts[0] == "memory" and parts[2] == _ARCHIVE
-
-
-def _is_identity(path: str) -> bool:
-    return path.endswith("/identity.json") and path.count("/") == 2 and memory_of(path) != ""
+    mark = blake2b(packed("\0".join(files)), digest_size=16)
+    mark.update(array("q", chain.from_iterable(files.values())).tobytes())
+    return FileSnapshot(files, mark.digest())
 
 
 def _paths(root: int) -> Iterator[str]:
-    """Paths below the root, in a stable order."""
+    """Paths below the root, in a stable order. Conversations of running edits go to the memories at their end."""
     for name in _entries(root, "memory", folders=True):
-        for file in _IN_MEMORY:
+        for file in ("identity.json", "notes.md", "edits.jsonl", "conversation.md"):
             yield f"memory/{name}/{file}"
-        yield from _files(root, f"memory/{name}/{_ARCHIVE}", ".md")
-    for path in _files(root, "conversations", ".md"):
-        if not path.startswith(f"conversations/{_UNFINISHED}"):
-            yield path
+        yield from _files(root, f"memory/{name}/archive", ".md")
+    yield from (path for path in _files(root, "conversations", ".md") if "/edit-" not in path)
     for folder, ending in (("summaries", ".json"), ("summaries/files", ".md")):
         for name in _entries(root, folder, folders=True):
             if len(name) == 2:
@@ -206,9 +167,8 @@ def _files(root: int, folder: str, ending: str) -> Iterator[str]:
 
 def _entries(root: int, path: str, *, folders: bool) -> list[str]:
     """The sorted names of the folders in a folder, or of everything else; [] for a link or a missing folder."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        opened = os.open(path, flags, dir_fd=root)
+        opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     except OSError:
         return []
     try:
@@ -218,24 +178,20 @@ def _entries(root: int, path: str, *, folders: bool) -> list[str]:
         os.close(opened)
 
 
-Progress = Callable[[int, int], None]  # files read, of how many
-
-_TICK = 50_000_000  # nanoseconds: a file may change twice within one tick of the clock with one stamp
-_COARSE = 2_000_000_000  # where a file system stores whole seconds only
-_MANY = 2_000  # passages after which the index is merged
-
-
-class Source(NamedTuple):
-    """An indexed file: its row id, its stamp, and the path of the file that its memory is about."""
-
-    number: int
-    stamp: str
-    about: str
+def memory_of(path: str) -> str:
+    """The name of the memory folder that the file `path` or its archive is in; "" for other files."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "memory" and (len(parts) == 3 or is_archived(path)) else ""
 
 
-def is_fresh(connection: sqlite3.Connection, seen: FileSnapshot) -> bool:
-    """Whether the index matches the snapshot."""
-    return _meta(connection, "mark") == seen.mark
+def is_archived(path: str) -> bool:
+    """Whether the file is in the archive of a memory."""
+    parts = path.split("/")
+    return len(parts) == 4 and parts[0] == "memory" and parts[2] == "archive"
+
+
+def _is_identity(path: str) -> bool:
+    return path.endswith("/identity.json") and path.count("/") == 2 and memory_of(path) != ""
 
 
 def update(
@@ -260,56 +216,48 @@ def _update(
     connection: sqlite3.Connection, layout: Layout, seen: FileSnapshot, warn: Warn, progress: Progress | None
 ) -> None:
     began = time.time_ns()
-    rows = connection.execute("SELECT path, id, stamp, about FROM source").fetchall()
-    known = {unpacked(path): Source(number, stamp, unpacked(about)) for path, number, stamp, about in rows}
-
-    def is_unchanged(path: str) -> bool:
-        return path in known and known[path].stamp == _stamp_text(seen.files[path])
-
-    for path in known.keys() - seen.files.keys():
-        number = known[path].number
-        ids = connection.execute("SELECT id FROM passage WHERE source = ?", (number,)).fetchall()
-        _remove(connection, [each for (each,) in ids])
-        connection.execute("DELETE FROM source WHERE id = ?", (number,))
+    known: dict[str, tuple[int, str, str]] = {}  # the row, the stamp, and the file that the memory is about
+    for path, number, stamp, about in connection.execute("SELECT path, id, stamp, about FROM source"):
+        known[unpacked(path)] = number, stamp, unpacked(about)
+    stamps = {path: ":".join(map(str, numbers)) for path, numbers in seen.files.items()}
+    same = {path for path, stamp in stamps.items() if path in known and known[path][1] == stamp}
     abouts = {
-        memory_of(path): known[path].about if is_unchanged(path) else _about(layout, path, warn)
-        for path in filter(_is_identity, seen.files)
+        memory_of(path): known[path][2] if path in same else _about(layout, path, warn)
+        for path in filter(_is_identity, stamps)
     }
-    stale = [
-        path
-        for path in seen.files
-        if not is_unchanged(path) or known[path].about != abouts.get(memory_of(path), "")
-    ]
-    written, certain = 0, True
+    gone = [known[path][0] for path in known.keys() - stamps.keys()]
+    for number in gone:
+        _remove_passages(connection, number)
+        connection.execute("DELETE FROM source WHERE id = ?", (number,))
+    stale = [path for path in stamps if path not in same or known[path][2] != abouts.get(memory_of(path), "")]
+    written, is_certain = 0, True
     for count, path in enumerate(stale):
         if progress is not None:
             progress(count, len(stale))
-        stamp, about = seen.files[path], abouts.get(memory_of(path), "")
-        doubt = _COARSE if stamp.time % 1_000_000_000 == 0 else _TICK
-        is_certain = stamp.time + doubt < began  # otherwise another text may have this stamp: read it again
-        certain = certain and is_certain
-        values = (packed(path), _stamp_text(stamp) if is_certain else "", packed(about))
+        changed, about = seen.files[path][0], abouts.get(memory_of(path), "")
+        doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
+        is_settled = changed + doubt < began  # otherwise another text may have this stamp: read it again
+        is_certain = is_certain and is_settled
+        values = (packed(path), stamps[path] if is_settled else "", packed(about))
         if path in known:
-            number = known[path].number
+            number = known[path][0]
+            _remove_passages(connection, number)
             connection.execute(
                 "UPDATE source SET (path, stamp, about) = (?, ?, ?) WHERE id = ?", (*values, number)
             )
         else:
             cursor = connection.execute("INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values)
             number = cursor.lastrowid or 0
-        written += _replace(connection, number, _read(layout, path, about, warn))
-    mark = seen.mark if certain else None
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('mark', ?)", (mark,))
+        for passage in _read(layout, path, about, warn):
+            _insert(connection, number, passage)
+            written += 1
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('mark', ?)", (seen.mark if is_certain else None,))
     if written > _MANY:
         connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
-def _stamp_text(stamp: Stamp) -> str:
-    return f"{stamp.time}:{stamp.inode}:{stamp.size}"
-
-
 def _about(layout: Layout, path: str, warn: Warn) -> str:
-    """The path of the file that the memory with this identity file is about; "" where it does not say."""
+    """The path of the file that the memory with this identity file is about; "" if it does not say."""
     try:
         identity = load((layout.root / path).parent, warn=warn)
     except Refused as error:
@@ -341,52 +289,26 @@ def _passages(parts: list[str], text: str, about: str) -> Iterable[Passage]:
         return passages.commit(text, parts[1] + parts[2].removesuffix(".json"))
     name = "" if about else parts[1]
     if parts[-1] == "notes.md":
-        return (each._replace(name=name) for each in passages.notes(text, about))
+        return (passage._replace(name=name) for passage in passages.notes(text, about))
     if parts[-1] == "edits.jsonl":
-        return (each._replace(name=name) for each in passages.edits(text, about))
+        return (passage._replace(name=name) for passage in passages.edits(text, about))
     return passages.conversation(text, about, name)
 
 
-_FIELDS = "kind, file, date, line, text, title, name, blob"
-
-
-def _replace(connection: sqlite3.Connection, source: int, new: Iterable[Passage]) -> int:
-    """Make `new` the passages of the file; return how many were inserted."""
-    rows = connection.execute(f"SELECT id, {_FIELDS} FROM passage WHERE source = ?", (source,))
-    before: dict[Passage, list[tuple[int, int]]] = defaultdict(list)
-    for number, *fields in rows:
-        passage = passage_of(fields)
-        before[passage._replace(line=0)].append((passage.line, number))
-    written = 0
-    for passage in new:
-        same = before.get(passage._replace(line=0))
-        if not same:
-            _insert(connection, source, passage)
-            written += 1
-            continue
-        line, number = same.pop(0)
-        if line != passage.line:
-            connection.execute("UPDATE passage SET line = ? WHERE id = ?", (passage.line, number))
-    _remove(connection, [number for left in before.values() for _, number in left])
-    return written
-
-
 def passage_of(row: Sequence[Any]) -> Passage:
-    """The passage in the columns `_FIELDS` of a row."""
+    """The passage in the columns kind, file, date, line, text, title, name and blob of a row."""
     kind, file, date, line, text, title, name, blob = row
     return Passage(kind, unpacked(file), date, line, unpacked(text), title, unpacked(name), blob)
 
 
 def _insert(connection: sqlite3.Connection, source: int, passage: Passage) -> None:
-    file, name, text = packed(passage.file), packed(passage.name), packed(passage.text)
-    values = (
-        source, passage.kind, file, passage.date, passage.line, text, passage.title, name, passage.blob,
-    )  # fmt: skip
+    kind, file, date, line, text, heading, name, blob = passage
     number = connection.execute(
-        f"INSERT INTO passage (source, {_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values
+        "INSERT INTO passage (source, kind, file, date, line, text, title, name, blob) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (source, kind, packed(file), date, line, packed(text), heading, packed(name), blob),
     ).lastrowid
-    title, body = words_of(passage.text[: passage.title]), words_of(passage.text[passage.title :])
-    path = words_of(passage.file or passage.name)
+    title, body, path = words_of(text[:heading]), words_of(text[heading:]), words_of(file or name)
     columns = (title.parts, body.parts, (*title.names, *body.names), (*path.parts, *path.names))
     connection.execute(
         "INSERT INTO words (rowid, title, body, names, path) VALUES (?, ?, ?, ?, ?)",
@@ -394,14 +316,11 @@ def _insert(connection: sqlite3.Connection, source: int, passage: Passage) -> No
     )
 
 
-def _remove(connection: sqlite3.Connection, numbers: list[int]) -> None:
-    ids = [(number,) for number in numbers]
-    connection.executemany("DELETE FROM words WHERE rowid = ?", ids)
-    connection.executemany("DELETE FROM passage WHERE id = ?", ids)
-
-
-_WAIT = 60.0  # seconds that another process may take to build the index
-_Result = TypeVar("_Result")
+def _remove_passages(connection: sqlite3.Connection, source: int) -> None:
+    for table, column in (("words", "rowid"), ("passage", "id")):
+        connection.execute(
+            f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM passage WHERE source = ?)", (source,)
+        )
 
 
 def query_index(
@@ -417,10 +336,10 @@ def query_index(
         for _ in range(3):
             try:
                 with closing(open_index(path, warn)) as connection, sqlite_errors(path):
-                    if not is_fresh(connection, seen):
+                    if _meta(connection, "mark") != seen.mark:
                         with _locked(layout):
                             seen = snapshot_files(layout)
-                            if not is_fresh(connection, seen):
+                            if _meta(connection, "mark") != seen.mark:
                                 update(connection, layout, seen, warn, progress)
                     return query(connection)
             except Damaged:

@@ -157,57 +157,49 @@ def _weighed(found: list[Ranked], query: Query, today: date, weights: Weights = 
     What else fits of a file counts for the one of its passages that answers the query best, so that the others leave
     room for other files. That passage is chosen by its own score: by what the others add, the worst would often win.
     """
-    aged = [one._replace(score=one.score * _standing(one, today, weights)) for one in found]
-    aged.sort(key=_place)
-    support: dict[str, float] = defaultdict(float)
-    share: dict[str, float] = defaultdict(lambda: 1.0)
-    for one in aged:
-        support[_about(one)] += one.score * share[_about(one)]
-        share[_about(one)] *= 0.5
-    own = {one: one.score * _coverage(one, query, weights) for one in aged}
-    best: dict[str, Ranked] = {}
-    file_score: dict[str, float] = {}
-    for one in aged:
-        about = _about(one)
-        if about not in best or own[one] > own[best[about]]:
-            best[about] = one
-        whole = own[one] + weights.together * (support[about] - one.score)
-        file_score[about] = max(whole, file_score.get(about, whole))
-    scored = [
-        one._replace(score=file_score[_about(one)] if best[_about(one)] is one else own[one]) for one in aged
-    ]
-    return sorted(scored, key=_place)
+
+    def score(one: Ranked) -> float:
+        """By age, and lower for archived ones."""
+        return (
+            one.score * _recency(one, today, weights) * (weights.archived if is_archived(one.path) else 1.0)
+        )
+
+    by_file: dict[str, list[Ranked]] = defaultdict(list)
+    for one in sorted((one._replace(score=score(one)) for one in found), key=_order):
+        by_file[one.passage.file or one.path].append(one)
+    scored = []
+    for passages in by_file.values():
+        support = sum(one.score * 0.5**number for number, one in enumerate(passages))
+        own = [one.score * _coverage(one, query, weights) for one in passages]
+        wholes = [
+            mine + weights.together * (support - one.score) for mine, one in zip(own, passages, strict=True)
+        ]
+        best = own.index(max(own))
+        scored += [
+            one._replace(score=max(wholes) if number == best else own[number])
+            for number, one in enumerate(passages)
+        ]
+    return sorted(scored, key=_order)
 
 
-def _about(one: Ranked) -> str:
-    return one.passage.file or one.path
+def _order(one: Ranked) -> tuple[float, str, int, str]:
+    return -one.score, one.path, one.passage.line, one.passage.text
 
 
 def _coverage(one: Ranked, query: Query, weights: Weights) -> float:
     """How much of the query is there, 0 to 1: its words, and these as they are written."""
     words = words_of(one.passage.text)
     parts, raw = set(words.parts), set(words.raw)
-    there = sum(word in parts for word in query.words) + weights.common * sum(
-        word in parts for word in query.common
-    )
-    stems = there / (len(query.words) + weights.common * len(query.common))
-    exact = sum(word in raw for word in query.raw) / len(query.raw)
+    found = len(parts.intersection(query.words)) + weights.common * len(parts.intersection(query.common))
+    stems = found / (len(query.words) + weights.common * len(query.common))
+    exact = len(raw.intersection(query.raw)) / len(query.raw)
     return float(((stems + exact) / 2) ** weights.coverage)
 
 
-def _place(one: Ranked) -> tuple[float, str, int, str]:
-    return -one.score, one.path, one.passage.line, one.passage.text
-
-
-def _standing(one: Ranked, today: date, weights: Weights) -> float:
-    """New passages rank a little above old ones, and both above archived ones."""
-    return _recency(one.passage.date, today, weights) * (weights.archived if is_archived(one.path) else 1.0)
-
-
-def _recency(day: str, today: date, weights: Weights) -> float:
+def _recency(one: Ranked, today: date, weights: Weights) -> float:
     """1 for what is old or has no date, a little more for what is new."""
     try:
-        age = max(0, (today - date.fromisoformat(day)).days)
+        age = max(0, (today - date.fromisoformat(one.passage.date)).days)
     except ValueError:
         return 1.0
     return 1.0 + weights.recency * float(0.5 ** (age / weights.half_life))

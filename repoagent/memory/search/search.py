@@ -91,17 +91,17 @@ def _line_or_word(text: str, start: int) -> int:
 
 
 _RESULTS = 10
-_NAMED = 5  # files of one find
-_FOR_A_MODEL = 400  # characters of a line
+_NAMED = 5  # files of one hit
+_WIDTH_FOR_MODELS = 400  # characters of a line
 
 
 @dataclass(frozen=True)
 class Hit:
     """Something that was said, noted, asked or summarized. `file` is the path it is about, "" for none, and `name` what
     it is called then ("commit 3f2a9c1be04d"); `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` where
-    in it (start, end) words of the query stand. It is to be found in the plain file `path`, on `line` (from 1).
-    `stale`: a note about a text of the file that was replaced as a whole since. `also`: other files of which just the
-    same is said, most of all those of one edit. The higher `score`, the better;
+    words of the query are in it (start, end). It is in the plain file `path`, on `line` (from 1).
+    `stale`: a note about a text of the file that was replaced as a whole since. `also`: other files of which the
+    same is said, mostly those of one edit. The higher `score`, the better;
     scores of one query can be compared, no others."""
 
     file: str
@@ -119,7 +119,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What was found, best first; `searched` is whether there was anything to search in."""
+    """The hits, best first; `searched` is whether there was anything to search in."""
 
     hits: tuple[Hit, ...] = ()
     searched: bool = False
@@ -142,8 +142,8 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """What fits `query` best, best first. Any text is a query. Raises Busy when another process makes the index for
-    more than a minute, UsageError where SQLite has no FTS5."""
+    """The hits for `query`, best first. Any text is a query. Raises Busy if another process is building the index
+    for more than a minute, UsageError if SQLite has no FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
@@ -151,18 +151,18 @@ def search_memory(
     layout: Layout, query: str, *, limit: int = _RESULTS, without: Path | None = None, warn: Warn = to_stderr
 ) -> list[str]:
     """The same as lines for a model, each with its path and date."""
-    hits = search(layout, query, how=Search(limit=limit, width=_FOR_A_MODEL, without=without), warn=warn)
-    return [hit_line(hit) for hit in hits]
+    how = Search(limit=limit, width=_WIDTH_FOR_MODELS, without=without)
+    return [hit_line(hit) for hit in search(layout, query, how=how, warn=warn)]
 
 
 def answer(
     layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
 ) -> SearchResult:
-    """What fits the query `text`. `progress` hears how many files of how many were read,
-    when the index is made or brought up to date."""
+    """The result for the query `text`. `progress` gets how many files of how many were read,
+    when the index is built or updated."""
     query = parse(text)
     seen = snapshot_files(layout)
-    if not seen.seen:
+    if not seen.files:
         return SearchResult()
     if not query.words:
         return SearchResult(searched=True)
@@ -170,29 +170,24 @@ def answer(
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Filter(how.kinds, how.files, without)
     found = query_index(layout, seen, lambda index: ranked(index, query, only, today), warn, progress)
-    said = _by_what_is_said(found)[: how.limit]
-    hits = tuple(_hit(layout, same, query, how.width) for same in said)
-    return SearchResult(hits, searched=True)
-
-
-def _by_what_is_said(found: list[Ranked]) -> list[list[Ranked]]:
-    """What is said in the same words of several files on one day, as one find each."""
-    same: dict[tuple[str, str, str], list[Ranked]] = {}
+    groups: dict[tuple[str, str, str], list[Ranked]] = {}  # the same words on one day about several files
     for one in found:
-        same.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
-    return list(same.values())
+        groups.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
+    best = [*groups.values()][: how.limit]
+    return SearchResult(tuple(_hit(layout, same, query, how.width) for same in best), searched=True)
 
 
 def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:
-    one = same[0]
-    passage = one.passage
-    others = dict.fromkeys(other.passage.file for other in same[1:])
+    best, *others = same
+    passage = best.passage
     text, marks, lines = snippet(passage.text, query, width)
-    on_one_line = passage.kind in ("edit", "commit")
+    line = (
+        passage.line if passage.kind in ("edit", "commit") else passage.line + lines
+    )  # these are on one line
+    also = dict.fromkeys(other.passage.file for other in others)
     return Hit(
-        passage.file, passage.kind, passage.date, text, marks, one.score, layout.root / one.path,
-        passage.line + (0 if on_one_line else lines), passage.name, _is_stale(layout, one),
-        tuple(file for file in others if file and file != passage.file),
+        passage.file, passage.kind, passage.date, text, marks, best.score, layout.root / best.path, line,
+        passage.name, _is_stale(layout, best), tuple(file for file in also if file and file != passage.file),
     )  # fmt: skip
 
 
@@ -200,19 +195,19 @@ def _is_stale(layout: Layout, one: Ranked) -> bool:
     if one.passage.kind != "note" or not memory_of(one.path):
         return False
     try:
-        identity = load(layout.memory / memory_of(one.path), warn=lambda sentence: None)
-    except Refused:  # a newer one: what it says is not for us
+        identity = load(layout.memory / memory_of(one.path), warn=lambda message: None)
+    except Refused:  # of a newer format
         return False
     return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)
 
 
 def hit_line(hit: Hit) -> str:
-    """A find as a line, with its path and date."""
+    """A hit as a line, with its path and date."""
     where = hit.file or hit.name
     if hit.also:
         where += f" (and {', '.join(hit.also[:_NAMED])}{', …' if len(hit.also) > _NAMED else ''})"
     day = f"{hit.date}: " if hit.date else ""
-    said = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
+    kind = "" if hit.kind in ("note", "edit") else f"[{hit.kind}] "
     older = " (about an older version of this file)" if hit.stale else ""
     foreign = " (came with the repository)" if came_along(hit.path.parent) else ""
-    return f"{where}: {day}{said}{hit.snippet}{older}{foreign}"
+    return f"{where}: {day}{kind}{hit.snippet}{older}{foreign}"
