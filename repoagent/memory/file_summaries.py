@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timezone
 from hashlib import sha256
 from importlib.resources import files
 
@@ -44,129 +43,29 @@ from repoagent.memory.file_summary_store import (
     read_summary,
     unchanged,
 )
+from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import without_secrets
 
-PROMPT = 1  # raised when the prompt changes so much that what it has brought should be asked for again
+PROMPT = 1  # raised if the prompt changes so much that its answers should be asked for again
 WORDS = 150
 _TOKENS_A_WORD = 3
+_TOKENS_AN_ANSWER_WORD = 1.5
 _THINKING = 4_000  # tokens of a reply that a model may use up before its answer
 _FENCED = re.compile(r"(`{3,})[\w-]*\n(.*?)\n?\1", re.DOTALL)
-_MOST_WORDS = 4  # times what was asked for: what is longer is not taken, and not shown to who joins it
+_MOST_WORDS = 4  # times what was asked for: longer answers are not used, and cut before they are joined
 _SPARE_WORDS = 100
-
-
-def words_of_part(words: int) -> int:
-    """How long the summary of a part is for a whole of `words`; in few steps, so that another whole does not mean
-    other parts."""
-    return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
-
-
-def key_of(kind: str, words: int, *texts: str) -> str:
-    """Under what the answer is kept: made of all that it depends on but the model, as a hash in hexadecimal. `texts`
-    are the hashes of the bytes that are asked about, or the summaries that are joined."""
-    marks = [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
-    return sha256("\0".join([f"{kind} {PROMPT} {words}", *marks]).encode()).hexdigest()
-
-
-def whole_request(
-    name: str, text: str, words: int, *, key: str, note: str = "", earlier: str = ""
-) -> Request:
-    """A file in one call. `note` says what of it is not shown, `earlier` is what a person wrote of an older text."""
-    asked = f"Summarize the file {_named(name)} in about {words} words."
-    return _request(fence(text, f"file path={_quoted(name)}"), asked, words, key, note=note, earlier=earlier)
-
-
-def part_request(
-    name: str,
-    text: str,
-    words: int,
-    *,
-    key: str,
-    scope: Sequence[str] = (),
-    note: str = "",
-    earlier: str = "",
-) -> Request:
-    """A part of a file; `scope` names what holds its beginning."""
-    inside = f", which begins inside {' > '.join(map(_quoted, scope))}," if scope else ""
-    asked = (
-        f"This is one part of the larger file {_named(name)}. Summarize this part{inside} in about {words} words, with "
-        "the names of what is defined in it: your summary will be joined with those of the other parts by a reader who "
-        "does not see this part."
-    )
-    return _request(fence(text, f"part path={_quoted(name)}"), asked, words, key, note=note, earlier=earlier)
-
-
-def join_request(
-    name: str, texts: Sequence[str], words: int, *, key: str, whole: bool = True, earlier: str = ""
-) -> Request:
-    """The summaries of parts, in the order of the file, to be made one: of the `whole` file, or of a stretch of it."""
-    blocks = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
-    of = f"{'' if whole else 'a section of '}the file {_named(name)}"
-    asked = (
-        f"These are the summaries of the parts of {of}, in order. Combine them into one summary of "
-        f"{'the whole file' if whole else 'that section'} in about {words} words."
-    )
-    return _request(blocks, asked, words, key, earlier=earlier)
-
-
-def clipped(text: str, words: int, most: int) -> str:
-    """A summary as it is shown to who joins it: not much longer than was asked for, at most `most` characters."""
-    limit = min(most, words * _MOST_WORDS * 8)
-    if len(text) <= limit:
-        return text
-    return text[:limit].rpartition(" ")[0] + " …"
-
-
-def parse_summary(reply: str, words: int) -> str:
-    """The summary in a reply; "" where there is none, or one so much longer than the `words` that were asked for that
-    it can't be meant as one."""
-    text = without_thought(reply).strip()
-    if fenced := _FENCED.fullmatch(text):
-        text = fenced[2].strip()
-    if len(text.split()) > _MOST_WORDS * words + _SPARE_WORDS:
-        return ""
-    return without_secrets(printable(text.replace("\r\n", "\n"))).strip()
-
-
-def _request(data: str, asked: str, words: int, key: str, *, note: str = "", earlier: str = "") -> Request:
-    parts = [data]
-    if note:
-        parts.append(f"({note})")
-    if earlier:
-        parts.append(
-            "A person wrote this description earlier, perhaps of an older version. Keep what is still true, in "
-            f"their words where possible:\n{fence(earlier, 'earlier')}"
-        )
-    text = without_secrets(printable("\n".join([*parts, "", asked, ""])))
-    system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
-    return Request(
-        (Part(system, "instructions", cache=True),),
-        (Message("user", (Part(text, "text"),)),),
-        _THINKING + _TOKENS_A_WORD * 2 * words,
-        json.dumps({"summary": key}),
-    )
-
-
-def _quoted(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
-
-
-def _named(name: str) -> str:
-    """A path in prose: as it is, or quoted where it holds what would break the line."""
-    return name if name.isprintable() else _quoted(name)
-
-
 JOINED = 96_000  # characters of summaries that are joined in one call
 LEAST = 4_000
-NAMELESS = "standard input"
-_GROUP = 4  # summaries at least that are joined to a stretch, where there are too many for one call
+_GROUP = 4  # summaries at least that are joined to a stretch, if there are too many for one call
+FRESH = 0.9  # of the bytes that were summarized, or the summary is not shown
+_LINE = 200  # characters of the purpose of a file
 
 
 @dataclass(frozen=True)
 class Question:
     """What a model is asked, in about how many words it is to answer, under which key the answer is kept, and what it
-    is about. `carries`: it holds what a person wrote of an older text."""
+    is about. `carries`: it contains what a user wrote of an older text."""
 
     key: str
     about: str
@@ -177,7 +76,7 @@ class Question:
 
 @dataclass(frozen=True)
 class PartSummary:
-    """What was said of a part ("" where there is nothing but white space). `asked`: a model was, in this run."""
+    """The summary of a part ("" if it is only white space). `asked`: a model was asked in this run."""
 
     part: SummaryPart
     summary: Summary
@@ -186,7 +85,7 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """What was said of a file. `asked`: a model was asked for it, or to join it, in this run. A file that was asked
+    """The summary of a file. `asked`: a model was asked for it, or to join it, in this run. A file that was asked
     about in one call has one part, with the same summary."""
 
     file: SourceFile
@@ -205,159 +104,195 @@ Ask = Callable[[Question], Summary]
 OnPart = Callable[[str, int, int], None]  # of which file, how many of its parts are done, how many it has
 
 
-def walk(
-    file: SourceFile,
-    cache: SummaryCache,
-    words: int,
-    ask: Ask,
-    *,
-    context_tokens: int | None = None,
-    on_part: OnPart = ignore,
-) -> FileSummary:
-    """The summary of `file`: what the `cache` knows of it, and of the rest what `ask` answers, kept at once.
+def words_of_part(words: int) -> int:
+    """How long the summary of a part is for a whole of `words`; in few steps, so that another whole does not mean
+    other parts."""
+    return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
-    `context_tokens` is what the model takes in. Raises Refused, and what `ask` raises.
+
+def key_of(kind: str, words: int, *texts: str) -> str:
+    """The key of an answer: a hash of all that it depends on but the model. `texts`
+    are the hashes of the bytes that are asked about, or the summaries that are joined."""
+    marks = [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
+    return sha256("\0".join([f"{kind} {PROMPT} {words}", *marks]).encode()).hexdigest()
+
+
+def clipped(text: str, words: int, most: int) -> str:
+    """A summary cut to not much more than was asked for, and to at most `most` characters."""
+    limit = min(most, words * _MOST_WORDS * 8)
+    return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " …"
+
+
+def parse_summary(reply: str, words: int) -> str:
+    """The summary in a reply; "" if there is none, or one so much longer than the `words` that were asked for that
+    it can't be one."""
+    text = without_thought(reply).strip()
+    if fenced := _FENCED.fullmatch(text):
+        text = fenced[2].strip()
+    if len(text.split()) > _MOST_WORDS * words + _SPARE_WORDS:
+        return ""
+    return without_secrets(printable(text.replace("\r\n", "\n"))).strip()
+
+
+def _quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def _groups(texts: Sequence[str], room: int) -> Iterator[list[str]]:
+    """Neighbors that are joined in one call. The last text of a group decides its end, as far as room allows: a
+    new text in one place changes the groups near it, not all that follow."""
+    group: list[str] = []
+    for text in texts:
+        if len(group) >= _GROUP and sum(map(len, group)) + len(text) > room:
+            yield group
+            group = []
+        group.append(text)
+        if len(group) >= _GROUP and int(key_of("end", 0, text)[:2], 16) % 16 == 0:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+class _FileSummarizer:
+    """Summarizes one file: what the `cache` has is used, the rest is asked, and kept at once.
+
+    `context_tokens` is the context length of the model.
     """
-    return _Walk(file, cache, words, (ask, on_part), context_tokens).summary()
-
-
-class _Walk:
-    """One file on its way to a summary."""
 
     def __init__(
         self,
         file: SourceFile,
         cache: SummaryCache,
         words: int,
-        hooks: tuple[Ask, OnPart],
-        context_tokens: int | None,
+        ask: Ask,
+        *,
+        context_tokens: int | None = None,
+        on_part: OnPart = ignore,
     ) -> None:
         self._file, self._cache, self._words = file, cache, words
-        self._ask, self._on_part = hooks
-        self._name = file.path or NAMELESS
-        self._last = cache.last(file.path)
-        takes = context_tokens * 3 // 2 if context_tokens else JOINED  # half of what it takes in, in bytes
-        self._room, self._joined = max(LEAST, min(ONE_CALL, takes)), max(LEAST, min(JOINED, takes))
-        self._parts = cut(file, self._last, room=self._room)
-        self._earlier = self._corrected()
+        self._ask_model, self._on_part = ask, on_part
+        self._path = file.path or "standard input"
+        # a path in prose is quoted if it would break the line
+        self._name = self._path if self._path.isprintable() else _quoted(self._path)
+        room = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
+        self._room, self._joined = max(LEAST, min(ONE_CALL, room)), max(LEAST, min(JOINED, room))
+        self._part_words = words_of_part(words)
+        last = cache.last(file.path)
+        self._parts = cut(file, last, room=self._room)
+        self._is_single = len(self._parts) == 1
+        self._earlier = self._corrections(last) if last is not None else {}
 
-    def summary(self) -> FileSummary:
-        parts = tuple(self._summaries())
-        texts = [one.summary.text for one in parts if one.summary.text]
-        if len(self._parts) == 1 and parts:
+    def summarize(self) -> FileSummary:
+        """Raises Refused, and what the model call raises."""
+        parts = tuple(self._summarize_part(number, part) for number, part in enumerate(self._parts))
+        texts = [part.summary.text for part in parts if part.summary.text]
+        if self._is_single:
             whole, asked, key = parts[0].summary, parts[0].asked, self._key(self._parts[0])
         elif texts:
-            whole, asked, key = self._join(texts)
+            while len(texts) > _GROUP and sum(map(len, self._clipped(texts))) > self._joined:
+                groups = _groups(self._clipped(texts), self._joined)
+                texts = [
+                    self._join("stretch", group, self._part_words)[0].text if len(group) > 1 else group[0]
+                    for group in groups
+                ]
+            whole, asked, key = self._join("join", self._clipped(texts), self._words)
         else:
             return FileSummary(self._file, self._words, Summary(""), parts, False)
         self._cache.remember(SummaryRecord(self._file.path, self._file.sha256, key, self._words, self._parts))
         return FileSummary(self._file, self._words, whole, parts, asked)
 
-    def _summaries(self) -> Iterator[PartSummary]:
-        for number, part in enumerate(self._parts):
-            text = self._file.text(part.start, part.end)
-            if not text.strip():
-                yield PartSummary(part, Summary(""), False)
-                continue
-            key = self._key(part)
-            known = self._cache.known(key)
-            if known is not None:
-                yield PartSummary(part, known, False)
-                continue
-            self._on_part(self._name, number, len(self._parts))
-            yield PartSummary(part, self._said(key, part, text, self._earlier.get(number, "")), True)
-
-    def _said(self, key: str, part: SummaryPart, text: str, earlier: str) -> Summary:
-        words, shown, note = self._words, text[: self._room], ""
+    def _summarize_part(self, number: int, part: SummaryPart) -> PartSummary:
+        text = self._file.text(part.start, part.end)
+        if not text.strip():
+            return PartSummary(part, Summary(""), False)
+        key = self._key(part)
+        if (known := self._cache.known(key)) is not None:
+            return PartSummary(part, known, False)
+        self._on_part(self._path, number, len(self._parts))
+        shown, note = text[: self._room], ""
         if len(shown) < len(text):
             note = f"the last {len(text) - len(shown):,} of its {len(text):,} characters are not shown"
-        if len(self._parts) == 1:
-            request = whole_request(self._name, shown, words, key=key, note=note, earlier=earlier)
-            about = self._name
+        if self._is_single:
+            kind, about, words = "file", self._path, self._words
+            task = f"Summarize the file {self._name} in about {words} words."
         else:
-            words = words_of_part(words)
-            request = part_request(
-                self._name, shown, words, key=key, scope=part.scope, note=note, earlier=earlier
+            kind, words = "part", self._part_words
+            about = f"{self._path}, lines {part.first_line}-{part.last_line}"
+            scope = " > ".join(map(_quoted, part.scope))
+            inside = f", which begins inside {scope}," if scope else ""
+            task = (
+                f"This is one part of the larger file {self._name}. Summarize this part{inside} in about {words} "
+                "words, with the names of what is defined in it: your summary will be joined with those of the other "
+                "parts by a reader who does not see this part."
             )
-            about = f"{self._name}, lines {part.first_line}-{part.last_line}"
-        question = Question(key, about, request, words, bool(earlier))
-        return self._cache.keep(key, self._ask(question))
+        data = fence(shown, f"{kind} path={_quoted(self._path)}") + (f"\n({note})" if note else "")
+        return PartSummary(
+            part,
+            self._ask(key, about, data, task=task, words=words, earlier=self._earlier.get(number, "")),
+            True,
+        )
 
-    def _join(self, texts: Sequence[str]) -> tuple[Summary, bool, str]:
-        """One summary of several, over stretches where they are too many; whether anybody was asked, and its key."""
-        each = words_of_part(self._words)
-        while len(texts) > _GROUP and sum(map(len, self._clipped(texts))) > self._joined:
-            texts = [
-                self._joining("stretch", group, each)[0].text if len(group) > 1 else group[0]
-                for group in _groups(self._clipped(texts), self._joined)
-            ]
-        return self._joining("join", self._clipped(texts), self._words)
-
-    def _joining(self, kind: str, texts: Sequence[str], words: int) -> tuple[Summary, bool, str]:
+    def _join(self, kind: str, texts: Sequence[str], words: int) -> tuple[Summary, bool, str]:
+        """One summary of several, of the whole file or a "stretch"; whether the model was asked, and its key."""
         key = key_of(kind, words, *texts)
         if (known := self._cache.known(key)) is not None:
             return known, False, key
-        whole = kind == "join"
-        self._on_part(self._name, len(self._parts), len(self._parts))
-        earlier = self._earlier.get(-1, "") if whole else ""
-        request = join_request(self._name, texts, words, key=key, whole=whole, earlier=earlier)
-        about = self._name if whole else f"a section of {self._name}"
-        question = Question(key, about, request, words, bool(earlier))
-        return self._cache.keep(key, self._ask(question)), True, key
+        self._on_part(self._path, len(self._parts), len(self._parts))
+        of, what = ("", "the whole file") if kind == "join" else ("a section of ", "that section")
+        task = (
+            f"These are the summaries of the parts of {of}the file {self._name}, in order. Combine them into one "
+            f"summary of {what} in about {words} words."
+        )
+        data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
+        earlier = self._earlier.get(-1, "") if kind == "join" else ""
+        return self._ask(key, f"{of}{self._path}", data, task=task, words=words, earlier=earlier), True, key
+
+    def _ask(self, key: str, about: str, data: str, *, task: str, words: int, earlier: str) -> Summary:
+        if earlier:
+            data += (
+                "\nA person wrote this description earlier, perhaps of an older version. Keep what is still true, in "
+                f"their words where possible:\n{fence(earlier, 'earlier')}"
+            )
+        text = without_secrets(printable(f"{data}\n\n{task}\n"))
+        system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
+        request = Request(
+            (Part(system, "instructions", cache=True),),
+            (Message("user", (Part(text, "text"),)),),
+            _THINKING + _TOKENS_A_WORD * 2 * words,
+            json.dumps({"summary": key}),
+        )
+        return self._cache.keep(key, self._ask_model(Question(key, about, request, words, bool(earlier))))
 
     def _clipped(self, texts: Sequence[str]) -> list[str]:
-        return [clipped(text, words_of_part(self._words), self._joined // (_GROUP + 1)) for text in texts]
+        return [clipped(text, self._part_words, self._joined // (_GROUP + 1)) for text in texts]
 
     def _key(self, part: SummaryPart) -> str:
-        if len(self._parts) == 1:
+        if self._is_single:
             return key_of("whole", self._words, part.sha256)
-        return key_of("part", words_of_part(self._words), part.sha256)
+        return key_of("part", self._part_words, part.sha256)
 
-    def _corrected(self) -> dict[int, str]:
-        """What a person wrote of the last text of this path: by the number of the part, -1 for the whole."""
-        last = self._last
-        if last is None:
-            return {}
-        found = {}
-        if text := self._persons(last.key):
-            found[0 if len(self._parts) == 1 else -1] = text
-        if len(last.parts) == len(self._parts) > 1:  # then one that is no more is the one in its place now
-            same = unchanged(last, self._file.data)
-            for number in set(range(len(self._parts))) - same.keys():
-                old = key_of("part", words_of_part(self._words), last.parts[number].sha256)
-                if text := self._persons(old):
-                    found[number] = text
-        return found
+    def _corrections(self, last: SummaryRecord) -> dict[int, str]:
+        """What a user wrote of the last text of this path: by the number of the part, -1 for the whole."""
+        corrections = {}
+        if text := self._correction(last.key):
+            corrections[0 if self._is_single else -1] = text
+        if (
+            len(last.parts) == len(self._parts) > 1
+        ):  # a part that is gone was replaced by the one in its place
+            for number in set(range(len(self._parts))) - unchanged(last, self._file.data).keys():
+                if text := self._correction(key_of("part", self._part_words, last.parts[number].sha256)):
+                    corrections[number] = text
+        return corrections
 
-    def _persons(self, key: str) -> str:
-        kept = self._cache.kept(key)
-        return kept.text if kept is not None and (kept.edited or kept.carries) else ""
-
-
-def _groups(texts: Sequence[str], room: int) -> Iterator[list[str]]:
-    """Neighbours that are joined in one call. Where one group ends is seen in its last text, as far as room allows: a
-    new text in one place changes the groups near it, not all that follow."""
-    group: list[str] = []
-    size = 0
-    for text in texts:
-        if len(group) >= _GROUP and size + len(text) > room:
-            yield group
-            group, size = [], 0
-        group.append(text)
-        size += len(text)
-        if len(group) >= _GROUP and int(key_of("end", 0, text)[:2], 16) % 16 == 0:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
-
-
-_TOKENS_PER_ANSWER_WORD = 1.5
+    def _correction(self, key: str) -> str:
+        stored = self._cache.kept(key)
+        return stored.text if stored is not None and (stored.edited or stored.carries) else ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be asked: how many calls, about how many of all parts, and about how many tokens that takes."""
+    """What is to be asked: how many calls, about how many of the total number of parts, and about how many tokens."""
 
     calls: int
     asked: int
@@ -365,39 +300,42 @@ class Plan:
     usage: Usage
 
     def cost(self, price: Price | None) -> float | None:
-        """About how many US dollars it takes; None where the price is not known."""
+        """About how many US dollars it takes; None if the price is not known."""
         return None if price is None else price.of(self.usage)
 
 
 def plan(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
-    """What summarizing `files` would take: it is done, with answers that say nothing and are not kept.
+    """What summarizing `files` would take: a trial with made-up answers that are not kept.
 
-    `context_tokens` is what the model takes in. Raises Refused for files of the cache that are no real ones.
+    Raises Refused for files of the cache that are links or folders.
     """
     questions: list[Question] = []
-    usage = Usage(estimated=True)
     trial = cache.aside()
 
     def ask(question: Question) -> Summary:
-        nonlocal usage
         questions.append(question)
-        usage += replace(estimate(question.request), output=round(question.words * _TOKENS_PER_ANSWER_WORD))
         return Summary(f"{'wording ' * question.words}{question.key}")
 
-    done = [walk(file, trial, words, ask, context_tokens=context_tokens) for file in files]
-    parts = sum(len(one.parts) for one in done)
-    return Plan(len(questions), sum(one.paid for one in done), parts, usage)
+    done = [
+        _FileSummarizer(file, trial, words, ask, context_tokens=context_tokens).summarize() for file in files
+    ]
+    usage = Usage(estimated=True)
+    for question in questions:
+        output = round(question.words * _TOKENS_AN_ANSWER_WORD)
+        usage += replace(estimate(question.request), output=output)
+    parts, paid = sum(len(one.parts) for one in done), sum(one.paid for one in done)
+    return Plan(len(questions), paid, parts, usage)
 
 
 def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
-    """The summary of a file of which nothing is left to be asked (see `plan`)."""
+    """The summary of a file for which `plan` has no calls."""
 
-    def nobody(question: Question) -> Summary:
+    def refuse(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
 
-    return walk(file, cache, words, nobody)
+    return _FileSummarizer(file, cache, words, refuse).summarize()
 
 
 def summarize(
@@ -412,10 +350,10 @@ def summarize(
     on_part: OnPart = ignore,
     on_wait: OnWait = ignore,
 ) -> FileSummary:
-    """The summary of `file`, in about `words` words. Each answer is kept at once, so that what was paid for is not lost
-    whatever ends this; nothing is kept of a call that failed, or that brought nothing usable.
+    """The summary of `file`, in about `words` words. Each answer is kept at once, so that nothing that was paid for is
+    lost; nothing is kept of a call that failed, or without a usable answer.
 
-    Raises ModelError, LimitReached, Refused; ^C goes through.
+    Raises ModelError, LimitReached, Refused; ^C is passed on.
     """
 
     def ask(question: Question) -> Summary:
@@ -427,24 +365,20 @@ def summarize(
             raise ModelError(
                 f"{display_name(model.spec)} gave no usable summary of {question.about}; try another --model"
             )
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         name = public(reply.model or model.spec)
-        return Summary(text, question.about, name, now, carries=question.carries)
+        return Summary(text, question.about, name, now(), carries=question.carries)
 
-    return walk(file, cache, words, ask, context_tokens=context_tokens, on_part=on_part)
-
-
-FRESH = 0.9  # of the bytes that were summarized, or the summary is not shown
-_LINE = 200  # characters of what a file is for
+    return _FileSummarizer(
+        file, cache, words, ask, context_tokens=context_tokens, on_part=on_part
+    ).summarize()
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """What is known of the file `path` with the bytes `data`, as a prompt quotes it; "" where there is nothing that is
-    still good. What can't be read is left out in silence: a prompt is whole without it."""
-    found = _fresh(layout, path, data)
-    if found is None:
+    """The summary of the file `path` with the bytes `data`, as a prompt quotes it; "" if there is none that is
+    still good. Unreadable ones are ignored: a prompt is complete without it."""
+    summary, changed = _fresh(layout, path, data)
+    if summary is None:
         return ""
-    summary, changed = found
     by = "corrected by a user" if summary.edited else f"by {summary.model or 'a model'}"
     since = f", of an older version: {changed}" if changed else ""
     return f"Summary of the file ({by}{since}):\n{clipped(summary.text, WORDS * 2, 10_000)}\n"
@@ -455,7 +389,7 @@ def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
     if size <= ONE_CALL:
         return True
     try:
-        last = read_record(folder_of(layout), path, _silent)
+        last = read_record(folder_of(layout), path, _ignore)
     except Refused:
         return False
     return last is not None and last.parts[-1].end == size
@@ -463,40 +397,37 @@ def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
     """What the file is for, in a line: the beginning of its summary, if that is of this very text; else ""."""
-    found = _fresh(layout, path, data)
-    if found is None or found[1]:
+    summary, changed = _fresh(layout, path, data)
+    if summary is None or changed:
         return ""
-    line = " ".join(found[0].text.split())
+    line = " ".join(summary.text.split())
     end = line.find(". ")
     return plain(line if end < 0 else line[: end + 1], _LINE)
 
 
-def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary, str] | None:
+def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]:
     """The summary of a file, and how much of what it was made of has changed since, in words."""
     folder = folder_of(layout)
     if not data or not folder.is_dir():
-        return None
-    file = SourceFile(path, data)
+        return None, ""
+    digest = sha256(data).hexdigest()
     try:
-        last = read_record(folder, path, _silent)
-        if last is not None and last.sha256 == file.sha256:
-            found = read_summary(folder, last.key, _silent)
-            if found is not None:
-                return found, ""
-        found = read_summary(folder, key_of("whole", WORDS, file.sha256), _silent)  # it had another name
-        if found is not None or last is None or len(last.parts) == 1:
-            return None if found is None else (found, "")
+        last = read_record(folder, path, _ignore)
+        keys = [last.key] if last is not None and last.sha256 == digest else []
+        for key in (*keys, key_of("whole", WORDS, digest)):  # the second for a file with another name
+            if summary := read_summary(folder, key, _ignore):
+                return summary, ""
+        if last is None or len(last.parts) == 1:
+            return None, ""
         same = unchanged(last, data)
         if sum(last.parts[number].size for number in same) < FRESH * max(len(data), last.parts[-1].end):
-            return None
-        found = read_summary(folder, last.key, _silent)
+            return None, ""
+        changed = len(last.parts) - len(same)
+        since = f"{changed} of {len(last.parts)} parts changed since" if changed else "text was added since"
+        return read_summary(folder, last.key, _ignore), since
     except Refused:
-        return None
-    count = len(last.parts)
-    changed = count - len(same)
-    what = f"{changed} of {count} parts changed since" if changed else "text was added since"
-    return None if found is None else (found, what)
+        return None, ""
 
 
-def _silent(sentence: str) -> None:
-    """What is broken is said when somebody asks for a summary."""
+def _ignore(message: str) -> None:
+    """Broken files are reported when a user asks for a summary."""

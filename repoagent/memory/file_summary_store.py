@@ -36,13 +36,17 @@ VERSION = 1
 LONGEST = 40_000  # characters of one summary; a person's, or a stranger's, may be of any length
 _FIELD = re.compile(r"([a-z]+):[ \t]*(.*)")
 _NAME = 200  # characters of a field
+_HEAD = 64  # bytes at the beginning of a part by which it is found again
+_TRIES = 8  # looks at a whole part, for each of them
+_HASH = re.compile(r"[0-9a-f]{64}")
+ONE_CALL = 32_768  # bytes of a file that is asked about in one call
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What was said of a text. `about` names the text as it was then, for people; `date` is ISO 8601; `edited`: a
-    person has changed what the `model` wrote; `carries`: the model was given what a person wrote of an older text.
-    `place` is its file, None for what is kept nowhere."""
+    """The summary of a text. `about` names the text, for people; `date` is ISO 8601; `edited`: a
+    user has changed what the `model` wrote; `carries`: the model was given what a user wrote of an older text.
+    `place` is its file, None if it is not stored."""
 
     text: str
     about: str = ""
@@ -59,20 +63,35 @@ def place_of(folder: Path, key: str) -> Path:
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary with this key, or None. One that is broken is set aside by name. Raises Refused for a link, or a
+    """The summary with this key, or None. A broken one is set aside. Raises Refused for a link, or a
     newer format."""
     place = place_of(folder, key)
     data = read_regular(place)
     if data is None:
         return None
-    found = _parsed(data, place)
-    if found is None:
+    try:
+        head, _, body = data.decode("utf-8-sig").replace("\r\n", "\n").partition("\n\n")
+    except UnicodeDecodeError:
+        head = body = ""
+    matches = [_FIELD.fullmatch(line) for line in head.split("\n")]
+    fields = {match[1]: match[2].strip() for match in matches if match}
+    version, text = fields.get("version", ""), printable(body.strip())[:LONGEST]
+    is_version = version.isascii() and version.isdigit() and int(version[:9]) > 0
+    if is_version and None not in matches and int(version[:9]) > VERSION:
+        raise NewerFormat(
+            f"{place} has format version {version}, newer than the supported {VERSION}; update repoagent "
+            "or move the file away"
+        )
+    if not is_version or None in matches or not text:
         set_aside_broken(place, "is broken or contains no summary", warn)
-    return found
+        return None
+    about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
+    edited = fields.get("written") != _mark(text)
+    return Summary(text, about, model, date, edited, carries="carries" in fields, place=place)
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
-    """Keep what a model wrote; the summary as it is kept. Raises Refused."""
+    """Store what a model wrote; returns it with its place. Raises Refused."""
     fields = {
         "version": str(VERSION),
         "about": summary.about,
@@ -82,38 +101,13 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
         "written": _mark(summary.text),
     }
     head = "".join(f"{name}: {_one_line(value)}\n" for name, value in fields.items())
-    place = place_of(folder, key)
-    write_whole(place, f"{head}\n{summary.text.strip()}\n".encode("utf-8", "replace"))
-    return replace(summary, text=summary.text.strip(), place=place)
-
-
-def _parsed(data: bytes, place: Path) -> Summary | None:
-    """The summary in a file, or None. Raises NewerFormat."""
-    try:
-        whole = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return None
-    head, _, body = whole.replace("\r\n", "\n").partition("\n\n")
-    found = [_FIELD.fullmatch(line) for line in head.split("\n")]
-    fields = {match[1]: match[2].strip() for match in found if match}
-    version = fields.get("version", "")
-    if None in found or not (version.isascii() and version.isdigit() and int(version[:9]) > 0):
-        return None
-    if int(version[:9]) > VERSION:
-        raise NewerFormat(
-            f"{place} has format version {version}, newer than the supported {VERSION}; update repoagent "
-            "or move the file away"
-        )
-    text = printable(body.strip())[:LONGEST]
-    if not text:
-        return None
-    about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
-    edited = fields.get("written") != _mark(text)
-    return Summary(text, about, model, date, edited, carries="carries" in fields, place=place)
+    place, text = place_of(folder, key), summary.text.strip()
+    write_whole(place, f"{head}\n{text}\n".encode("utf-8", "replace"))
+    return replace(summary, text=text, place=place)
 
 
 def _mark(text: str) -> str:
-    """A hash of the words of `text`: how its lines are broken is no correction."""
+    """A hash of the words of `text`: other line breaks are not a correction."""
     return sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -121,16 +115,10 @@ def _one_line(text: str) -> str:
     return " ".join(printable(text).split())[:_NAME]
 
 
-ONE_CALL = 32_768  # bytes of a file that is asked about in one call
-_HEAD = 64  # bytes at the beginning of a part by which it is found again
-_TRIES = 8  # looks at a whole part, for each of them
-_HASH = re.compile(r"[0-9a-f]{64}")
-
-
 @dataclass(frozen=True)
 class SummaryPart:
-    """A run of bytes of a file, `end` excluded, lines from 1, both included. `scope` names what holds its first line,
-    outermost first; `sha256` is of its bytes, `head` a check sum of the first of them."""
+    """A run of bytes of a file, `end` excluded, lines from 1, both included. `scope` names the definitions around its
+    first line, outermost first; `sha256` is of its bytes, `head` a check sum of the first of them."""
 
     start: int
     end: int
@@ -144,10 +132,15 @@ class SummaryPart:
     def size(self) -> int:
         return self.end - self.start
 
+    def is_at(self, data: bytes, start: int) -> bool:
+        """Whether `data` has the part at `start`."""
+        same = data[start : start + self.size]
+        return len(same) == self.size and sha256(same).hexdigest() == self.sha256
+
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to be summarized; `path` is what it is called, for the model and for people."""
+    """A file to be summarized; `path` is its name for the model and for people."""
 
     path: str
     data: bytes
@@ -170,7 +163,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class SummaryRecord:
-    """What is known of a path since it was summarized last: the hash of its bytes then, the key of its summary, how
+    """The last summary of a path: the hash of its bytes then, the key of the summary, how
     many words were asked for, and its parts."""
 
     path: str
@@ -180,21 +173,25 @@ class SummaryRecord:
     parts: tuple[SummaryPart, ...]
 
 
-def cut(file: SourceFile, known: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """The parts of `file`, none of more than `room` bytes if that can be; one for a file that is not longer, and for
-    UTF-16. () for an empty one. `known` says where it was cut before."""
+def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
+    """The parts of `file`, none of more than `room` bytes if possible; one for a file that is not longer, and for
+    UTF-16. () for an empty one. `last` says where it was cut before."""
     data = file.data
     if not data:
         return ()
-    if known is not None and known.sha256 == file.sha256 and all(part.size <= room for part in known.parts):
-        return known.parts
+    if last is not None and last.sha256 == file.sha256 and all(part.size <= room for part in last.parts):
+        return last.parts
     if len(data) <= room or file.encoding.startswith("utf-16"):
-        breaks = max(file.text(0, len(data)).rstrip("\n").count("\n"), 0)
-        return (SummaryPart(0, len(data), 1, 1 + breaks, (), file.sha256, _head(data, 0)),)
+        lines = 1 + file.text(0, len(data)).rstrip("\n").count("\n")
+        return (SummaryPart(0, len(data), 1, lines, (), file.sha256, _head(data, 0)),)
     from repoagent.split.pack import TARGET_BYTES
     from repoagent.split.splitter import segments
 
-    kept = _kept(known, data) if known is not None else ()
+    borders: set[int] = set()
+    if last is not None:
+        for number, start in unchanged(last, data).items():
+            borders |= {start, start + last.parts[number].size}
+    kept = sorted(borders - {0, len(data)})
     return tuple(
         SummaryPart(
             one.start, one.end, one.first_line, one.last_line, one.scope,
@@ -204,71 +201,39 @@ def cut(file: SourceFile, known: SummaryRecord | None, *, room: int = ONE_CALL) 
     )  # fmt: skip
 
 
-def unchanged(known: SummaryRecord, data: bytes) -> dict[int, int]:
-    """Which of its parts are still there, in their order: where each now begins, by its number. What comes after a
+def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
+    """Which of its parts are still there, in their order: where each now begins, by its number. What follows a
     change is found where a line begins as the part did."""
     heads: dict[int, list[int]] = {}
-    for number, part in enumerate(known.parts):
+    for number, part in enumerate(last.parts):
         heads.setdefault(part.head, []).append(number)
     found: dict[int, int] = {}
     number = at = 0
-    tries = _TRIES * len(known.parts)
-    while number < len(known.parts) and at < len(data):
-        part = known.parts[number]
-        if _stands(part, data, at):
+    tries = _TRIES * len(last.parts)
+    while number < len(last.parts) and at < len(data):
+        if last.parts[number].is_at(data, at):
             found[number] = at
-            number, at = number + 1, at + part.size
+            number, at = number + 1, at + last.parts[number].size
             continue
-        while at < len(data) and tries > 0:
-            for candidate in heads.get(_head(data, at), ()):
-                if candidate >= number:
-                    tries -= 1
-                    if _stands(known.parts[candidate], data, at):
-                        number = candidate
-                        break
-            else:
-                at = data.find(b"\n", at) + 1 or len(data)
-                continue
+        candidates = [candidate for candidate in heads.get(_head(data, at), ()) if candidate >= number]
+        tries -= len(candidates)
+        later = next((other for other in candidates if last.parts[other].is_at(data, at)), None)
+        if tries <= 0:
             break
+        if later is None:
+            at = data.find(b"\n", at) + 1 or len(data)
         else:
-            break
+            number = later
     return found
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """What is known of `path`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
-    value = json_files.read_document(_place(folder, path), version=VERSION, warn=warn)
+    """The last summary of `path`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
+    value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         return None if value is None else _record(value, path)
     except (KeyError, TypeError, ValueError):  # it can be summarized again
         return None
-
-
-def write_record(folder: Path, record: SummaryRecord) -> None:
-    """Remember it. Raises Refused."""
-    value = {
-        "path": record.path,
-        "sha256": record.sha256,
-        "summary": record.key,
-        "words": record.words,
-        "parts": [asdict(part) for part in record.parts],
-    }
-    json_files.write_document(_place(folder, record.path), value, version=VERSION)
-
-
-def _kept(known: SummaryRecord, data: bytes) -> list[int]:
-    """Where the unchanged parts of an earlier text begin and end in this one."""
-    places = [(start, start + known.parts[number].size) for number, start in unchanged(known, data).items()]
-    return sorted({place for both in places for place in both if 0 < place < len(data)})
-
-
-def _head(data: bytes, start: int) -> int:
-    return crc32(data[start : start + _HEAD])
-
-
-def _stands(part: SummaryPart, data: bytes, start: int) -> bool:
-    there = data[start : start + part.size]
-    return len(there) == part.size and sha256(there).hexdigest() == part.sha256
 
 
 def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
@@ -287,73 +252,75 @@ def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
     return SummaryRecord(path, hashes[0], hashes[1], int(value["words"]), parts)
 
 
-def _place(folder: Path, path: str) -> Path:
-    """The slug is for people who look into the folder, the hash makes it one path's own."""
+def write_record(folder: Path, record: SummaryRecord) -> None:
+    """Store it. Raises Refused."""
+    value = asdict(record)
+    value["summary"] = value.pop("key")
+    json_files.write_document(_record_file(folder, record.path), value, version=VERSION)
+
+
+def _record_file(folder: Path, path: str) -> Path:
+    """The slug is for people who look into the folder, the hash makes it unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
-    mark = sha256(path.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return folder / "paths" / f"{slug}-{mark}.json"
+    return folder / "paths" / f"{slug}-{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.json"
+
+
+def _head(data: bytes, start: int) -> int:
+    return crc32(data[start : start + _HEAD])
+
+
+def folder_of(layout: Layout) -> Path:
+    """The folder of the summaries of files; those of commits are next to it."""
+    return layout.summaries / "files"
 
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; with `layout` None nothing outlives the run. With `refresh` only what a person has
-    corrected counts as known, and what came of this run."""
+    """The summaries of a repository; with `layout` None nothing outlives the run. With `refresh` only what a user has
+    corrected counts as known, and what came of this run. With `trial` nothing is stored."""
 
     layout: Layout | None
     refresh: bool = False
     warn: Warn = to_stderr
-    _now: dict[str, Summary] = field(default_factory=dict)
+    trial: bool = False
+    _fresh: dict[str, Summary] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path | None:
         return None if self.layout is None else folder_of(self.layout)
 
     def aside(self) -> SummaryCache:
-        """The same shelf for a trial: what is put on it is not kept, and does not change this one."""
-        return _Trial(self.layout, self.refresh, self.warn, dict(self._now))
+        """The same cache for a trial, which does not change this one."""
+        return replace(self, trial=True, _fresh=dict(self._fresh))
 
     def known(self, key: str) -> Summary | None:
         """The summary that needs no model call. Raises Refused if its file is not a regular file."""
-        if key in self._now:
-            return self._now[key]
-        found = self.kept(key)
-        return None if found is not None and self.refresh and not found.edited else found
+        if key in self._fresh:
+            return self._fresh[key]
+        stored = self.kept(key)
+        return None if stored is not None and self.refresh and not stored.edited else stored
 
     def kept(self, key: str) -> Summary | None:
         """The stored summary, whether or not it is to be refreshed."""
         return None if self.folder is None else read_summary(self.folder, key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Keep what a model wrote, and return what counts from now on: what another process, or a person, has put there
-        meanwhile stays. Raises Refused or Busy."""
-        if self.layout is not None and self.folder is not None:
+        """Store what a model wrote, and return what counts from now on: what another process, or a user, has stored
+        in the meantime stays. Raises Refused or Busy."""
+        if self.layout is not None and self.folder is not None and not self.trial:
             ensure(self.layout)
             with locked(self.folder / ".lock", what="the summaries of files"):
                 summary = self.known(key) or write_summary(self.folder, key, summary)
-        self._now[key] = summary
+        self._fresh[key] = summary
         return summary
 
     def last(self, path: str) -> SummaryRecord | None:
-        """What is known of a path since it was summarized last."""
+        """The last summary of `path`."""
         return None if self.folder is None or not path else read_record(self.folder, path, self.warn)
 
     def remember(self, record: SummaryRecord) -> None:
-        """Say that this is what is known of its path. Raises Refused."""
-        if self.layout is None or self.folder is None or not record.path or self.last(record.path) == record:
-            return
-        ensure(self.layout)
-        write_record(self.folder, record)
-
-
-class _Trial(SummaryCache):
-    def keep(self, key: str, summary: Summary) -> Summary:
-        self._now[key] = summary
-        return summary
-
-    def remember(self, record: SummaryRecord) -> None:
-        return
-
-
-def folder_of(layout: Layout) -> Path:
-    """The folder of the summaries of files; those of commits are next to it."""
-    return layout.summaries / "files"
+        """Store it as the last one of its path. Raises Refused."""
+        is_stored = self.layout is not None and record.path and not self.trial
+        if self.layout is not None and is_stored and self.last(record.path) != record:
+            ensure(self.layout)
+            write_record(folder_of(self.layout), record)
