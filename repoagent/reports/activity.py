@@ -65,7 +65,7 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     or removed. Skips invalid lines; `warn` gets a sentence per unusable file.
     """
     where = layout(worktree)
-    tops, git_dirs = _work_trees(worktree)
+    tops, git_dirs = work_trees(worktree)
     sources = [
         *(_of_memory(where.memory / name / "edits.jsonl", warn) for name in sorted(folders(where.memory))),
         *(_of_worktree(Layout(where.root, git_dir).edits, warn) for git_dir in git_dirs),
@@ -82,14 +82,9 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     )
 
 
-def tops(worktree: WorkTree) -> set[str]:
-    """The tops of all work trees of the repository, as the spend log names them."""
-    return _work_trees(worktree)[0]
-
-
-def _work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The tops of the work trees, and their git directories, this one's first. The file `gitdir` of a linked one has
-    the path of the `.git` at its top."""
+def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
+    """The tops of the work trees, as the spend log names them, and their git directories, this one's first. The file
+    `gitdir` of a linked one has the path of the `.git` at its top."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
@@ -142,8 +137,7 @@ def _reviews(where: Layout, warn: Warn) -> Iterator[Event]:
         counts = [line.get(level, 0) for level in ("notes", "warnings", "errors")]
         yield Event(
             time, "review", str(line.get("head") or ""), str(line.get("title", "")), (), "reviewed",
-            model=str(line.get("model", "")), tokens=_tokens(line), cost=_cost(line),
-            findings=sum(count for count in counts if isinstance(count, int)),
+            findings=sum(count for count in counts if isinstance(count, int)), **_usage(line),
         )  # fmt: skip
 
 
@@ -162,18 +156,17 @@ def _runs(where: Layout, warn: Warn) -> Iterator[Event]:
             time, "run", file.parent.name, str(record.get("prompt", "")), (),
             str(record.get("state", "")) if record.get("ended") else "unfinished",
             commit=str(commits[-1]) if isinstance(commits, list) and commits else None,
-            model=str(record.get("model", "")), tokens=_tokens(record), cost=_cost(record),
+            **_usage(record),
         )  # fmt: skip
 
 
-def _tokens(record: Mapping[str, Any]) -> int:
-    tokens = record.get("tokens")
-    return tokens if isinstance(tokens, int) else 0
-
-
-def _cost(record: Mapping[str, Any]) -> float | None:
-    cost = record.get("cost")
-    return float(cost) if isinstance(cost, int | float) and 0 <= cost < 10**15 else None
+def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
+    tokens, cost = record.get("tokens"), record.get("cost")
+    return {
+        "model": str(record.get("model", "")),
+        "tokens": tokens if isinstance(tokens, int) else 0,
+        "cost": float(cost) if isinstance(cost, int | float) and 0 <= cost < 10**15 else None,
+    }
 
 
 def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
@@ -280,14 +273,11 @@ def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
     unit = "week" if len(days) <= 7 * _DAYS else "month"
     sums: dict[str, Sum] = {}
     for day in days:
-        name = day.name[:7] if unit == "month" else _monday(day.name)
+        parsed = date.fromisoformat(day.name)
+        monday = date.fromordinal(max(parsed.toordinal() - parsed.weekday(), 1)).isoformat()
+        name = day.name[:7] if unit == "month" else monday
         sums.setdefault(name, Sum(name)).add(day)
     return unit, list(sums.values())
-
-
-def _monday(day: str) -> str:
-    parsed = date.fromisoformat(day)
-    return date.fromordinal(max(parsed.toordinal() - parsed.weekday(), 1)).isoformat()
 
 
 def by_model(activity: Activity) -> list[Sum]:

@@ -128,10 +128,10 @@ def show_cost(session: Session, *, by: str, since: str, here: bool, as_json: boo
     divided among them."""
     from repoagent.git.worktree import open_worktree
     from repoagent.llm.usage import read, state_folder
-    from repoagent.reports.activity import tops
+    from repoagent.reports.activity import work_trees
 
     settings, terminal = session.open(find_layout())
-    only = tops(open_worktree(Path.cwd())) if here else None
+    only = work_trees(open_worktree(Path.cwd()))[0] if here else None
     folder = state_folder()
     sums: dict[str, _Sum] = {}
     for spent in read(folder, first_day(since)):
