@@ -1,6 +1,6 @@
 """The checks of `repoagent doctor`: program, repository, configuration, models, machine. They change nothing.
 
-Each check is a function that yields `Check` values; `examine` runs them all.
+CHECKS is the table of all checks: functions that take the work tree (None outside one) and yield `Check` values.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from repoagent import __version__
@@ -29,8 +28,11 @@ from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, ope
 from repoagent.llm.registry import PROVIDERS, SDKS
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.layout import Layout, has_leftovers
+from repoagent.storage.layout import has_leftovers
 from repoagent.storage.locks import held_by, trouble_with_locks
+
+if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
 
 Level = Literal["ok", "warning", "error"]
 
@@ -73,6 +75,29 @@ def error(name: str, result: str, advice: str) -> Check:
     return Check(name, "error", result, advice)
 
 
+def grade(name: str, result: str, *problems: tuple[bool, Level, str]) -> Check:
+    """The check at the level of the first problem that holds, with its advice."""
+    for holds, level, advice in problems:
+        if holds:
+            return Check(name, level, result, advice)
+    return ok(name, result)
+
+
+def problem(name: str, sentence: str, level: Level = "warning") -> Check:
+    """The check of an error message of ours."""
+    return Check(name, level, *halves(sentence))
+
+
+def halves(sentence: str) -> tuple[str, str]:
+    """Cause and remedy of an error message of ours, which has a colon or a semicolon between them."""
+    first = sentence.strip().splitlines()[0]
+    for mark in ("; ", ": "):
+        cause, separator, remedy = first.rpartition(mark)
+        if separator and not remedy[:1].isupper():  # a capital starts the message of a parser
+            return cause, remedy
+    return first, _RETRY
+
+
 def examine(start: Path, *, online: bool = False) -> list[Check]:
     """Run all checks in the folder `start`; with `online` also try to reach the models. Outside a repository, or in a
     broken one, the checks that need none still run."""
@@ -84,67 +109,30 @@ def examine(start: Path, *, online: bool = False) -> list[Check]:
             worktree = open_worktree(start)
         except NoWorkTree:
             checks.append(_outside(start))
-        except UsageError as problem:
-            checks.append(error("repository", *halves(str(problem))))
-    where = layout(worktree) if worktree else None
-    checkers: list[tuple[str, Callable[[], Iterable[Check]]]] = [
-        ("grammars", check_grammars),
-        ("extras", check_extras),
-    ]
-    if has_git:
-        checkers += [
-            ("configuration", partial(check_configuration, where)),
-            ("model", partial(check_models, where)),
-            ("address", partial(check_addresses, where)),
-        ]
-        checkers += [("online", partial(check_online, where))] if online else []
-    if worktree:
-        checkers += [
-            ("repository", partial(check_worktree, worktree)),
-            (".repoagent", partial(check_folder, worktree)),
-            ("interrupted", partial(check_interrupted, worktree)),
-            ("hooks", partial(check_hooks, worktree)),
-            ("history index", partial(check_history, worktree)),
-            ("memory", partial(check_memory, worktree)),
-            ("locks", partial(check_locks, worktree)),
-        ]
-    checkers += [
-        ("sandbox", check_sandbox),
-        ("disk", partial(check_disk, worktree)),
-        ("clock", partial(check_clock, worktree)),
-    ]
+        except UsageError as refusal:
+            checks.append(problem("repository", str(refusal), "error"))
+    available = {"": True, "git": has_git, "online": has_git and online, "worktree": worktree is not None}
     results = {check.result for check in checks}
-    for name, function in checkers:
-        for check in run_check(name, function):
+    for name, needs, function in CHECKS:
+        for check in run_check(name, function, worktree) if available[needs] else ():
             if check.level == "ok" or check.result not in results:  # one cause may fail several checks
                 checks.append(check)
             results.add(check.result)
     return checks
 
 
-def run_check(name: str, function: Callable[[], Iterable[Check]]) -> list[Check]:
+def run_check(name: str, function: Callable[..., Iterable[Check]], *arguments: object) -> list[Check]:
     """The results of a check; an exception becomes an error."""
     checks: list[Check] = []
     try:
-        checks.extend(function())
-    except RepoagentError as problem:
-        checks.append(error(name, *halves(str(problem))))
-    except OSError as problem:
-        where = f" ({problem.filename})" if problem.filename else ""
-        denied = isinstance(problem, PermissionError) and where
-        advice = _permit(problem.filename) if denied else _RETRY
-        checks.append(error(name, f"{problem.strerror or problem}{where}", advice))
+        checks.extend(function(*arguments))
+    except RepoagentError as failure:
+        checks.append(problem(name, str(failure), "error"))
+    except OSError as failure:
+        where = f" ({failure.filename})" if failure.filename else ""
+        advice = _permit(failure.filename) if isinstance(failure, PermissionError) and where else _RETRY
+        checks.append(error(name, f"{failure.strerror or failure}{where}", advice))
     return checks
-
-
-def halves(sentence: str) -> tuple[str, str]:
-    """Cause and remedy of an error message of ours, which has a colon or a semicolon between them."""
-    first = sentence.strip().splitlines()[0]
-    for mark in ("; ", ": "):
-        cause, separator, remedy = first.rpartition(mark)
-        if separator and not remedy[:1].isupper():  # a capital starts the message of a parser
-            return cause, remedy
-    return first, _RETRY
 
 
 def _permit(path: Path | str) -> str:
@@ -166,11 +154,9 @@ def _outside(start: Path) -> Check:
 def check_program() -> Iterator[Check]:
     """repoagent, Python, start-up, git."""
     yield ok("repoagent", f"{__version__} in {Path(__file__).parents[1]}")
+    too_old = sys.version_info < OLDEST_PYTHON
     python = f"{platform.python_version()} ({sys.executable})"
-    if sys.version_info < OLDEST_PYTHON:
-        yield error("python", python, "install repoagent with Python 3.10 or newer")
-    else:
-        yield ok("python", python)
+    yield grade("python", python, (too_old, "error", "install repoagent with Python 3.10 or newer"))
     if slow := without_bytecode():
         yield ok("start", slow)
     program = shutil.which("git")
@@ -201,7 +187,7 @@ def without_bytecode() -> str:
     return ""
 
 
-def check_grammars() -> Iterator[Check]:
+def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
     """Whether the installed grammars load."""
     from repoagent.syntax.languages import LANGUAGES, grammar
 
@@ -209,27 +195,26 @@ def check_grammars() -> Iterator[Check]:
     for name in LANGUAGES:
         try:
             grammar(name)
-        except (ImportError, AttributeError, OSError, TypeError, ValueError) as problem:
-            broken.append(f"{name} ({type(problem).__name__}: {problem})")
+        except (ImportError, AttributeError, OSError, TypeError, ValueError) as failure:
+            broken.append(f"{name} ({type(failure).__name__}: {failure})")
     if broken:
         yield error("grammars", f"cannot load {', '.join(broken)}", "reinstall repoagent")
     else:
         yield ok("grammars", f"{len(LANGUAGES)} languages")
 
 
-def check_extras() -> Iterator[Check]:
+def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
     """Which extras are installed; a command that needs one reports it itself."""
-    installed = [name for name, modules in EXTRAS.items() if any(map(_is_installed, modules))]
-    missing = [name for name in EXTRAS if name not in installed]
-    not_installed = f"; not installed: {', '.join(missing)}" if missing else ""
-    yield ok("extras", f"{', '.join(installed) or 'none'}{not_installed}")
 
+    def is_installed(module: str) -> bool:
+        try:
+            return find_spec(module) is not None
+        except (ModuleNotFoundError, ValueError):  # the package above it is missing, or half loaded
+            return False
 
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ModuleNotFoundError, ValueError):  # the package above it is missing, or half loaded
-        return False
+    installed = [name for name, modules in EXTRAS.items() if any(map(is_installed, modules))]
+    missing = ", ".join(name for name in EXTRAS if name not in installed)
+    yield ok("extras", (", ".join(installed) or "none") + (f"; not installed: {missing}" if missing else ""))
 
 
 def check_worktree(worktree: WorkTree) -> Iterator[Check]:
@@ -250,9 +235,8 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
         advice = "if no git is running here, remove it; the next repoagent command removes one of ours"
         yield warning("index.lock", f"{lock} is {age / 60:.0f} minutes old", advice)
     if (worktree.common_dir / "shallow").exists():
-        yield warning(
-            "history", "the clone is shallow, so history is incomplete", "run git fetch --unshallow"
-        )
+        result = "the clone is shallow, so history is incomplete"
+        yield warning("history", result, "run git fetch --unshallow")
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
@@ -363,7 +347,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
     except NoCommits:
         yield ok("history index", "no commits yet")
         return
-    yield from (warning("history index", *halves(sentence)) for sentence in problems)
+    yield from (problem("history index", sentence) for sentence in problems)
     size = f"{state.commits:,} commit{'s' * (state.commits != 1)}, {state.size / 1e6:.1f} MB"
     if state.complete or state.end == "date":
         yield ok("history index", size)
@@ -383,7 +367,7 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
     where = layout(worktree)
     with open_index(where, problems.append) as index:
         count = len(index.paths())
-    yield from (warning("memory", *halves(sentence)) for sentence in problems)
+    yield from (problem("memory", sentence) for sentence in problems)
     broken = list(where.memory.rglob("*.broken-*")) if where.memory.is_dir() else []
     if broken:
         result = f"{broken[0]} was renamed because it is broken ({len(broken)} such files)"
@@ -392,14 +376,18 @@ def check_memory(worktree: WorkTree) -> Iterator[Check]:
         yield ok("memory", f"{count:,} file{'s' * (count != 1)}" if count else "empty")
 
 
-def check_configuration(where: Layout | None) -> Iterator[Check]:
-    """Whether every layer is readable, and what is ignored in it."""
+def _settings(worktree: WorkTree | None) -> Settings:
     from repoagent.config.layers import load
+
+    return load(layout(worktree) if worktree else None)
+
+
+def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
+    """Whether every layer is readable, and what is ignored in it."""
     from repoagent.config.settings import user_file
 
-    settings = load(where)
-    for sentence in settings.warnings:
-        yield warning("configuration", *halves(sentence))
+    settings = _settings(worktree)
+    yield from (problem("configuration", sentence) for sentence in settings.warnings)
     file = user_file(os.environ)
     if file.is_file() and file.stat().st_mode & 0o022:
         yield warning("configuration", f"{file} is writable by others", f"chmod go-w {file}")
@@ -407,19 +395,18 @@ def check_configuration(where: Layout | None) -> Iterator[Check]:
         yield ok("configuration", str(file) if file.is_file() else f"defaults (no {file})")
 
 
-def check_models(where: Layout | None) -> Iterator[Check]:
+def check_models(worktree: WorkTree | None) -> Iterator[Check]:
     """The models of each role and the fallbacks: key and library. No model is called."""
-    from repoagent.config.layers import load
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
     from repoagent.llm.registry import Diagnosis, parse_spec
 
-    settings = load(where)
+    settings = _settings(worktree)
     specs: dict[str, str] = {}
     try:
         specs[choose_model(settings).spec] = "model"
-    except ModelError as problem:
-        cause = str(problem).partition(". ")[0]
+    except ModelError as failure:
+        cause = str(failure).partition(". ")[0]
         yield warning("model", cause, "`repoagent edit` needs one: see `repoagent models`")
     for role in ("summary", "review"):
         if name := settings.text_or_none(f"{role}.model"):
@@ -430,22 +417,21 @@ def check_models(where: Layout | None) -> Iterator[Check]:
         parsed = parse_spec(spec)
         try:
             diagnosis = parsed.backend.diagnose(settings, parsed.model)
-        except RepoagentError as problem:
-            diagnosis = Diagnosis(*halves(str(problem)))
+        except RepoagentError as failure:
+            diagnosis = Diagnosis(*halves(str(failure)))
         if diagnosis.advice:
             yield error(role, f"{display_name(spec)}: {diagnosis.found}", diagnosis.advice)
         else:
             yield ok(role, ", ".join(filter(None, (display_name(spec), diagnosis.found))))
 
 
-def check_addresses(where: Layout | None) -> Iterator[Check]:
+def check_addresses(worktree: WorkTree | None) -> Iterator[Check]:
     """Addresses that replace those of the providers, to which keys and prompts are sent."""
-    from repoagent.config.layers import load
     from repoagent.llm.providers.endpoints import display_address
 
     variables = {name for provider in PROVIDERS.values() for name in provider.address_variables}
     addresses = {name: os.environ[name] for name in sorted(variables) if os.environ.get(name)}
-    for name, row in load(where).family("providers").items():
+    for name, row in _settings(worktree).family("providers").items():
         if row.get("base_url"):
             addresses[f"providers.{name}.base_url"] = str(row["base_url"])
     for name, address in addresses.items():
@@ -458,25 +444,23 @@ def check_addresses(where: Layout | None) -> Iterator[Check]:
             yield error("address", f"{name} is not a URL", "write it as https://host/path")
             continue
         result = f"{name} is {display_address(address)}"
-        if parts.scheme == "http" and parts.hostname not in _LOCAL:
-            yield warning("address", result, "keys and files are sent there unencrypted: use https")
-        else:
-            yield ok("address", result)
+        insecure = parts.scheme == "http" and parts.hostname not in _LOCAL
+        advice = "keys and files are sent there unencrypted: use https"
+        yield grade("address", result, (insecure, "warning", advice))
 
 
-def check_online(where: Layout | None) -> Iterator[Check]:
+def check_online(worktree: WorkTree | None) -> Iterator[Check]:
     """Whether the configured models can be reached, at no cost."""
-    from repoagent.config.layers import load
     from repoagent.llm.availability import configured_models
     from repoagent.llm.model import display_name
 
     problems: dict[str, str] = {}
-    for row in configured_models(load(where)):
+    for row in configured_models(_settings(worktree)):
         if row.spec and row.status.tried and row.name in ("edit", "summary", "fallback"):
             problems.setdefault(row.spec, row.status.problem)
-    for spec, problem in problems.items():
-        if problem:
-            yield error("online", f"{display_name(spec)}: {problem}", "see `repoagent models`")
+    for spec, cause in problems.items():
+        if cause:
+            yield error("online", f"{display_name(spec)}: {cause}", "see `repoagent models`")
         else:
             yield ok("online", f"{display_name(spec)} can be reached")
     if not problems:
@@ -487,20 +471,18 @@ def check_locks(worktree: WorkTree) -> Iterator[Check]:
     """Whether the file system of the git directory has locks, and who holds one of ours."""
     where = layout(worktree)
     if trouble := trouble_with_locks(where.private if where.private.is_dir() else where.git_dir):
-        yield warning("locks", *halves(trouble))
+        yield problem("locks", trouble)
     files = sorted(where.locks.iterdir()) if where.locks.is_dir() else []
     holders = [
         f"{path.name} by {holder}"
         for path in (*files, where.memory_lock)
         if path.is_file() and (holder := held_by(path))
     ]
-    if holders:
-        yield ok("locks", f"held: {'; '.join(holders)}")
-    elif not trouble:
-        yield ok("locks", "supported, none is held")
+    if holders or not trouble:
+        yield ok("locks", f"held: {'; '.join(holders)}" if holders else "supported, none is held")
 
 
-def check_sandbox() -> Iterator[Check]:
+def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
     """Which sandboxes for commands there are; none is an error."""
     available = []
     if sys.platform == "darwin" and shutil.which("sandbox-exec"):
@@ -525,13 +507,12 @@ def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
     """Free space where files are written."""
     folder = worktree.git_dir if worktree else Path.cwd()
     free = shutil.disk_usage(folder).free
-    result = f"{free / 1e9:.1f} GB free at {folder}"
-    if free < _NO_SPACE:
-        yield error("disk", result, "free some space")
-    elif free < _LOW_SPACE:
-        yield warning("disk", result, "free some space soon")
-    else:
-        yield ok("disk", result)
+    yield grade(
+        "disk",
+        f"{free / 1e9:.1f} GB free at {folder}",
+        (free < _NO_SPACE, "error", "free some space"),
+        (free < _LOW_SPACE, "warning", "free some space soon"),
+    )
 
 
 def check_clock(worktree: WorkTree | None) -> Iterator[Check]:
@@ -548,3 +529,24 @@ def check_clock(worktree: WorkTree | None) -> Iterator[Check]:
         yield warning("clock", f"{result}, before the last commit ({date})", "set the clock, if it is wrong")
     else:
         yield ok("clock", result)
+
+
+# name, what it needs ("", "git", "worktree" or "online"), function
+CHECKS: tuple[tuple[str, str, Callable[..., Iterable[Check]]], ...] = (
+    ("grammars", "", check_grammars),
+    ("extras", "", check_extras),
+    ("configuration", "git", check_configuration),
+    ("model", "git", check_models),
+    ("address", "git", check_addresses),
+    ("online", "online", check_online),
+    ("repository", "worktree", check_worktree),
+    (".repoagent", "worktree", check_folder),
+    ("interrupted", "worktree", check_interrupted),
+    ("hooks", "worktree", check_hooks),
+    ("history index", "worktree", check_history),
+    ("memory", "worktree", check_memory),
+    ("locks", "worktree", check_locks),
+    ("sandbox", "", check_sandbox),
+    ("disk", "", check_disk),
+    ("clock", "", check_clock),
+)
