@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.click_commands import Command
-from repoagent.cli.session import Session, find_layout, json_option, pass_session
-from repoagent.cli.ui.terminal_text import clean, display_width, paint
+from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -23,15 +24,8 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
-SHARED = (
-    ".gitignore",
-    "config.toml",
-    "context.md",
-    "skills/",
-    "skills/**",
-    "agents/",
-    "agents/**",
-)  # in .gitignore
+# what git sees, by the .gitignore
+SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")
 
 CONTEXT = """\
 <!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
@@ -72,12 +66,11 @@ def init(session: Session, as_json: bool) -> None:
     from repoagent.git.worktree import layout, open_worktree
 
     worktree = open_worktree(Path.cwd())
-    where = layout(worktree)
-    in_work_tree = worktree.main_top is not None
+    where, in_work_tree = layout(worktree), worktree.main_top is not None
     done = _set_up(where, in_work_tree=in_work_tree)
     terminal = session.terminal()
     if as_json:
-        terminal.result(_json({"files": [{"path": str(path), "what": what} for path, what in done]}))
+        write_json(terminal, {"files": [{"path": path, "what": what} for path, what in done]})
         return
     for path, what in done:
         terminal.result(f"{what:9}{os.path.relpath(path)}\n")
@@ -107,61 +100,53 @@ def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -
 @click.option("--show-origin", is_flag=True, help="Also print where the value of KEY comes from.")
 @json_option
 @pass_session
-def command(
-    session: Session,
-    /,
-    *,
-    words: tuple[str, ...],
-    shared: bool,
-    unset: bool,
-    listed: bool,
-    show_origin: bool,
-    as_json: bool,
-) -> None:
+def command(session: Session, /, **values: Any) -> None:
     """Show and set options.
 
     Without arguments, list all options with their values and origins. With KEY, print its value; exit with 1 if it has
     none. With VALUE, set it in your own file, or with --shared in the team's. Options that are lists take several
     VALUEs.
     """
-    key, values = (words[0] if words else ""), words[1:]
-    if listed and words:
+    options = SimpleNamespace(**values)
+    words, unset = options.words, options.unset
+    writes = unset or len(words) > 1
+    if options.listed and words:
         raise UsageError("--list takes no KEY")
     if unset and len(words) != 1:
         raise UsageError("--unset takes one KEY")
-    if shared and not (values or unset):
+    if options.shared and not writes:
         raise UsageError("--shared needs a KEY and a VALUE")
-    if show_origin and (not key or values or unset):
+    if options.show_origin and (not words or writes):
         raise UsageError("--show-origin needs a KEY and no VALUE")
-    if unset or values:
-        _write(session, key, values, shared=shared, as_json=as_json)
-    elif key:
-        _show_one(session._replace(no_pager=True), key, show_origin=show_origin, as_json=as_json)
+    if writes:
+        _write(session, words[0], words[1:], options)
+    elif words:
+        _show_one(session._replace(no_pager=True), words[0], options)
     else:
         settings, terminal = session.open(find_layout())
-        if as_json:
-            terminal.result(_json({"settings": [_as_object(setting) for setting in settings]}))
+        if options.as_json:
+            write_json(terminal, {"settings": [_as_object(setting) for setting in settings]})
         else:
             terminal.styled(_table(list(settings), terminal))
 
 
-def _show_one(session: Session, key: str, *, show_origin: bool, as_json: bool) -> None:
+def _show_one(session: Session, key: str, options: SimpleNamespace) -> None:
     from repoagent.config.options import find_or_refuse
 
     spelled, _ = find_or_refuse(key)
     settings, terminal = session.open(find_layout())
     setting = settings.setting(spelled)
-    if as_json:
-        terminal.result(_json(_as_object(setting)))
+    if options.as_json:
+        write_json(terminal, _as_object(setting))
     elif setting.value is None:
         raise NothingDone(f"{spelled} is not set")
     else:
         lines = setting.value if isinstance(setting.value, tuple) else (setting.shown,)
-        head = f"{setting.origin}\t" if show_origin else ""
+        head = f"{setting.origin}\t" if options.show_origin else ""
         terminal.result("".join(f"{head}{line}\n" for line in lines))
 
 
-def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool, as_json: bool) -> None:
+def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleNamespace) -> None:
     """Set an option to `values`, or remove it where there are none."""
     from repoagent.config.layers import set_value, unset_value
     from repoagent.config.options import find_or_refuse
@@ -171,13 +156,12 @@ def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool,
     spelled, option = find_or_refuse(key)
     if len(values) > 1 and not isinstance(option.default, tuple):
         raise UsageError(f"{spelled} takes one value; put it in quotes")
-    layout = find_layout()
+    layout, shared = find_layout(), options.shared
     if shared and layout is None:
         raise UsageError("--shared needs a repository: run it in one, or leave out --shared")
+    path = user_file(os.environ).resolve()  # may be a link into a collection of such files, which stays one
     if shared and layout is not None:
         path = layout.config
-    else:  # the file may be a link into a collection of such files, which stays one
-        path = user_file(os.environ).resolve()
     value = None
     if values:
         value = set_value(path, spelled, "\n".join(values), repository=shared)
@@ -187,8 +171,8 @@ def _write(session: Session, key: str, values: tuple[str, ...], *, shared: bool,
         raise NothingDone(f"{spelled} is not set in {path}")
     settings, terminal = session.open(layout)
     setting = settings.setting(spelled)
-    if as_json:
-        terminal.result(_json({**_as_object(setting), "file": str(path)}))
+    if options.as_json:
+        write_json(terminal, {**_as_object(setting), "file": path})
     else:
         terminal.note(f"{'set' if values else 'unset'} {spelled} in {path}")
     if values and setting.value != value:
@@ -200,37 +184,26 @@ def _as_object(setting: Setting) -> dict[str, object]:
     return {"key": setting.key, "value": value, "origin": setting.origin}
 
 
-def _json(content: Mapping[str, object]) -> str:
-    return json.dumps({"version": 1, **content}, indent=2) + "\n"
-
-
 def _table(settings: list[Setting], terminal: Terminal) -> str:
     """A line for each setting, two on a narrow terminal; values that are not defaults are highlighted."""
-    rows = [(setting.key, clean(_value(setting)), clean(_short(setting.origin))) for setting in settings]
-    keys = max(display_width(key) for key, _, _ in rows)
-    values = max(display_width(value) for _, value, _ in rows)
-    narrow = terminal.shows and keys + values + max(display_width(o) for _, _, o in rows) + 4 > terminal.width
+    page, home = Page.of(terminal), f"file:{Path.home()}/"
+    rows = []
+    for setting in settings:
+        origin = setting.origin
+        origin = f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
+        rows.append((setting.key, clean(setting.shown.replace("\n", " ") or "none"), clean(origin)))
+    keys, values, origins = (max(map(display_width, column)) for column in zip(*rows, strict=True))
+    narrow = page.width is not None and keys + values + origins + 4 > page.width
     lines = []
     for key, value, origin in rows:
         own = origin != "default"
-        name = key + " " * (keys - display_width(key))
-        head = paint(name, "bold") if own and terminal.color else name
-        tail = paint(origin, "cyan" if own else "dim") if terminal.color else origin
+        head = page.paint(key, *(["bold"] if own else [])) + " " * (keys - display_width(key))
+        tail = page.paint(origin, "cyan" if own else "dim")
         if not narrow:
             lines.append(f"{head}  {value}{' ' * (values - display_width(value))}  {tail}\n")
         else:
             lines.append(f"{head}  {value}\n" + (f"{' ' * keys}    {tail}\n" if own else ""))
     return "".join(lines)
-
-
-def _value(setting: Setting) -> str:
-    return setting.shown.replace("\n", " ") or "none"
-
-
-def _short(origin: str) -> str:
-    """An origin with the home directory as ~."""
-    home = f"file:{Path.home()}/"
-    return f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
@@ -250,19 +223,14 @@ def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
         done.append((path, "made" if missing else "kept"))
     ignore = layout.root / ".gitignore"
     old = read_regular(ignore) or b""
-    new = _unignore(old, SHARED) if in_work_tree else old
-    if new != old:
+    lines = old.decode("utf-8", "surrogateescape").split("\n")
+    hidden = [f"!/{name}\n" for name in SHARED if f"!/{name}" not in lines] if in_work_tree else []
+    new = old
+    if hidden:
+        new += (b"" if not old or old.endswith(b"\n") else b"\n") + "".join(hidden).encode()
         write_whole(ignore, new, private=False)
     done.append((ignore, "changed" if new != old else "kept"))
     return done
-
-
-def _unignore(ignore: bytes, names: tuple[str, ...]) -> bytes:
-    """`ignore`, the bytes of a .gitignore, with the missing lines that let git see `names`."""
-    lines = ignore.decode("utf-8", "surrogateescape").split("\n")
-    missing = [f"!/{name}" for name in names if f"!/{name}" not in lines]
-    ended = b"" if not ignore or ignore.endswith(b"\n") else b"\n"
-    return ignore + ended + "".join(f"{line}\n" for line in missing).encode() if missing else ignore
 
 
 def config_template() -> str:

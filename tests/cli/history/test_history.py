@@ -420,4 +420,4 @@ def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
 
 def test_the_lines_stand_beside_the_subjects(repo: GitRepo, ask: Ask) -> None:
     repo.commit("short", **{"a.txt": "1\n"})
-    assert re.search(r"short {9}\+1 −10$", ask("a.txt", "--limit=1").out, re.MULTILINE)
+    assert re.search(r"short +\+1 −10$", ask("a.txt", "--limit=1").out, re.MULTILINE)
