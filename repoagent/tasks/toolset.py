@@ -35,7 +35,7 @@ from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.revert import change_tools
-from repoagent.tasks.changes.snapshot import Guard, watch
+from repoagent.tasks.changes.snapshot import Guard, Watch
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.hidden_files import are_blobs, hiding_variables
@@ -282,7 +282,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: context.model_setup.meter.seconds_left,
-        watch=watch(context.worktree, change_set, context.ui.say, audit_all, guard),
+        watch=Watch(context.worktree, change_set, context.ui.say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
         explain=Explainer(confinement),

@@ -122,7 +122,7 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(snapshot._Watch, "after_command", dies)
+        patched.setattr(snapshot.Watch, "_after_command", dies)
         go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""

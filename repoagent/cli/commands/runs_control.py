@@ -231,7 +231,7 @@ def restore_command(
     outcomes = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in outcomes.items() if some)
     if sentence or as_json:
-        more = {"files": done.paths, "skipped": done.left, "let_go": done.let_go, "copies": copies}
+        more = {"files": done.paths, "skipped": list(done.left), "let_go": done.let_go, "copies": copies}
         report(repo, [run], sentence, as_json=as_json, **more)
     if done.left:
         again = f"repoagent runs restore {run.short}"

@@ -7,6 +7,7 @@ impossible. The index may be anyone's file, so every entry is validated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
@@ -34,14 +35,9 @@ def change_between(
     old_path: str | None, before: Content | None, path: str | None, after: Content | None
 ) -> FileChange:
     """The change from `before` at `old_path` to `after` at `path`; a content of None means no file."""
-    return FileChange(
-        None if before is None else old_path,
-        None if after is None else path,
-        None if before is None else before.data,
-        None if after is None else after.data,
-        None if before is None else before.mode,
-        None if after is None else after.mode,
-    )
+    old = (None, None, None) if before is None else (old_path, before.data, before.mode)
+    new = (None, None, None) if after is None else (path, after.data, after.mode)
+    return FileChange(old[0], new[0], old[1], new[1], old[2], new[2])
 
 
 def before_of(change: FileChange) -> Content | None:
@@ -50,6 +46,11 @@ def before_of(change: FileChange) -> Content | None:
 
 def after_of(change: FileChange) -> Content | None:
     return None if change.after is None else Content(change.after, change.mode or "")
+
+
+def paths_of(changes: Iterable[FileChange]) -> set[str]:
+    """All paths of changes, old and new ones."""
+    return {path for change in changes for path in (change.old_path, change.path) if path}
 
 
 def is_at_result(change: FileChange, path: str, now: Content | None) -> bool:
@@ -103,23 +104,17 @@ class ChangeSet:
 
     def settle_pending(self) -> None:
         """After an interruption: of the pending changes, those count whose bytes are in the files."""
-        pending = self.pending
+        top = self.worktree.top
         self.wrote(
-            [
-                change
-                for change in pending
-                if is_at_result(change, change.name, look(self.worktree.top, change.name))
-            ]
+            [change for change in self.pending if is_at_result(change, change.name, look(top, change.name))]
         )
 
     def add_candidates(self, changes: Iterable[FileChange]) -> None:
         """Add candidates; one whose file is as it was before is dropped."""
         known = {change.name: change for change in self.candidates}
         for change in changes:
-            if (first := known.pop(change.name, None)) is not None:
-                change = replace(
-                    change, before=first.before, old_path=first.old_path, old_mode=first.old_mode
-                )
+            first = known.pop(change.name, change)
+            change = replace(change, before=first.before, old_path=first.old_path, old_mode=first.old_mode)
             if (change.before, change.old_mode) != (change.after, change.mode):
                 known[change.name] = change
         self.candidates = tuple(known.values())
@@ -152,7 +147,7 @@ class ChangeSet:
     def remaining(self, change: FileChange) -> FileChange | None:
         """The part of a change that is in its file now, None for nothing. A part that someone undid is left out where
         lines can tell."""
-        current = look(self.worktree.top, change.path or change.old_path or "")
+        current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
         if current is None or same(current, after_of(change)):
@@ -160,24 +155,19 @@ class ChangeSet:
         below = _without(self.worktree, change, current)
         if isinstance(below, Conflict) or change.before is None:
             return change
-        remaining_data = merge(self.worktree, change.before, below, current.data, exact=True)
-        if isinstance(remaining_data, Conflict):
+        data = merge(self.worktree, change.before, below, current.data, exact=True)
+        if isinstance(data, Conflict):
             return change
-        unchanged = (
-            change.before == remaining_data and change.old_mode == change.mode and not change.is_rename
-        )
-        return None if unchanged else replace(change, after=remaining_data)
+        unchanged = change.before == data and change.old_mode == change.mode and not change.is_rename
+        return None if unchanged else replace(change, after=data)
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
         """What is at the paths of `changes` where it is not what they left, because someone else changed it."""
         contents = {}
         for change in changes:
-            expected = {change.path: after_of(change)} if change.path is not None else {}
-            if change.old_path is not None and change.old_path != change.path:
-                expected[change.old_path] = None
+            expected = {change.old_path: None, change.path: after_of(change)}
             for path, content in expected.items():
-                current = look(self.worktree.top, path)
-                if not same(current, content):
+                if path is not None and not same(current := look(self.worktree.top, path), content):
                     contents[path] = current
         return contents
 
@@ -220,12 +210,14 @@ class ChangeSet:
         names = {change.name for change in self.changes}
         self.overlapping = {path: lines for path, lines in self.overlapping.items() if path in names}
         lists = {name: getattr(self, name) for name in _LISTS}
-        all_changes = [change for items in lists.values() for change in items]
-        sides = (data for change in all_changes for data in (change.before, change.after) if data is not None)
-        new = [data for data in dict.fromkeys(sides) if not self._bytes_path(data).exists()]
-        for number, data in enumerate(new, 1):  # the last one syncs the names of all
-            write_whole(self._bytes_path(data), data, settled=number == len(new))
-        value = {name: [_to_dict(change) for change in items] for name, items in lists.items()}
+        sides = [
+            data for changes in lists.values() for change in changes for data in (change.before, change.after)
+        ]
+        paths = {data: self._bytes_path(data) for data in sides if data is not None}
+        new = [(path, data) for data, path in paths.items() if not path.exists()]
+        for number, (path, data) in enumerate(new, 1):  # the last one syncs the names of all
+            write_whole(path, data, settled=number == len(new))
+        value = {name: [_to_dict(change) for change in changes] for name, changes in lists.items()}
         rest = {"overlapping": self.overlapping, "edit": self.edit}
         json_files.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
 
@@ -241,51 +233,51 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
         return ChangeSet(worktree, folder)
-    lists = {name: _read_changes(folder, earlier_version.field(value, name)) for name in _LISTS}
+    lists = {
+        name: tuple(_from_dict(folder, item) for item in earlier_version.field(value, name) or ())
+        for name in _LISTS
+    }
     lines = earlier_version.field(value, "overlapping")
     overlapping = {
         str(path): tuple((int(first), int(last)) for first, last in pairs)
         for path, pairs in (lines if isinstance(lines, dict) else {}).items()
     }
-    change_set = ChangeSet(
-        worktree, folder, **lists, overlapping=overlapping, edit=str(value.get("edit", ""))
-    )
+    edit = str(value.get("edit", ""))
+    change_set = ChangeSet(worktree, folder, **lists, overlapping=overlapping, edit=edit)
     if change_set.pending:
         change_set.settle_pending()
     return change_set
 
 
-def _read_changes(folder: Path, raw: object) -> tuple[FileChange, ...]:
-    changes = []
-    for item in raw if isinstance(raw, list) else []:
-        values = item if isinstance(item, dict) else {}
-        paths, modes = (
-            [values.get(old), values.get(new)] for old, new in (("old_path", "path"), ("old_mode", "mode"))
+def _from_dict(folder: Path, item: object) -> FileChange:
+    values = item if isinstance(item, dict) else {}
+    old_path, path, old_mode, mode = texts = [
+        values.get(key) for key in ("old_path", "path", "old_mode", "mode")
+    ]
+    is_text = all(value is None or isinstance(value, str) for value in texts)
+    if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, mode)):
+        raise Refused(
+            f"{folder} is not a run's record of its changes; commit the changes by hand, or start a new run"
         )
-        is_text = all(value is None or isinstance(value, str) for value in [*paths, *modes])
-        if not any(paths) or not is_text or not _MODES.issuperset(modes):
-            raise Refused(
-                f"{folder} is not a run's record of its changes; commit the changes by hand, or start a new run"
-            )
-        for path in filter(None, paths):
-            check_path(path)
-        sides = [_read_bytes(folder, values.get(side)) for side in ("before", "after")]
-        if any(
-            data is None and values.get(side) for data, side in zip(sides, ("before", "after"), strict=True)
-        ):
-            raise Refused(
-                f"{folder} has lost the bytes of {paths[1] or paths[0]}, so the changes "
-                "of this run are unknown; commit them by hand, or start a new run"
-            )
-        changes.append(FileChange(paths[0], paths[1], sides[0], sides[1], modes[0], modes[1]))
-    return tuple(changes)
+    for name in filter(None, (old_path, path)):
+        check_path(name)
+    before, after = (
+        _read_bytes(folder, values.get(side), path or old_path or "") for side in ("before", "after")
+    )
+    return FileChange(old_path, path, before, after, old_mode, mode)
 
 
-def _read_bytes(folder: Path, name: object) -> bytes | None:
-    if not isinstance(name, str) or len(name) != 64 or not name.isalnum():
+def _read_bytes(folder: Path, name: object, path: str) -> bytes | None:
+    if not name:
         return None
-    data = read_regular(folder / "bytes" / name)
-    return data if data is not None and sha256(data).hexdigest() == name else None
+    is_digest = isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name)
+    data = read_regular(folder / "bytes" / str(name)) if is_digest else None
+    if data is None or sha256(data).hexdigest() != name:
+        raise Refused(
+            f"{folder} has lost the bytes of {path}, so the changes of this run are unknown; commit them by hand, "
+            "or start a new run"
+        )
+    return data
 
 
 def _to_dict(change: FileChange) -> dict[str, str | None]:

@@ -16,7 +16,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import Content, FileChange, blob_hash, look
 from repoagent.git.index import Status, read_status_and_untracked
 from repoagent.git.objects import from_blob
-from repoagent.git.process import GitError, git
+from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes.change_set import ChangeSet
 
@@ -60,8 +60,7 @@ def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str,
     again if their signature is the same."""
     status, untracked = read_status_and_untracked(worktree)
     changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
-    tracked = [path for path, entry in changed.items() if entry.unstaged]
-    tracked += [path for path, entry in changed.items() if not entry.unstaged]
+    tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # what is unstaged first
     files: dict[str, FileState] = {}
     remaining = TOTAL
     for is_tracked, paths in ((True, tracked), (False, untracked)):
@@ -73,6 +72,19 @@ def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str,
             remaining -= len(state.content.data) if state.content is not None else 0
     repositories = tuple(path for path in untracked if path.endswith("/"))
     return Snapshot(status, files, entries(change_set), repositories)
+
+
+def changed_submodules(earlier: Snapshot, later: Snapshot) -> list[str]:
+    """The submodules that are at another commit."""
+    before, after = (
+        {path for path, entry in snapshot.status.changed.items() if entry.submodule}
+        for snapshot in (earlier, later)
+    )
+    return sorted(before ^ after)
+
+
+def entries(change_set: ChangeSet) -> frozenset[FileChange]:
+    return frozenset((*change_set.changes, *change_set.candidates))
 
 
 def differences(
@@ -106,17 +118,14 @@ def _read(
     signature = _signature(f"{worktree.top}/{path}")
     if signature is None:
         return FileState(None, None, tracked)
-    if known is not None and known.signature == signature:
-        if known.tracked == tracked and (follow or not known.followed):
-            return known
-        if follow:
-            return FileState(signature, known.content, tracked, known.followed)
-    if not follow or signature[1] > LARGEST:
-        return FileState(signature, None, tracked, followed=False)
-    try:
-        return FileState(signature, look(worktree.top, path), tracked)
-    except Refused:  # a fifo, or a folder in its place
-        return FileState(signature, None, tracked, followed=False)
+    if known is not None and known.signature == signature and (follow or not known.followed):
+        return FileState(signature, known.content, tracked, known.followed)
+    if follow and signature[1] <= LARGEST:
+        try:
+            return FileState(signature, look(worktree.top, path), tracked)
+        except Refused:  # a fifo, or a folder in its place
+            pass
+    return FileState(signature, None, tracked, followed=False)
 
 
 def _signature(path: str | bytes) -> Signature | None:
@@ -128,20 +137,8 @@ def _signature(path: str | bytes) -> Signature | None:
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
 
 
-def entries(change_set: ChangeSet) -> frozenset[FileChange]:
-    return frozenset((*change_set.changes, *change_set.candidates))
-
-
 _GITLINK = b"160000 "
 _REPOSITORY_VARIABLES = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
-
-
-@dataclass(frozen=True)
-class SubmoduleState:
-    """The commit of a submodule, and its files with uncommitted work."""
-
-    head: bytes
-    files: Mapping[str, Signature | None]
 
 
 def submodule_paths(worktree: WorkTree) -> list[str]:
@@ -162,47 +159,6 @@ def git_options(submodule: Path) -> tuple[str, str]:
     return f"--git-dir={submodule / '.git'}", f"--work-tree={submodule}"
 
 
-def submodule_states(worktree: WorkTree, paths: Sequence[str]) -> dict[str, SubmoduleState]:
-    """The state of each submodule that git can read."""
-    states = {}
-    for path in paths:
-        folder = worktree.top / path
-        try:
-            out = git(
-                folder, *git_options(folder), "status", "--porcelain=v2", "-z", "--branch",
-                "--untracked-files=all", "--no-renames", "--no-ahead-behind",
-                "--ignore-submodules=dirty",  # git would obey their settings, which a command may have written
-            )  # fmt: skip
-        except (GitError, OSError):
-            continue
-        head, files = b"", {}
-        for record in out.split(b"\0"):
-            if record.startswith(b"# branch.oid "):
-                head = record.rpartition(b" ")[2]
-            elif record[:2] in {b"1 ", b"u ", b"? "}:
-                fields = {b"1": 8, b"u": 10, b"?": 1}[record[:1]]
-                name = record.split(b" ", fields)[-1]
-                files[os.fsdecode(name)] = _signature(os.fsencode(folder) + b"/" + name)
-        states[path] = SubmoduleState(head, files)
-    return states
-
-
-def changed_submodules(
-    earlier: Mapping[str, SubmoduleState], later: Mapping[str, SubmoduleState]
-) -> Iterator[tuple[str, list[str]]]:
-    """A phrase for each submodule that changed, and the paths of its files from the top."""
-    for path in sorted({*earlier, *later}):
-        before, after = earlier.get(path), later.get(path)
-        if before is None or after is None:
-            yield f"{named(path)} (git {'can no longer' if after is None else 'could not'} read it)", []
-        elif before != after:
-            names = sorted({*before.files, *after.files})
-            files = [
-                f"{path}/{name}" for name in names if before.files.get(name, 0) != after.files.get(name, 0)
-            ]
-            yield named(path) + (" (now at another commit)" if before.head != after.head else ""), files
-
-
 _PLAIN = re.compile(r"[\w./+@%=~-]+")
 
 
@@ -211,28 +167,31 @@ def named(path: str) -> str:
     return path if _PLAIN.fullmatch(path) else json.dumps(path, ensure_ascii=not path.isprintable())
 
 
-def names_of(paths: Sequence[str]) -> str:
+def names_of(paths: Sequence[str], most: int = NAMED) -> str:
     """The first paths, quoted, and how many more there are."""
-    omitted = len(paths) - NAMED
-    return ", ".join(map(named, paths[:NAMED])) + (f" and {omitted} more" if omitted > 0 else "")
+    return _and_more(list(map(named, paths[:most])), len(paths))
 
 
 def described(changes: Sequence[FileChange]) -> str:
     """The files of changes, with what happened to each."""
-    texts = [
-        named(change.name)
-        + (" (new)" if change.before is None else " (deleted)" if change.after is None else "")
-        for change in changes[:NAMED]
-    ]
-    omitted = len(changes) - NAMED
-    return ", ".join(texts) + (f" and {omitted} more" if omitted > 0 else "")
+    ends = [" (new)" if one.before is None else " (deleted)" if one.after is None else "" for one in changes]
+    texts = [named(change.name) + end for change, end in zip(changes, ends, strict=True)]
+    return _and_more(texts[:NAMED], len(changes))
+
+
+def _and_more(texts: Sequence[str], count: int) -> str:
+    return ", ".join(texts) + (f" and {count - len(texts)} more" if count > len(texts) else "")
 
 
 def write_event(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
     """The audit event for a file that a command wrote, with its blobs if it is followed."""
     event: dict[str, object] = {"kind": "write", "by": "command", "path": path}
-    if change is None:
-        return event
-    before = None if change.before is None else blob_hash(change.before, kind)
-    after = None if change.after is None else blob_hash(change.after, kind)
-    return {**event, "before": before, "after": after}
+    return event if change is None else {**event, **blobs_of(change, kind)}
+
+
+def blobs_of(change: FileChange, kind: str) -> dict[str, str | None]:
+    """The blobs `before` and `after` a change, for the audit."""
+    return {
+        "before": None if change.before is None else blob_hash(change.before, kind),
+        "after": None if change.after is None else blob_hash(change.after, kind),
+    }

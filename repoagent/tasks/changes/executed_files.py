@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
@@ -74,37 +73,36 @@ def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
     """What an editor, a shell or a coding agent obeys when a folder is opened, and the .git of other repositories: at
     the top and in folders with tracked files; ON_OPENING_PATHS even if they do not exist."""
     top = worktree.top
-    paths = os.fsdecode(git(top, "ls-files", "-z", "--cached")).split("\0")
-    at_top = dict.fromkeys(
-        [*ON_OPENING_PATHS, *(entry.name for entry in os.scandir(top) if _ACTING.fullmatch(entry.name))]
-    )
+    paths = list_files(worktree, "--cached")
+    acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
+    at_top = dict.fromkeys([*ON_OPENING_PATHS, *acting])
     below = dict.fromkeys(match[0] for path in paths if (match := _ACTING.match(path)))
-    below.update(dict.fromkeys(path for path, _ in _repositories(top, _all_above(paths))))
+    below.update(dict.fromkeys(path for path, _ in _repositories(top, folders_above(paths))))
     nearest = sorted((path for path in below if path not in at_top), key=lambda path: (path.count("/"), path))
     return tuple(top / path for path in (*at_top, *nearest[:MOST]))
 
 
-def _acting() -> re.Pattern[str]:
-    """From the beginning of a path to the end of the first name in it that acts on opening."""
-    patterns = {
-        pattern.rstrip("/") for reason, patterns in LIST if reason in ON_OPENING for pattern in patterns
-    }
-    either = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(patterns))
-    return re.compile(rf"(?:[^/]*/)*?(?:{either})(?=/|\Z)")
-
-
-_ACTING = _acting()
+_PATTERNS = {pattern.rstrip("/") for reason, patterns in LIST if reason in ON_OPENING for pattern in patterns}
+_EITHER = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(_PATTERNS))
+# from the beginning of a path to the end of the first name in it that acts on opening
+_ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
     """The folders below the top that hold tracked files, with a slash at the end. One call of git."""
-    return tuple(sorted(_all_above(os.fsdecode(git(worktree.top, "ls-files", "-z", "--cached")).split("\0"))))
+    return tuple(sorted(folders_above(list_files(worktree, "--cached"))))
 
 
-def _all_above(paths: Iterable[str]) -> set[str]:
+def list_files(worktree: WorkTree, *options: str) -> list[str]:
+    """What `git ls-files` lists."""
+    return os.fsdecode(git(worktree.top, "ls-files", "-z", *options)).split("\0")[:-1]
+
+
+def folders_above(paths: Iterable[str]) -> set[str]:
     """The folders above `paths`, at any height, with a slash at the end."""
     folders: set[str] = set()
-    for folder in {path.rpartition("/")[0] for path in paths}:
+    for path in paths:
+        folder = path.rstrip("/").rpartition("/")[0]
         while folder and f"{folder}/" not in folders:
             folders.add(f"{folder}/")
             folder = folder.rpartition("/")[0]
@@ -152,18 +150,17 @@ def _repositories(top: Path, folders: Iterable[str]) -> Iterator[tuple[str, Sign
 
 def _usual_files(top: Path) -> Iterator[tuple[str, Signature]]:
     """The existing files of LIST at the top; of a folder those directly in it."""
-    for _, patterns in LIST:
-        for name in patterns:
-            paths = [name]
-            if name.endswith("/"):
-                try:
-                    paths = sorted(name + entry.name for entry in islice((top / name).iterdir(), MOST))
-                except OSError:
-                    continue
-            for path in paths:
-                try:
-                    status = os.lstat(top / path)
-                except OSError:
-                    continue
-                if not stat.S_ISDIR(status.st_mode):
-                    yield path, (status.st_ctime_ns, status.st_size, status.st_ino)
+    for name in (name for _, patterns in LIST for name in patterns):
+        paths = [name]
+        if name.endswith("/"):
+            try:
+                paths = sorted(name + entry for entry in os.listdir(top / name)[:MOST])  # noqa: PTH208  (names only)
+            except OSError:
+                continue
+        for path in paths:
+            try:
+                status = os.lstat(top / path)
+            except OSError:
+                continue
+            if not stat.S_ISDIR(status.st_mode):
+                yield path, (status.st_ctime_ns, status.st_size, status.st_ino)

@@ -20,13 +20,14 @@ from repoagent.git.undo_log import list_edits
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes.change_set import ChangeSet, change_between
+from repoagent.tasks.changes.change_set import ChangeSet, change_between, paths_of
 from repoagent.tasks.changes.detect import FileState, names_of
 from repoagent.tasks.earlier_version import current
 
 VERSION = 1
 MOST = 16 * 1024 * 1024  # bytes of uncommitted files that are stored
 _SNAPSHOT, _SNAPSHOT_BYTES, _COMMIT = "snapshot.json", "snapshots", "commit.json"
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
 def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> None:
@@ -34,7 +35,6 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
     remaining = MOST
     stored: dict[str, Any] = {}
     with open_folder(change_set.folder / _SNAPSHOT_BYTES, create=True) as folder:
-        present = set(os.listdir(folder))  # noqa: PTH208 (of a descriptor)
         for path, state in files.items():
             content = state.content
             known = state.followed and (content is None or len(content.data) <= remaining)
@@ -42,18 +42,15 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
             if known and content is not None:
                 remaining -= len(content.data)
                 name = sha256(content.data).hexdigest()
-                if name not in present:
-                    _write_unsynced(folder, name, content.data)
+                # Survives a kill but not a power cut, so that no command waits for the disk; the change set's own
+                # bytes are durable.
+                with (
+                    suppress(FileExistsError),
+                    os.fdopen(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file,
+                ):
+                    file.write(content.data)
             stored[path] = {"bytes": name, "mode": content.mode if content else None, "known": known}
     json_files.write_document(change_set.folder / _SNAPSHOT, {"files": stored}, version=VERSION, indent=None)
-
-
-def _write_unsynced(folder: int, name: str, data: bytes) -> None:
-    """Survives a kill but not a power cut, so that no command waits for the disk; the change set's own bytes are
-    durable."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with suppress(FileExistsError), os.fdopen(os.open(name, flags, 0o600, dir_fd=folder), "wb") as file:
-        file.write(data)
 
 
 def discard_snapshot(change_set: ChangeSet) -> None:
@@ -70,7 +67,7 @@ def settle_command(change_set: ChangeSet) -> str:
     status, untracked = read_status_and_untracked(worktree)
     paths = {path for path, entry in status.changed.items() if not entry.submodule}
     paths |= {path for path in untracked if not path.endswith("/")} | files.keys()
-    changed_by_run = {name for change in change_set.changes for name in (change.path, change.old_path)}
+    changed_by_run = paths_of(change_set.changes)
     changed, again = [], []
     for path in sorted(paths):
         try:
@@ -79,13 +76,13 @@ def settle_command(change_set: ChangeSet) -> str:
             else:
                 entry = status.changed[path].staged if path in status.changed else None
                 known, old = True, None if entry is None else from_blob(worktree, path, entry)
-            current_content = look(worktree.top, path)
+            content = look(worktree.top, path)
         except Refused:  # a fifo, or a folder in its place
             continue
-        if known and old != current_content and path in changed_by_run:
+        if known and old != content and path in changed_by_run:
             again.append(path)
-        elif known and old != current_content:
-            changed.append(change_between(path, old, path, current_content))
+        elif known and old != content:
+            changed.append(change_between(path, old, path, content))
     if changed:
         change_set.add_candidates(changed)
     discard_snapshot(change_set)
@@ -123,9 +120,7 @@ def committed(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
     """The commit is made: drop its changes."""
     if mark:
         change_set.edit = mark
-        change_set.drop(())
-    else:
-        change_set.drop([change.name for change in change_set.changes])
+    change_set.drop([] if mark else [change.name for change in change_set.changes])
     _write_commit(change_set, edit_id, mark, settled=True)
 
 
@@ -135,14 +130,12 @@ def settle_commit(change_set: ChangeSet) -> str | None:
     value = json_files.read_document(current(change_set.folder / _COMMIT), version=VERSION)
     if value is None:
         return None
-    edit_entry = next(
-        (edit for edit in list_edits(change_set.worktree) if edit.id == value.get("edit")), None
-    )
-    if edit_entry is None or edit_entry.commit is None:
+    edit = next((edit for edit in list_edits(change_set.worktree) if edit.id == value.get("edit")), None)
+    if edit is None or edit.commit is None:
         return None
     if value.get("settled") is not True:
-        committed(change_set, edit_entry.id, str(value.get("mark", "")))
-    return None if edit_entry.undone else edit_entry.commit
+        committed(change_set, edit.id, str(value.get("mark", "")))
+    return None if edit.undone else edit.commit
 
 
 def _write_commit(change_set: ChangeSet, edit_id: str, mark: str, *, settled: bool) -> None:

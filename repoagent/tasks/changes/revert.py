@@ -12,7 +12,15 @@ from repoagent.git.file_writer import Moved
 from repoagent.git.files import FileChange, look
 from repoagent.git.merge import Conflict, lines_text
 from repoagent.storage.atomic import write_whole
-from repoagent.tasks.changes.change_set import ChangeSet, Lines, before_of, change_between, revert_lines
+from repoagent.tasks.changes.change_set import (
+    ChangeSet,
+    Lines,
+    before_of,
+    change_between,
+    paths_of,
+    revert_lines,
+)
+from repoagent.tasks.changes.snapshot import free_folder
 
 Write = Callable[[Sequence[FileChange]], None]
 Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
@@ -44,24 +52,19 @@ def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> t
     """Make files what they were before the run, without anything that others did since. Returns the copies of their
     present content. If `write` raises, no file is changed."""
     changes = _changes_of(change_set, paths)
-    reverse = []
+    reverse, copies = [], []
+    folder = free_folder(change_set.folder, "backup")
     for change in changes:
         for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
+            current = look(change_set.worktree.top, path)
             before = before_of(change) if path == change.old_path else None
-            reverse.append(change_between(path, look(change_set.worktree.top, path), path, before))
-    number = 1
-    while (folder := change_set.folder / f"backup-{number}").exists():
-        number += 1
-    copies = [
-        (folder / one.old_path, one.before)
-        for one in reverse
-        if one.old_path is not None and one.before is not None
-    ]
-    for copy, data in copies:
-        write_whole(copy, data)
+            reverse.append(change_between(path, current, path, before))
+            if current is not None:
+                write_whole(folder / path, current.data)
+                copies.append(folder / path)
     write([change for change in reverse if not _is_noop(change)])
     change_set.drop([change.name for change in changes])
-    return tuple(copy for copy, _ in copies)
+    return tuple(copies)
 
 
 def overlaps_text(overlaps: Overlaps) -> str:
@@ -71,7 +74,7 @@ def overlaps_text(overlaps: Overlaps) -> str:
 
 def _changes_of(change_set: ChangeSet, paths: Sequence[str]) -> list[FileChange]:
     every = (*change_set.changes, *change_set.candidates)
-    return [change for change in every if {change.path, change.old_path} & set(paths)]
+    return [change for change in every if paths_of([change]).intersection(paths)]
 
 
 def _is_noop(change: FileChange) -> bool:
@@ -84,13 +87,13 @@ def change_tools(change_set: ChangeSet, write: Write, withdraw: Callable[[str], 
 
     def keep(action: Action) -> Observation:
         path = _path(action)
-        if any(path in (change.path, change.old_path) for change in change_set.changes):
+        if path in paths_of(change_set.changes):
             return Observation("keep", f"{path} is already part of your change.")
-        folder = path.rstrip("/") + "/"
-        below = [one.name for one in change_set.candidates if path and one.name.startswith(folder)]
+        names = [change.name for change in change_set.candidates]
+        below = [name for name in names if path and name.startswith(path.rstrip("/") + "/")]
         if not change_set.keep([path, *below]):
-            known = ", ".join(change.name for change in change_set.candidates)
-            text = f"cannot keep {path}: no command created or changed it" + (f": {known}" if known else ".")
+            known = f": {', '.join(names)}" if names else "."
+            text = f"cannot keep {path}: no command created or changed it{known}"
             return Observation("keep", text, ok=False)
         files = f" ({len(below)} files)" if len(below) > 1 else ""
         return Observation("keep", f"{path}{files} is now part of your change.")

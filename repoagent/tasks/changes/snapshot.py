@@ -17,20 +17,16 @@ from repoagent.edit.guards.sensitive import ON_OPENING, count_tracked, is_mass, 
 from repoagent.errors import RepoagentError
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.change_set import ChangeSet, change_between, is_at_result
-from repoagent.tasks.changes.detect import (
-    Snapshot,
-    changed_submodules,
-    checked_out,
-    described,
-    differences,
-    entries,
-    named,
-    names_of,
-    submodule_states,
-    take_snapshot,
-    write_event,
+from repoagent.tasks.changes import detect
+from repoagent.tasks.changes.change_set import (
+    ChangeSet,
+    after_of,
+    before_of,
+    change_between,
+    is_at_result,
+    paths_of,
 )
+from repoagent.tasks.changes.detect import Snapshot, named, names_of, write_event
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
 from repoagent.tasks.changes.interrupted import discard_snapshot, store_snapshot
 
@@ -62,8 +58,6 @@ class Guard:
         return "\n".join(filter(None, [self._deletions(done), *self._acting(done, acting)]))
 
     def _deletions(self, done: Sequence[FileChange]) -> str:
-        if not any(change.path is None for change in done):
-            return ""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -75,9 +69,8 @@ class Guard:
         if not latest or not is_mass(len(names), count_tracked(self.change_set.worktree)):
             return ""
         reason = f"commands deleted {len(names)} files: {names_of(names)}"
-        return self._decide(
-            ApprovalRequest("delete", "\n".join(map(named, names)), why=reason), names, latest
-        )
+        request = ApprovalRequest("delete", "\n".join(map(named, names)), why=reason)
+        return self._decide(request, names, latest)
 
     def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         changes = {
@@ -89,9 +82,8 @@ class Guard:
             if self.sensitive or path in self._allowed:
                 continue
             effect = listed(path) or "is obeyed by git in that folder"
-            request = ApprovalRequest(
-                "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
-            )
+            reason = f"a command wrote {named(path)}, which {effect}"
+            request = ApprovalRequest("sensitive", named(path), why=reason)
             if path in changes:
                 yield self._decide(request, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
@@ -124,27 +116,16 @@ class Guard:
         try:
             if changes:
                 reverse = [
-                    FileChange(
-                        change.path,
-                        change.old_path,
-                        change.after,
-                        change.before,
-                        change.mode,
-                        change.old_mode,
-                    )
+                    change_between(change.path, after_of(change), change.old_path, before_of(change))
                     for change in changes
                 ]
                 self.write(reverse)
-                run_paths = {
-                    path for change in self.change_set.changes for path in (change.path, change.old_path)
-                }
+                run_paths = paths_of(self.change_set.changes)
                 self.change_set.wrote([change for change in reverse if change.name in run_paths])
                 self.change_set.add_candidates([change for change in reverse if change.name not in run_paths])
                 return "restored what it was before"
             if move_away:  # into the folder of the run: its earlier content is unknown
-                number = 1
-                while (folder := self.change_set.folder / f"aside-{number}").exists():
-                    number += 1
+                folder = free_folder(self.change_set.folder, "aside")
                 folder.mkdir(parents=True)
                 path = self.change_set.worktree.top / move_away
                 return f"moved it to {path.rename(folder / Path(move_away).name)}"
@@ -153,21 +134,71 @@ class Guard:
         return "could not restore it; check it"
 
 
-@dataclass
-class _Watch:
-    worktree: WorkTree
-    change_set: ChangeSet
-    say: Say
-    audit: Audit
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
+    number = 1
+    while (folder := parent / f"{name}-{number}").exists():
+        number += 1
+    return folder
 
-    def after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
+
+class Watch:
+    """Call it before a command, with whether something that the run started may have written since the last one; and
+    call what it returns after the command. That returns what to tell the model of the changes."""
+
+    def __init__(
+        self,
+        worktree: WorkTree,
+        change_set: ChangeSet,
+        say: Say,
+        audit: Audit = lambda _: None,
+        guard: Guard | None = None,
+    ) -> None:
+        """say: gets a sentence about changes of the user's uncommitted work, of submodules, of executed files and in
+        the background. audit: gets an event for each written file. guard: checks what each command did."""
+        self.worktree, self.change_set = worktree, change_set
+        self.say, self.audit, self.guard = say, audit, guard
+        self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
+        self._last: Snapshot | None = None  # passed on, so that a file that does not change is read once
+
+    def __call__(self, background: bool = False) -> Callable[[], str]:
+        previous = self._last
+        first = self._look(previous)
+        if previous is None:
+            self._look_at_executed(first.repositories, tell=False)
+        done: Sequence[FileChange] = ()
+        text = ""
+        if background and previous:
+            done, text = self._in_background(previous, first)
+        store_snapshot(self.change_set, first.files)
+        return lambda: self._after(first, done, text)
+
+    def _look(self, previous: Snapshot | None) -> Snapshot:
+        known = previous.files if previous is not None else {}
+        self._last = detect.take_snapshot(self.worktree, self.change_set, known)
+        return self._last
+
+    def _after(self, first: Snapshot, background_changes: Sequence[FileChange], background_text: str) -> str:
+        last = self._look(first)
+        acting = self._look_at_executed(last.repositories)
+        done, texts = self._after_command(first, last)
+        guarded = ""
+        if self.guard is not None and (guarded := self.guard.after([*background_changes, *done], acting)):
+            last = self._look(last)
+        self._last = replace(last, entries=detect.entries(self.change_set))
+        for path in map(named, detect.changed_submodules(first, last)):
+            self.say(f"the command moved the submodule {path} to another commit, which is not in the commit")
+            texts.append(f"It moved the submodule {path} to another commit: not part of your change.")
+        return "\n".join(filter(None, [background_text, *texts, guarded]))
+
+    def _after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], list[str]]:
         """Record what a command changed; its changes, and what to tell the model."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []
         large: list[str] = []
         candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new in differences(self.worktree, earlier, later):
+        for path, old, new in detect.differences(self.worktree, earlier, later):
             before = earlier.files.get(path)
             state = before or later.files.get(path)
             tracked = state is None or state.tracked
@@ -188,26 +219,39 @@ class _Watch:
             change_set.wrote(changes)
         if candidates:
             change_set.add_candidates(candidates)
+        done = (*changes, *candidates)
         kind = self.worktree.object_format
-        events = [write_event(change.name, change, kind) for change in (*changes, *candidates)]
-        self.audit([*events, *map(write_event, large)])
+        self.audit([write_event(change.name, change, kind) for change in done] + [*map(write_event, large)])
         discard_snapshot(change_set)
         existed = {change.name: change.before is not None for change in change_set.candidates}
-        text = "\n".join(_sentences(changes, candidates, large, existed))
-        return (*changes, *candidates), text
+        untracked = [change for change in candidates if existed.get(change.name) is True]
+        created = [change.name for change in candidates if existed.get(change.name) is False]
+        texts = []
+        if changes:
+            texts.append(f"It changed {detect.described(changes)}: now part of your change.")
+        if untracked:
+            texts.append(
+                f"It changed {detect.described(untracked)}, which git does not track: not part of your change; "
+                '<restore path="FILE"/> undoes it.'
+            )
+        if created:
+            texts.append(
+                f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
+                '<keep path="FILE"/>.'
+            )
+        if large:
+            reason = "too large, not a regular file, or more files than can be part of your change"
+            texts.append(f"It also changed {names_of(large)}: {reason}.")
+        return done, texts
 
-    def in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
+    def _in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
         """What changed since the last snapshot, while a command ran in the background, by it or by the user. Files that
         the run itself has not written become candidates; of the others the model is told."""
         change_set = self.change_set
-        by_path = {
-            path: change for change in change_set.changes for path in (change.path, change.old_path) if path
-        }
-        touched = {
-            path for entry in earlier.entries ^ entries(change_set) for path in (entry.path, entry.old_path)
-        }
+        by_path = {path: change for change in change_set.changes for path in paths_of([change])}
+        touched = paths_of(earlier.entries ^ detect.entries(change_set))
         changed, again = [], []
-        for path, old, new in differences(self.worktree, earlier, later):
+        for path, old, new in detect.differences(self.worktree, earlier, later):
             if not (later.is_followed(path) and earlier.is_followed(path)):
                 continue
             if path not in by_path and path not in touched:
@@ -220,101 +264,20 @@ class _Watch:
         kind = self.worktree.object_format
         events = [write_event(change.name, change, kind) for change in changed] + [*map(write_event, again)]
         self.audit([{**event, "by": "background"} for event in events])
-        sentences = []
+        texts = []
         if changed:
-            names = described(changed)
+            names = detect.described(changed)
             self.say(
                 f"note: {names} changed while a command ran in the background, by the command or by you: not "
                 "part of the change of the run unless the model keeps it"
             )
-            sentences.append(
+            texts.append(
                 f"While a command ran in the background, the command or the user changed {names}: not part of "
                 'your change unless you use <keep path="FILE"/>.'
             )
         if again:
-            sentences.append(
+            texts.append(
                 f"While a command ran in the background, {names_of(again)}, which you had changed, changed again; "
                 "look at it."
             )
-        return changed, "\n".join(sentences)
-
-
-def watch(
-    worktree: WorkTree,
-    change_set: ChangeSet,
-    say: Say,
-    audit: Audit = lambda _: None,
-    guard: Guard | None = None,
-) -> Callable[[bool], Callable[[], str]]:
-    """Returns a function to call before a command, which returns one to call after it; that one returns what to tell
-    the model of the changes. The first gets whether something that the run started may have written since the last
-    command.
-
-    say: gets a sentence about changes of the user's uncommitted work, of submodules, of executed files and in the
-    background. audit: gets an event for each written file. guard: checks what each command did.
-    """
-    watcher = _Watch(worktree, change_set, say, audit)
-    look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
-    submodules = checked_out(worktree)  # at the start: no command in a sandbox may write their .git
-    last: Snapshot | None = None  # passed on, so that a file that does not change is read once
-
-    def before(background: bool = False) -> Callable[[], str]:
-        nonlocal last
-        previous, last = last, take_snapshot(worktree, change_set, last.files if last else {})
-        first = last
-        if previous is None:
-            look_at_executed(first.repositories, tell=False)
-        background_changes: Sequence[FileChange] = ()
-        background_text = ""
-        if background and previous:
-            background_changes, background_text = watcher.in_background(previous, first)
-        store_snapshot(change_set, first.files)
-        submodules_before = submodule_states(worktree, submodules)
-
-        def after() -> str:
-            nonlocal last
-            last = take_snapshot(worktree, change_set, first.files)
-            acting = look_at_executed(last.repositories)
-            changed = [*changed_submodules(submodules_before, submodule_states(worktree, submodules))]
-            audit([write_event(path) for _, paths in changed for path in paths])
-            done, text = watcher.after_command(first, last)
-            guarded = guard.after([*background_changes, *done], acting) if guard is not None else ""
-            if guarded:
-                last = take_snapshot(worktree, change_set, last.files)
-            last = replace(last, entries=entries(change_set))
-            in_submodules = []
-            for what, paths in changed:
-                files = f" ({names_of(paths)})" if paths else ""
-                say(f"the command changed the submodule {what}{files}, which is not in the commit")
-                in_submodules.append(
-                    f"It changed the submodule {what}{files}: another repository, so not part of your change."
-                )
-            return "\n".join(filter(None, [background_text, text, *in_submodules, guarded]))
-
-        return after
-
-    return before
-
-
-def _sentences(
-    changes: Sequence[FileChange],
-    candidates: Sequence[FileChange],
-    large: Sequence[str],
-    existed: Mapping[str, bool],
-) -> Iterator[str]:
-    """For the model. `existed`: of all present candidates, whether they were files before the run."""
-    if changes:
-        yield f"It changed {described(changes)}: now part of your change."
-    if untracked := [change for change in candidates if existed.get(change.name) is True]:
-        yield (
-            f"It changed {described(untracked)}, which git does not track: not part of your change; <restore "
-            'path="FILE"/> undoes it.'
-        )
-    if created := [change.name for change in candidates if existed.get(change.name) is False]:
-        yield (
-            f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
-            '<keep path="FILE"/>.'
-        )
-    if large:
-        reason = "too large, not a regular file, or more files than can be part of your change"
-        yield f"It also changed {names_of(large)}: {reason}."
+        return changed, "\n".join(texts)

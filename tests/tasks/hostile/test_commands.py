@@ -26,7 +26,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.changes import detect
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.detect import named
-from repoagent.tasks.changes.snapshot import watch
+from repoagent.tasks.changes.snapshot import Watch
 from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.sandbox import create_confinement
@@ -248,7 +248,7 @@ def test_what_is_held_in_memory_has_an_end(
 ) -> None:
     monkeypatch.setattr(detect, "TOTAL", 2_500)
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    before = watch(change_set.worktree, change_set, lambda text: None)
+    before = Watch(change_set.worktree, change_set, lambda text: None)
     after = before()
     for number in range(9):
         repo.write(f"new{number}", b"x" * 1_000)
@@ -260,7 +260,7 @@ def test_what_is_held_in_memory_has_an_end(
 def test_a_change_that_hides_behind_an_old_time(repo: GitRepo, tmp_path: Path) -> None:
     file = repo.write("mine.txt", "person\n")
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    after = watch(change_set.worktree, change_set, lambda text: None)()
+    after = Watch(change_set.worktree, change_set, lambda text: None)()
     was = file.stat()
     file.write_text("comman\n")
     os.utime(file, ns=(was.st_atime_ns, was.st_mtime_ns))
@@ -290,7 +290,7 @@ def test_names_of_files_speak_to_nobody(repo: GitRepo, tmp_path: Path) -> None:
     repo.write(evil, "two\n")
     said: list[str] = []
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
-    look = watch(change_set.worktree, change_set, said.append)
+    look = Watch(change_set.worktree, change_set, said.append)
     after = look()
     repo.write(evil, "three\n")
     repo.write(f"{evil}2", "new\n")
