@@ -24,7 +24,7 @@ from repoagent.edit.commit import (
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.memory import Story, recorded_changes, remember_changes
 from repoagent.edit.pending_memory import pending, to_remember
-from repoagent.edit.request import EditRequest, Target
+from repoagent.edit.request import Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
 from repoagent.errors import RepoagentError
 from repoagent.git.file_writer import Moved
@@ -41,7 +41,7 @@ from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.interrupted import committed, will_commit
 from repoagent.tasks.changes.revert import overlaps_text
-from repoagent.tasks.run_context import RunContext
+from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
 
 TRIES = 3  # how often a file may be saved during the commit
@@ -60,6 +60,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
     the user did not agree, Refused during a rebase, and what else a commit raises; the files keep the change.
     """
     change_set = context.change_set
+    overlapping = {} if context.request.commit.include_dirty else change_set.overlapping
     whole: frozenset[str] = frozenset()
     tries_left = TRIES
     while True:
@@ -71,7 +72,14 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
             return None
         edit_id = new_edit_id()
         try:
-            _refuse_overlapping(context, changes, whole)
+            for path in (change.name for change in changes):
+                if path in overlapping and path not in whole:
+                    raise Inseparable(
+                        f"{overlaps_text({path: overlapping[path]})} has your changes and then the run's on the same "
+                        "lines: use --include-dirty to commit the whole file, commit it by hand, or undo all of it "
+                        f"with `repoagent runs restore {context.run_dir.name} --whole`, which keeps a copy",
+                        path,
+                    )
             will_commit(change_set, edit_id)
             outcome = _commit(context, changes, whole, edit_id, summary)
         except Moved:
@@ -91,33 +99,18 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
             return outcome
 
 
-def _refuse_overlapping(context: RunContext, changes: Sequence[FileChange], whole: Collection[str]) -> None:
-    """Raise Inseparable where the run changed lines again that someone else had changed since it did."""
-    overlapping = {} if context.request.commit.include_dirty else context.change_set.overlapping
-    for path in (change.name for change in changes):
-        if path in overlapping and path not in whole:
-            raise Inseparable(
-                f"{overlaps_text({path: overlapping[path]})} has your changes and then the run's on the same lines: "
-                "use --include-dirty to commit the whole file, commit it by hand, or undo all of it with "
-                f"`repoagent runs restore {context.run_dir.name} --whole`, which keeps a copy",
-                path,
-            )
-
-
 def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: Inseparable) -> str:
     """The path of the error, if the user agrees to commit the whole file. Otherwise raises the error with a hint: the
     model cannot fix it."""
-    refusal = Inseparable(f"{error}\n{resume_hint(context)}", error.path)
     change = next((candidate for candidate in changes if candidate.name == error.path), None)
-    if context.request.mode != "ask" or change is None:
-        raise refusal from error
-    current = look(context.worktree.top, change.name)
-    if current is not None:
-        change = replace(change, after=current.data, mode=current.mode)
-    diff = canonical_diff([change], hash_name=context.worktree.object_format)
-    if not context.ui.approve(ApprovalRequest("include", diff, why=str(error).partition(":")[0])).allowed:
-        raise refusal from error
-    return error.path
+    if context.request.mode == "ask" and change is not None:
+        current = look(context.worktree.top, change.name)
+        if current is not None:
+            change = replace(change, after=current.data, mode=current.mode)
+        diff = canonical_diff([change], hash_name=context.worktree.object_format)
+        if context.ui.approve(ApprovalRequest("include", diff, why=str(error).partition(":")[0])).allowed:
+            return error.path
+    raise Inseparable(f"{error}\n{resume_hint(context)}", error.path) from error
 
 
 def _commit(
@@ -140,18 +133,12 @@ def _commit(
             raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")
     # what the mode allowed was not an agreement to a deletion
     deleted = {change.name for change in changes if change.path is None} - context.deletions
-    edit_request = EditRequest(
-        request.prompt,
-        tuple(Target(path) for path in accepted if path not in deleted),
-        scope="repo",
-        create=True,
-        parse_check=context.settings.switch("edit.parse_check"),
-        allow_sensitive=request.allow_sensitive,
-        sensitive=context.settings.texts("edit.sensitive"),
-        commit=request.commit,
-    )
+    targets = tuple(Target(path) for path in accepted if path not in deleted)
     session = EditSession(
-        context.worktree, edit_request, Draft({}, changes), resume_hint=resume_hint(context)
+        context.worktree,
+        edit_request(request, context.settings, targets),
+        Draft({}, changes),
+        resume_hint=resume_hint(context),
     )
 
     def make_commit() -> CommitOutcome:
@@ -167,8 +154,7 @@ def _commit(
     try:
         return _with_memory(context, changes, edit_id, summary, make_commit)
     except NotNow as error:
-        cause = error.__cause__
-        if isinstance(cause, Inseparable):
+        if isinstance(cause := error.__cause__, Inseparable):
             raise Inseparable(str(cause), cause.path) from error
         raise
     except (Unasked, Unwanted) as error:
@@ -184,14 +170,8 @@ def _commit(
 def _accepted(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
     """The files in which the user accepted a change and the run has changed nothing since."""
     names = {change.name for change in changes}
-    current = [change for change in context.change_set.changes if change.name in names]
-    after = {change.path: change.after for change in current if change.path is not None}
-    deleted = {change.old_path for change in current if change.path is None}
-    return [
-        path
-        for path, data in context.accepted.items()
-        if (path in deleted) == (data is None) and after.get(path) == data
-    ]
+    content = {change.name: change.after for change in context.change_set.changes if change.name in names}
+    return [path for path, data in context.accepted.items() if path in content and content[path] == data]
 
 
 def all_accepted(context: RunContext) -> bool:
@@ -230,12 +210,12 @@ def _with_memory(
     make_commit: Callable[[], CommitOutcome],
 ) -> CommitOutcome:
     """Commit, and add it to the memory of the files; a kill in between loses nothing."""
-    enabled = context.settings.switch("memory.enabled")
+    settings, worktree = context.settings, context.worktree
+    enabled = settings.switch("memory.enabled")
     memories = _memories(context, changes) if enabled else {}
-    with pending(context.worktree, edit_id, "edit") as pending_memory:
+    with pending(worktree, edit_id, "edit") as pending_memory:
         if enabled:
-            story = _story(context, edit_id, summary, None)
-            pending_memory.keep(memories, to_remember(story, changes, ()))
+            pending_memory.keep(memories, to_remember(_story(context, edit_id, summary), changes, ()))
         outcome = make_commit()
         if outcome.commit is not None:
             context.commits.append(outcome.commit.commit)
@@ -243,11 +223,11 @@ def _with_memory(
         with uninterrupted():
             try:
                 if enabled:
-                    story = _story(context, edit_id, summary, outcome)
-                    limit = context.settings.whole("memory.limit")
-                    remember_changes(
-                        context.worktree, story, recorded_changes(outcome), memories, limit=limit
+                    story = replace(
+                        _story(context, edit_id, summary), usage=replace(context.model_setup.meter.usage)
                     )
+                    limit = settings.whole("memory.limit")
+                    remember_changes(worktree, story, recorded_changes(outcome), memories, limit=limit)
             except (RepoagentError, OSError) as error:
                 context.ui.say(
                     f"warning: could not add this change to the memory ({error}); the next command tries "
@@ -259,39 +239,34 @@ def _with_memory(
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
-    from repoagent.edit.recorder import model_of_record
-
-    state = context.state
-    words, _ = account(context.tools, state)
-    prompt = context.request.prompt or _last_prompt(state.turns)
+    words, _, prompt, model = _exchange(context)
     text = compose(words or summary, prompt, context.settings.text("commit.trailer"))
-    model = model_of_record(context.model_setup.model.spec, state.turns)
     trailers = trailers_of(context.worktree, context.settings, model, edit_id, changes)
     return with_trailers(text, trailers, context.worktree.top)
 
 
-def _story(context: RunContext, edit_id: str, summary: str, outcome: CommitOutcome | None) -> Story:
+def _story(context: RunContext, edit_id: str, summary: str) -> Story:
     """The run as the memory of each file has it: the prompt, and the result."""
-    from repoagent.edit.recorder import model_of_record
-
-    state = context.state
-    words, notes = account(context.tools, state)
-    model = model_of_record(context.model_setup.model.spec, state.turns)
-    prompt = context.request.prompt or _last_prompt(state.turns)
+    words, notes, prompt, model = _exchange(context)
     answer = mask(without_secrets(summary or words))
     text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
     turns = (
         Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
         Turn("assistant", text, {"model": model}),
     )
-    meter = context.model_setup.meter
-    usage = replace(meter.usage) if outcome is not None else Usage()
-    return Story(edit_id, prompt, turns, notes, "answered", answer, model, usage, meter.cost)
+    cost = context.model_setup.meter.cost
+    return Story(edit_id, prompt, turns, notes, "answered", answer, model, Usage(), cost)
 
 
-def _last_prompt(turns: Sequence[Turn]) -> str:
+def _exchange(context: RunContext) -> tuple[str, tuple[str, ...], str, str]:
+    """The words and notes of the model, the prompt of the user, and the name of the model."""
+    from repoagent.edit.recorder import model_of_record
+
+    turns = context.state.turns
+    words, notes = account(context.tools, context.state)
     prompts = [turn.text for turn in turns if turn.role == "user" and "extra" not in turn.meta]
-    return prompts[-1] if prompts else ""
+    prompt = context.request.prompt or (prompts[-1] if prompts else "")
+    return words, notes, prompt, model_of_record(context.model_setup.model.spec, turns)
 
 
 def _memories(context: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:

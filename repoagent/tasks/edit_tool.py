@@ -23,6 +23,8 @@ from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import bad_path, spellings
 from repoagent.storage.folders import SystemFailed
+from repoagent.tasks.changes.change_set import paths_of
+from repoagent.tasks.changes.detect import blobs_of
 from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
 
 WRITE = "write"  # the journal's name for a write of a run, which `undo` would not undo alone
@@ -56,12 +58,12 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         if context.change_set.edit == mark:  # the run was killed after it was written
             paths = _files_of(context, patches)
             kept_part = ", with the kept part of it," if refused_edit.take_notice() else ","
-            texts = [f"Applied: {', '.join(paths)}{kept_part} before the run was interrupted.", after(paths)]
-            return Observation(EDIT, "\n".join(filter(None, texts)), data={"files": paths})
+            text = f"Applied: {', '.join(paths)}{kept_part} before the run was interrupted."
+            return _observation([text, after(paths)], paths)
         context.forget_files()
         if refusal := _bind(context, patches):
-            pending = [tool_context.still_missing] if tool_context.missing else []
-            return Observation(EDIT, "\n\n".join([refusal, *pending]), ok=False)
+            pending = f"\n\n{tool_context.still_missing}" if tool_context.missing else ""
+            return Observation(EDIT, refusal + pending, ok=False)
         refused_edit.drop_if_changed(tool_context.draft.sources.get)
         if dropped := refused_edit.take_notice():
             return Observation(EDIT, f"Not applied. {dropped}", ok=False)
@@ -85,7 +87,6 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
-        paths = list(dict.fromkeys(path for one in changes for path in (one.old_path, one.path) if path))
         _note_written(context, changes)
         texts = [observation.text]
         if stale:
@@ -93,11 +94,14 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
                 f"{', '.join(stale)} changed since you last read it, so the rest of what you know "
                 "of it may be out of date."
             )
-        texts.append(after(paths))
-        files = [change.name for change in changes]
-        return Observation(EDIT, "\n".join(filter(None, texts)), data={"files": files})
+        paths = list(dict.fromkeys(path for one in changes for path in (one.old_path, one.path) if path))
+        return _observation([*texts, after(paths)], [change.name for change in changes])
 
     return Tool(EDIT, inner.text, perform)
+
+
+def _observation(texts: Sequence[str], files: list[str]) -> Observation:
+    return Observation(EDIT, "\n".join(filter(None, texts)), data={"files": files})
 
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
@@ -105,11 +109,10 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
     from repoagent.git.transaction.results import Options
     from repoagent.git.transaction.transaction import Transaction
 
-    if not changes:
-        return
-    with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
-        transaction.write()
-        transaction.keep()
+    if changes:
+        with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
+            transaction.write()
+            transaction.keep()
 
 
 def write_reverse(
@@ -120,17 +123,15 @@ def write_reverse(
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 
-    if not changes:
-        return
-    paths = {path for change in changes for path in (change.old_path, change.path)} - {None}
-    concerned = [change for change in undone if {change.old_path, change.path} & paths]
-    if not unstage_changes(worktree, changes, steps_of(concerned, name), WRITE, name):
-        write(worktree, changes, name)
+    if changes:
+        concerned = [change for change in undone if paths_of([change]) & paths_of(changes)]
+        if not unstage_changes(worktree, changes, steps_of(concerned, name), WRITE, name):
+            write(worktree, changes, name)
 
 
 def _files_of(context: RunContext, patches: Sequence[FilePatch]) -> list[str]:
     """The files of patches, by the names in the change set; of committed ones the likeliest."""
-    known = {path for change in context.change_set.changes for path in (change.old_path, change.path)}
+    known = paths_of(context.change_set.changes)
     sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
     return sorted({next((name for name in side if name in known), side[0]) for side in sides})
 
@@ -142,10 +143,9 @@ def _note_written(context: RunContext, changes: Sequence[FileChange]) -> None:
             context.shown.pop(change.old_path, None)
             context.accepted[change.old_path] = None
     for change in changes:
-        if change.path is not None:
+        if change.path is not None and change.after is not None:
             current = context.change_set.of(change.path) or change  # without what others did to the file
             context.accepted[change.path] = current.after
-        if change.path is not None and change.after is not None:
             context.shown[change.path] = blob_hash(change.after, context.worktree.object_format)
 
 
@@ -157,7 +157,7 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     from repoagent.memory.identity.store import remember, resolve
     from repoagent.tasks.commit import commit_edit
 
-    tool_context, edit_id = context.tool_context, new_edit_id()
+    tool_context, change_set, edit_id = context.tool_context, context.change_set, new_edit_id()
     if context.request.commit_per_edit:
         changes, accepted = commit_edit(context, edit_id, mark)
         context.unreviewed |= not accepted
@@ -173,28 +173,28 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     context.unreviewed |= not proposal.accepted
     if proposal.accepted:
         context.deletions.update(change.name for change in proposal.changes if change.path is None)
+    changes = proposal.changes
     for _ in range(RELOCATIONS):
-        changes = proposal.changes
-        memories = {
-            change.old_path: resolve(context.layout, context.worktree, change.old_path, change.before)
-            for change in changes
-            if change.old_path is not None
-            and change.before is not None
-            and context.settings.switch("memory.enabled")
-        }
-        context.change_set.will_write(changes, mark)
+        memories = {}
+        if context.settings.switch("memory.enabled"):
+            memories = {
+                change.old_path: resolve(context.layout, context.worktree, change.old_path, change.before)
+                for change in changes
+                if change.old_path is not None and change.before is not None
+            }
+        change_set.will_write(changes, mark)
         try:
             write(context.worktree, changes, edit_id)
         except Moved:
-            context.change_set.wrote(())
+            change_set.wrote(())
             tool_context.draft = replace(tool_context.draft, edits=changes)
             rebind(tool_context, edit_id)
-            proposal = replace(proposal, changes=tool_context.draft.edits)
+            changes = tool_context.draft.edits
             continue
         except BaseException:
-            context.change_set.settle_pending()
+            change_set.settle_pending()
             raise
-        context.change_set.wrote(changes)
+        change_set.wrote(changes)
         _audit(context, changes, edit_id)
         for change in changes:
             memory = memories.get(change.old_path or "")
@@ -207,25 +207,16 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
 def _audit(context: RunContext, changes: Sequence[FileChange], edit_id: str) -> None:
     kind = context.worktree.object_format
     for change in changes:
-        context.audit(
-            {
-                "kind": "write",
-                "edit": edit_id,
-                "path": change.name,
-                "before": None if change.before is None else blob_hash(change.before, kind),
-                "after": None if change.after is None else blob_hash(change.after, kind),
-            }
-        )
+        context.audit({"kind": "write", "edit": edit_id, "path": change.name, **blobs_of(change, kind)})
 
 
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     """Read the files of the patches, of a partly refused edit and those shown before, as they are on disk. Returns why
     they can't be changed, or ""."""
     tool_context = context.tool_context
-    mentioned = spelled(patches) | context.refused_edit.files.keys()
-    existing = {
-        name for name in mentioned if bad_path(name) is None and (context.worktree.top / name).is_file()
-    }
+    in_patches = {name for name in spelled(patches) if bad_path(name) is None}
+    mentioned = in_patches | context.refused_edit.files.keys()
+    existing = {name for name in mentioned if (context.worktree.top / name).is_file()}
     names = sorted(existing | set(context.shown))
     try:
         tool_context.not_ignored = frozenset(names) - is_ignored(context.worktree, names)
@@ -245,13 +236,9 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
             if reason:
                 return f"{path} may not be changed: {reason}"
         if source.data is None:  # it was shown, and is gone
-            sources = {
-                name: other_source
-                for name, other_source in tool_context.draft.sources.items()
-                if name != path
-            }
+            sources = {name: other for name, other in tool_context.draft.sources.items() if name != path}
             tool_context.draft = replace(tool_context.draft, sources=sources)
-    absent = [name for name in sorted(spelled(patches) - existing) if bad_path(name) is None]
+    absent = sorted(in_patches - existing)
     entries = read_entries(context.worktree, absent) if absent else {}
     if sparse := next((name for name, entry in entries.items() if entry.skip_worktree), None):
         return sparse_advice(sparse)

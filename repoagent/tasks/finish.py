@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -39,15 +40,13 @@ def repair_plan(context: RunContext) -> None:
     try:
         read_plan(path)
     except Refused as error:
-        try:
+        with suppress(FileNotFoundError):  # repaired just now
             renamed = set_aside(path)
-        except FileNotFoundError:  # repaired just now
-            return
-        context.ui.say(
-            f"warning: {error}; kept it as {renamed.name}, and rebuilt the plan from the conversation"
-        )
-        state = context.state
-        plan_news(path, state.turns, [tool.name for tool in context.tools], state.nonce)
+            context.ui.say(
+                f"warning: {error}; kept it as {renamed.name}, and rebuilt the plan from the conversation"
+            )
+            state = context.state
+            plan_news(path, state.turns, [tool.name for tool in context.tools], state.nonce)
 
 
 @dataclass
@@ -71,27 +70,22 @@ class Finishing:
         return Tool("finish", text, self.perform, needs="all")
 
     def perform(self, action: Action) -> Observation:
-        from repoagent.edit.commit import SentBack, commit_remarks
-        from repoagent.tasks.commit import commit_run
-
         context = self.context
         summary = action.body.strip()
         if unread(context.run_dir):
             text = "The user has sent a message; read it first."
             return Observation("finish", text, ok=False, shown="")
         repair_plan(context)
-        unfinished = open_tasks(context.run_dir.plan)
-        open_reason = action.args.get("open", "").strip()
         if context.request.plan_only:
             return Observation("finish", summary, final=True)
+        unfinished = open_tasks(context.run_dir.plan)
+        open_reason = action.args.get("open", "").strip()
         if unfinished and not open_reason:
             names = "; ".join(f"{task.id} {task.title}" for task in unfinished)
-            return Observation(
-                "finish",
-                f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".',
-                ok=False,
-                shown=f"tasks of the plan are open: {names}",
+            text = (
+                f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".'
             )
+            return Observation("finish", text, ok=False, shown=f"tasks of the plan are open: {names}")
         if reminder := self._remind_of_files() or self._remind_of_edit():
             return reminder
         if failed := self.failed_check():
@@ -101,24 +95,32 @@ class Finishing:
                 "note: part of the model's last edit was refused, so none of that edit was written"
             )
             return Observation("finish", summary, final=True)
-        if refusal := self._run_check() or self._run_hook():
+        refusal = self._run_check() or self._run_hook() or self._commit(summary)
+        if refusal:
             return refusal
+        open_text = f"\n\nStill open: {open_reason}" if unfinished else ""
+        return Observation("finish", summary + open_text, final=True)
+
+    def _commit(self, summary: str) -> Observation | None:
+        from repoagent.edit.commit import SentBack, commit_remarks
+        from repoagent.tasks.commit import commit_run
+
+        context = self.context
         self._report_remaining()
         if context.refused_edit.is_missing and context.change_set.changes:
             context.ui.say(
                 "note: the model's last edit was refused and not sent again; the change does not include it"
             )
         try:
-            commit_outcome = commit_run(context, summary) if context.may_commit else None
-            if commit_outcome is not None and commit_outcome.commit is not None:
-                for remark in commit_remarks(commit_outcome.commit):
-                    context.ui.say(f"note: {remark}")
+            outcome = commit_run(context, summary) if context.may_commit else None
         except SentBack as error:
             return self._refuse(error, "Nothing was committed; your files contain the change.")
         except NothingDone as error:
             context.ui.note(str(error))
-        open_text = f"\n\nStill open: {open_reason}" if unfinished and open_reason else ""
-        return Observation("finish", summary + open_text, final=True)
+        else:
+            for remark in commit_remarks(outcome.commit) if outcome and outcome.commit else ():
+                context.ui.say(f"note: {remark}")
+        return None
 
     def _report_remaining(self) -> None:
         """Tell the user what became of the changed files and of the branch during the run; not during a rebase or the
@@ -139,9 +141,8 @@ class Finishing:
     def _remind_of_files(self) -> Observation | None:
         """Once: which files that commands created are not in the commit."""
         created = [change.name for change in self.context.change_set.candidates if change.after is not None]
-        if not created or any(
-            "kept_out" in turn.meta.get("reasons", "") for turn in self.context.state.turns
-        ):
+        turns = self.context.state.turns
+        if not created or any("kept_out" in turn.meta.get("reasons", "") for turn in turns):
             return None
         text = (
             f"Files that your commands created are not in the commit: {names_of(created)}. Use "
@@ -186,23 +187,20 @@ class Finishing:
         return self.refused[1].failure(f"Nothing was committed: {reason}. {self._resume_hint()}")
 
     def _run_check(self) -> Observation | None:
-        context = self.context
-        if not context.request.check:
+        context, command = self.context, self.context.request.check
+        if not command:
             return None
         from repoagent.edit.checks import run_check
         from repoagent.edit.commit import SentBack
         from repoagent.edit.request import Check
         from repoagent.tasks.commit import all_accepted
 
-        check = Check(
-            context.request.check,
-            context.settings.number_or_none("check.timeout"),
-            lambda _top, _scratch, argv: self.confinement.program(argv),
+        check = Check(command, context.settings.number_or_none("check.timeout"))
+        if not context.settings.switch("check.unconfined"):
+            check = replace(check, confine=lambda _top, _scratch, argv: self.confinement.program(argv))
+        result = run_check(
+            check, context.worktree, accepted=all_accepted(context), running=context.ui.running
         )
-        if context.settings.switch("check.unconfined"):
-            check = replace(check, confine=None)
-        accepted = all_accepted(context)
-        result = run_check(check, context.worktree, accepted=accepted, running=context.ui.running)
         if result.passed:
             self.check = result
             return None
@@ -215,9 +213,11 @@ class Finishing:
         from repoagent.edit.commit import SentBack
 
         answer = self.hooks.before_finish([change.name for change in self.context.change_set.changes])
-        if answer.ok:
-            return None
-        return self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
+        return (
+            None
+            if answer.ok
+            else self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
+        )
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
         """For the model, with what to do; the third one since the user's words ends the run."""

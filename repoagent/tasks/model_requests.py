@@ -37,21 +37,17 @@ class ModelRequests:
     @property
     def window(self) -> Window:
         """What of the conversation fits the present model, which may be a fallback."""
-        model_setup = self.context.model_setup
-        budget = room(
-            model_setup.context_tokens or WINDOW,
-            model_setup.max_output_tokens,
-            Request(self.system, (), tools=self.tools),
-        )
+        setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
+        budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
 
     def render(self, state: State) -> tuple[Request, ...]:
         """The request for the next reply."""
         request = self._request(state, self.window.turns(state))
-        spec = self.context.model_setup.model.spec
-        self.context.ui.note(f"asking {display_name(spec)}")
+        spec, ui = self.context.model_setup.model.spec, self.context.ui
+        ui.note(f"asking {display_name(spec)}")
         if provider_of(spec).answered_by == "user":
-            self.context.ui.quiet()
+            ui.quiet()
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
@@ -68,45 +64,43 @@ class ModelRequests:
 
     def store(self, request: Request, reply: Reply) -> dict[str, str]:
         """Store the exact text that was sent, and the blocks of the reply; returns meta data for the conversation."""
-        usage = reply.usage
+        usage, layout = reply.usage, self.context.layout
         meta = {
             "time": now(),
-            "sent": keep_sent(self.context.layout, request),
+            "sent": keep_sent(layout, request),
             "tokens": f"{usage.total - usage.output}+{usage.output}",
-            **keep_blocks(self.context.layout, reply),
+            **keep_blocks(layout, reply),
         }
         return meta | ({"cached": str(usage.cache_read)} if usage.cache_read else {})
 
     def waiting(self, seconds: float, reason: str) -> None:
         self.context.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
-    def _request(self, state: State, turns: Sequence[Turn]) -> Request:
+    def _request(self, state: State, turns: Sequence[Turn], key: str = "") -> Request:
         context = self.context
         attached = context.tool_context.attached(turns)
-        blocks = partial(blocks_of, context.layout)
-        messages = messages_of(turns, state.nonce, context.tools, blocks, attached)
+        messages = messages_of(
+            turns, state.nonce, context.tools, partial(blocks_of, context.layout), attached
+        )
         replies = sum(turn.role == "assistant" for turn in state.turns)
         prompt = next((turn.text for turn in state.turns if turn.role == "user"), "")
         return marked(
             Request(
-                self.system,
-                messages,
-                context.model_setup.max_output_tokens,
-                request_key(prompt, {}, replies),
-                tools=self.tools,
-                stop=observation_openings(messages),
+                self.system, messages, context.model_setup.max_output_tokens,
+                request_key(prompt, {}, replies) + key, tools=self.tools, stop=observation_openings(messages),
             )
-        )
+        )  # fmt: skip
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
         """Ask the model for a checkpoint; its text and meta data."""
-        context = self.context
-        context.ui.note("asking for a checkpoint: the conversation is long")
-        request = self._request(state, turns)
-        request = replace(request, key=request.key + "checkpoint")
-        reply = complete(context.model_setup.model, request, context.model_setup.meter, on_wait=self.waiting)
-        model = display_name(reply.model or context.model_setup.model.spec)
-        return reply.text, {"model": model, **self.store(request, reply)}
+        setup = self.context.model_setup
+        self.context.ui.note("asking for a checkpoint: the conversation is long")
+        request = self._request(state, turns, "checkpoint")
+        reply = complete(setup.model, request, setup.meter, on_wait=self.waiting)
+        return reply.text, {
+            "model": display_name(reply.model or setup.model.spec),
+            **self.store(request, reply),
+        }
 
     def _known(self, state: State) -> Known:
         context = self.context

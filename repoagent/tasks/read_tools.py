@@ -30,16 +30,11 @@ def output_name(path: Path) -> str:
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     tool_context = context.tool_context
-    read = _with_notes(context, look_up(tool_context, "read"))
-    read_text = f'{read.text} An output of this run is path="{OUTPUT}NAME".'
+    read = _with_outputs(context, _with_notes(context, look_up(tool_context, "read")), _read_output)
     tools = [
-        replace(
-            _with_outputs(read, lambda path, action: _read_output(context, path, action)), text=read_text
-        ),
+        replace(read, text=f'{read.text} An output of this run is path="{OUTPUT}NAME".'),
         look_up(tool_context, "files"),
-        _with_outputs(
-            look_up(tool_context, "search"), lambda path, action: _search_output(context, path, action)
-        ),
+        _with_outputs(context, look_up(tool_context, "search"), _search_output),
         *(look_up(tool_context, name) for name in ("outline", "history", "neighbors", "uses", "recall")),
     ]
 
@@ -71,16 +66,15 @@ def _with_notes(context: RunContext, tool: Tool) -> Tool:
         data = source.data or b""
         memory = resolve(context.layout, context.worktree, source.path, data)
         notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
-        if not notes:
-            return observation
-        return replace(
-            observation, text=f"{observation.text}\nNotes from earlier edits:\n{fence(notes, 'memory')}"
-        )
+        more = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
+        return replace(observation, text=observation.text + more)
 
     return replace(tool, perform=perform)
 
 
-def _with_outputs(tool: Tool, perform_on_output: Callable[[str, Action], Observation]) -> Tool:
+def _with_outputs(
+    context: RunContext, tool: Tool, on_output: Callable[[RunContext, str, Action], str]
+) -> Tool:
     """The tool, which also takes the path of an output."""
 
     def perform(action: Action) -> Observation:
@@ -88,27 +82,28 @@ def _with_outputs(tool: Tool, perform_on_output: Callable[[str, Action], Observa
         if not path.startswith(OUTPUT):
             return tool.perform(action)
         try:
-            return perform_on_output(path, action)
+            return Observation(tool.name, on_output(context, path, action))
         except RepoagentError as error:
             return Observation(tool.name, str(error), ok=False)
 
     return replace(tool, perform=perform)
 
 
-def _read_output(context: RunContext, path: str, action: Action) -> Observation:
+def _read_output(context: RunContext, path: str, action: Action) -> str:
     lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
     part = read_part(_output(context, path), lines, characters, context.tool_context.read_limit)
     label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
-    return Observation("read", "\n".join(filter(None, [fence(part.text, label), part.rest])))
+    return "\n".join(filter(None, [fence(part.text, label), part.rest]))
 
 
-def _search_output(context: RunContext, path: str, action: Action) -> Observation:
+def _search_output(context: RunContext, path: str, action: Action) -> str:
     pattern = action.args.get("pattern") or action.body.strip()
     if not pattern.strip():
         raise UsageError("Name what to search for.")
     _output(context, path)  # refuses other paths
-    matches = search(context.run_dir.output, pattern, lambda name: "", path.removeprefix(OUTPUT), output=True)
-    return Observation("search", matches_text(matches))
+    name = path.removeprefix(OUTPUT)
+    matches = search(context.run_dir.output, pattern, lambda name: "", name, output=True)
+    return matches_text(matches)
 
 
 def _output(context: RunContext, path: str) -> str:

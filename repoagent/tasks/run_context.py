@@ -14,14 +14,16 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import NonInteractive, UserInterface
 from repoagent.errors import Refused
-from repoagent.git.files import FileChange, Source, blob_hash, check_path
+from repoagent.git.files import FileChange, Source, blob_hash
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
 from repoagent.patch.errors import NOTHING_TO_DO
+from repoagent.patch.paths import bad_path
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.change_set import ChangeSet
@@ -73,6 +75,20 @@ class RunRequest:
     worktree: str = ""
     branch: str = ""
     options: Mapping[str, object] = field(default_factory=dict)
+
+
+def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target, ...] = ()) -> EditRequest:
+    """What an edit of this run may do; `targets` are files that the user has agreed to change."""
+    return EditRequest(
+        request.prompt,
+        targets,
+        scope="repo",
+        create=True,
+        parse_check=settings.switch("edit.parse_check"),
+        allow_sensitive=request.allow_sensitive,
+        sensitive=settings.texts("edit.sensitive"),
+        commit=request.commit,
+    )
 
 
 def run_limits(settings: Settings) -> Limits:
@@ -246,23 +262,24 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
     shown: dict[str, str] = {}
     reply = partial = ""  # the replies that an edit is from
     for turn in state.turns:
+        is_edit = turn.meta.get("kind") == EDIT
         if turn.role == "assistant":
             reply = partial + turn.text
-        if turn.meta.get("kind") == EDIT:
+        if is_edit:
             partial = reply if "partial" in turn.meta else ""
-        if turn.role != "observation":
-            continue
-        if written is not None and turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes":
+        if turn.role == "observation" and is_edit and turn.meta.get("ok") == "yes" and written is not None:
             for path in [path for path in shown if path in reply]:
                 shown.pop(path)
                 shown |= {path: written[path]} if path in written else {}
-        else:
-            blobs = (*_SHOWN.findall(turn.text), *_shown_by(turn).items())
-            shown |= {path: blob for path, blob in blobs if _is_path(path)}
+        elif turn.role == "observation":
+            shown |= {
+                path: blob for path, blob in _blobs_of(turn).items() if bad_path(path, known=True) is None
+            }
     return shown
 
 
-def _shown_by(turn: Turn) -> dict[str, str]:
+def _blobs_of(turn: Turn) -> dict[str, str]:
+    """The blobs of the files that an observation shows."""
     try:
         blobs = json.loads(turn.meta.get("shown", "{}"))
     except ValueError:
@@ -270,22 +287,10 @@ def _shown_by(turn: Turn) -> dict[str, str]:
     return {path: str(blob) for path, blob in blobs.items()} if isinstance(blobs, dict) else {}
 
 
-def _is_path(path: str) -> bool:
-    try:
-        check_path(path)
-    except Refused:
-        return False
-    return "\\" not in path
-
-
 def written_by(context: RunContext) -> dict[str, str]:
     """The blob of each file as the run has left it."""
-    kind = context.worktree.object_format
-    return {
-        change.path: blob_hash(change.after, kind)
-        for change in context.change_set.changes
-        if change.path and change.after
-    }
+    kind, changes = context.worktree.object_format, context.change_set.changes
+    return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 
 @dataclass

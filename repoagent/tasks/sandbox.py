@@ -20,11 +20,11 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.git.worktree import layout as layout_of
 from repoagent.storage.folders import open_folder
-from repoagent.storage.layout import Layout
 from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git, files_run_on_opening
 from repoagent.tasks.hidden_files import HiddenFiles
 from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.runs.directory import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
 
 
 def create_confinement(
-    worktree: WorkTree, layout: Layout, settings: Settings, request: RunRequest, scratch: Path
+    worktree: WorkTree, settings: Settings, request: RunRequest, run_dir: RunDirectory
 ) -> Confinement:
     """What commands of this run may touch, in the best sandbox that works here."""
-    for folder in (scratch, scratch.with_name("output")):
+    for folder in (run_dir.scratch, run_dir.output):
         with open_folder(folder, create=True):
             pass
     policy = replace(
-        _policy(worktree, settings, scratch, layout.root),
+        _policy(worktree, settings, run_dir.scratch),
         read_only=request.mode == "read-only" or request.plan_only,
         network=request.network or settings.switch("run.network"),
     )
@@ -99,7 +99,7 @@ def confined_check(
     sandbox = find()
     if sandbox is None:
         return None
-    policy = _policy(worktree, settings, scratch, layout_of(worktree).root)
+    policy = _policy(worktree, settings, scratch)
     if not worktree.git_dir.exists():  # a patch outside of any repository
         return sandbox.wrap(argv, policy), scrubbed(os.environ, policy)
     return _confinement(worktree, policy, sandbox).program(argv)
@@ -115,12 +115,12 @@ def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) ->
     return Confinement(policy, hidden, sandbox, hidden_in_main)
 
 
-def _policy(worktree: WorkTree, settings: Settings, scratch: Path, *keep: Path) -> Policy:
+def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
     run_on_opening: tuple[Path, ...] = ()
     keep_paths = [
         worktree.top / ".git",
         worktree.top / ".repoagent",
-        *keep,
+        layout_of(worktree).root,
         worktree.git_dir,
         worktree.common_dir,
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,12 @@ from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.model_setup import ModelSetup, wants_tools
-from repoagent.errors import ModelError, NothingDone, Refused, RepoagentError
+from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import OnText, Reply, Request, Usage, display_name
-from repoagent.llm.open_model import open_model
+from repoagent.llm.model import Request, Usage, display_name
+from repoagent.llm.open_model import AbsentModel, open_model
 from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
@@ -60,37 +60,158 @@ if TYPE_CHECKING:
 
 _SHORT = 0.1  # of a model's window: as much is kept next to a checkpoint
 
+Kind = Literal["done", "answered", "unfinished"]
 
-class RunSession:
-    """The work of one process on a run. Use it once, in a `with` block, which closes its tools."""
 
-    def __init__(self, context: RunContext, live: LiveRun, confinement: Confinement, state: State) -> None:
-        self.context = context
-        self.live = live
-        self.confinement = confinement
-        self.state = state
-        self.asked_to_finish = False  # after words without an action
-        self.toolset: Toolset
-        self.requests: ModelRequests
+@dataclass(frozen=True)
+class RunOutcome:
+    """How a run ended.
 
-    def __enter__(self) -> RunSession:
-        context = self.context
+    kind: "unfinished" if it ended with words while its change was not committed or tasks were open, or if its last
+    edit was refused. text: its last words; words: the rest of its last reply; messages: what it told the user before.
+    left: changed paths that are not committed; left_out: files that its commands created and that are not part of the
+    change. check: the one that the commit has passed. turns: model calls. seconds: without waiting for the user.
+    """
+
+    kind: Kind
+    name: str
+    text: str
+    model: str
+    usage: Usage
+    turns: int
+    cost: float | None
+    seconds: float
+    commits: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    words: str = ""
+    messages: tuple[str, ...] = ()
+    check: CheckResult | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def run(
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
+) -> RunOutcome:
+    """Do one run, or resume it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
+    conversation and the changes are kept then, for a resume. Raises Refused for a run that came with the repository."""
+    started = time.monotonic()
+    store = layout(worktree)
+    ensure(store)
+    run_dir = RunDirectory(store, request.name)
+    refuse_foreign(run_dir)
+    check_can_commit(worktree, request)
+    meter, model = ready.meter, display_name(ready.model.spec)
+    if meter.book is not None:
+        meter.book = meter.book.about(request.name, str(worktree.top), ())
+    limits = {name: getattr(meter.limits, name) for name in ("cost", "tokens", "turns", "seconds")}
+    record = Record(
+        request.prompt, kind=request.kind, parent=request.parent, model=model, mode=request.mode, limits=limits,
+        worktree=str(worktree.top), branch=request.branch, options=dict(request.options),
+    )  # fmt: skip
+    with open_session(worktree, request, settings, ui, ready, run_dir, record) as session:
+        context, live = session.context, session.live
+        context.commits[:] = [commit for commit in context.commits if commit not in live.record.commits]
+        live.committed(context.commits)
+        outcome = session.go()
+        kind = _kind(context, outcome)
+        live.ended(kind, outcome.text, commits=context.commits)
+    change_set = context.change_set
+    return RunOutcome(
+        kind, request.name, outcome.text, model, meter.usage, meter.attempts, meter.cost,
+        time.monotonic() - started - ui.waited, tuple(context.commits),
+        remaining_changes(worktree, change_set).left,
+        outcome.words, outcome.messages, session.toolset.finishing.check,
+        tuple(change.name for change in change_set.candidates if change.after is not None),
+    )  # fmt: skip
+
+
+def _kind(context: RunContext, outcome: Outcome) -> Kind:
+    """In a chat, and from a sub-agent, words are an answer whatever is open."""
+    is_task = context.request.kind == "run" and not context.request.parent
+    if outcome.kind == "answered":
+        return "unfinished" if is_task and unfinished_work(context) else "answered"
+    nothing = not context.commits and not context.change_set.changes
+    is_refused = is_task and nothing and context.refused_edit.is_missing
+    return "unfinished" if context.tool_context.missing or is_refused else "done"
+
+
+def compact(
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
+) -> tuple[int, int]:
+    """Have the model summarize the conversation; about how many tokens the turns took before, and take now.
+
+    If the model fails, the checkpoint is made of what the program knows. Raises NothingDone where the conversation is
+    short, Busy while a turn runs, and what writing raises.
+    """
+    run_dir = RunDirectory(layout(worktree), request.name)
+    before = read_run(run_dir, warn=ui.say).record
+    record = Record(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
+    with open_session(worktree, request, settings, ui, ready, run_dir, record) as session:
+        size = tokens(shown_turns(session.state.turns))
+        try:
+            state = session.compact()
+        finally:
+            session.live.ended(before.state if before.state in ENDS else "stopped", before.text)  # as it was
+    return size, tokens(shown_turns(state.turns))
+
+
+def first_request(
+    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
+) -> Request:
+    """The first request of the new run `request` to the model `spec`, without the output of `run.before_turn`; needs no
+    key. Raises what starting a run does."""
+    takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
+    ready = ModelSetup(settings, AbsentModel("not opened", spec, takes=takes), Meter(Limits()))
+    with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
+        base = Path(name).resolve()
+        run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
+        with open_session(worktree, request, settings, ui, ready, run_dir, Record(request.prompt)) as session:
+            first = session.first_request()
+            session.live.ended("stopped", "")
+    return first
+
+
+@contextmanager
+def open_session(  # noqa: PLR0917
+    worktree: WorkTree,
+    request: RunRequest,
+    settings: Settings,
+    ui: RunInterface,
+    ready: ModelSetup,
+    run_dir: RunDirectory,
+    record: Record,
+) -> Iterator[RunSession]:
+    """Hold the run for the block, with its tools."""
+    with live_run(run_dir, record, warn=ui.say) as live:
+        confinement = create_confinement(worktree, settings, request, run_dir)
+        context = create_context(worktree, request, settings, ui, ready, run_dir, confinement)
+        state = open_state(run_dir.conversation)
         with ExitStack() as stack:
-            self.toolset = create_toolset(context, self.confinement, self.state.turns, stack)
-            context.tools = self.toolset.tools
-            offered = schemas(context.tools) if context.model_setup.native else ()
-            system = system_parts(context, context.tools, self.toolset.parts)
-            self.requests = ModelRequests(context, system, offered)
-            self._stack = stack.pop_all()
-        return self
+            toolset = create_toolset(context, confinement, state.turns, stack)
+            context.tools = toolset.tools
+            offered = schemas(context.tools) if ready.native else ()
+            system = system_parts(context, context.tools, toolset.parts)
+            requests = ModelRequests(context, system, offered)
+            yield RunSession(context, live, confinement, state, toolset, requests, stack)
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+
+@dataclass
+class RunSession:
+    """The work of one process on a run; `stack` closes its tools."""
+
+    context: RunContext
+    live: LiveRun
+    confinement: Confinement
+    state: State
+    toolset: Toolset
+    requests: ModelRequests
+    stack: ExitStack
+    asked_to_finish: bool = False  # after words without an action
 
     def go(self) -> Outcome:
         """Run to the end. Raises NothingDone when the model rejects the task: its changes are reverted."""
-        agent = self._start()
         try:
+            agent = self._start()
             outcome = run_loop(
                 agent,
                 self.context.tools,
@@ -106,8 +227,10 @@ class RunSession:
         except KeyboardInterrupt:
             self._say_committed()
             raise
+        finally:  # the last call counts, too
+            self.stack.close()
+            self._record_turn("")
         if outcome.kind == "rejected":
-            self._stack.close()
             self._revert()
             self._say_committed()
             raise NothingDone(f"the model declined: {outcome.text}")
@@ -115,7 +238,7 @@ class RunSession:
 
     def _start(self) -> Agent:
         """Settle what an earlier process left, and start the conversation."""
-        context, requests = self.context, self.requests
+        context, requests, ui = self.context, self.requests, self.context.ui
         resumed = self.state.turns and not context.request.parent
         adopted = merge_changes(context, self.live.adopted) if resumed else ""
         if is_draft_pending(self.state):
@@ -133,9 +256,8 @@ class RunSession:
             return search_memory(context.layout, query, without=context.run_dir.conversation)
 
         return load_agent(context.request.agent)(
-            context.model_setup.model, context.model_setup.meter, requests.render,
-            on_text=context.ui.text, on_void=context.ui.void, on_wait=requests.waiting,
-            on_reply=requests.store, recall=recall,
+            context.model_setup.model, context.model_setup.meter, requests.render, on_text=ui.text, on_void=ui.void,
+            on_wait=requests.waiting, on_reply=requests.store, recall=recall,
         )  # fmt: skip
 
     def first_request(self) -> Request:
@@ -156,9 +278,8 @@ class RunSession:
         context, meter = self.context, self.context.model_setup.meter
         self._refuse_lost()
         self._record_turn("asking the model")
-        context.ui.progress(
-            "turn", {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost}
-        )
+        counts: dict[str, object] = {"calls": meter.attempts, "tokens": meter.usage.total, "cost": meter.cost}
+        context.ui.progress("turn", counts)
         for turn in self._news(state):
             state = state.with_turn(turn)
         plan = context.run_dir.plan
@@ -187,18 +308,13 @@ class RunSession:
         repair_plan(context)
         try:
             names = [tool.name for tool in context.tools]
-            news = plan_news(context.run_dir.plan, state.turns, names, state.nonce)
+            if news := plan_news(context.run_dir.plan, state.turns, names, state.nonce):
+                yield news
         except Refused as error:  # the user replaced it just now
             context.ui.say(f"warning: {error}")
-            news = None
-        if news is not None:
-            yield news
         context.refused_edit.drop_if_changed(partial(read_source, context.worktree))
-        texts = [
-            self._drop_notice(),
-            *self.toolset.notices(),
-            self.toolset.hooks.before_turn(meter.attempts + 1),
-        ]
+        before_turn = self.toolset.hooks.before_turn(meter.attempts + 1)
+        texts = [self._drop_notice(), *self.toolset.notices(), before_turn]
         if text := "\n\n".join(filter(None, texts)):
             yield extra_turn("observation", mask(text), "notice")
 
@@ -275,173 +391,19 @@ class RunSession:
         from repoagent.tasks.edit_tool import write_reverse
         from repoagent.tasks.uncommitted_by_run import conflict_message
 
-        context, change_set, name = self.context, self.context.change_set, self.context.run_dir.name
-        paths = [change.name for change in change_set.changes]
-        if not paths:
-            return
-        if context.gate.mode == "read-only":
-            context.ui.say("note: earlier changes of the run are still in your files: this run is read-only")
-            return
-        try:
-            overlaps = revert(
-                change_set,
-                paths,
-                lambda changes: write_reverse(context.worktree, changes, change_set.changes, f"{name}-back"),
-            )
-            if overlaps:
-                command = f"repoagent runs restore {name}"
-                context.ui.say(
-                    f"warning: {conflict_message(overlaps, f'{command} --let-go', f'{command} --whole')}"
+        context, change_set, say = self.context, self.context.change_set, self.context.ui.say
+        name, changes = context.run_dir.name, change_set.changes
+        if changes and context.gate.mode == "read-only":
+            say("note: earlier changes of the run are still in your files: this run is read-only")
+        elif changes:
+            try:
+                overlaps = revert(
+                    change_set,
+                    [change.name for change in changes],
+                    lambda reverse: write_reverse(context.worktree, reverse, changes, f"{name}-back"),
                 )
-        except RepoagentError as error:
-            context.ui.say(f"warning: the changes of the run are still in your files ({error})")
-
-
-Kind = Literal["done", "answered", "unfinished"]
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """How a run ended.
-
-    kind: "unfinished" if it ended with words while its change was not committed or tasks were open, or if its last
-    edit was refused. text: its last words; words: the rest of its last reply; messages: what it told the user before.
-    left: changed paths that are not committed; left_out: files that its commands created and that are not part of the
-    change. check: the one that the commit has passed. turns: model calls. seconds: without waiting for the user.
-    """
-
-    kind: Kind
-    name: str
-    text: str
-    model: str
-    usage: Usage
-    turns: int
-    cost: float | None
-    seconds: float
-    commits: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    words: str = ""
-    messages: tuple[str, ...] = ()
-    check: CheckResult | None = None
-    left_out: tuple[str, ...] = ()
-
-
-def run(
-    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
-) -> RunOutcome:
-    """Do one run, or resume it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
-    conversation and the changes are kept then, for a resume. Raises Refused for a run that came with the repository."""
-    started = time.monotonic()
-    store = layout(worktree)
-    ensure(store)
-    run_dir = RunDirectory(store, request.name)
-    refuse_foreign(run_dir)
-    check_can_commit(worktree, request)
-    meter = ready.meter
-    if meter.book is not None:
-        meter.book = meter.book.about(request.name, str(worktree.top), ())
-    limits = meter.limits
-    record = Record(
-        request.prompt,
-        kind=request.kind,
-        parent=request.parent,
-        model=display_name(ready.model.spec),
-        mode=request.mode,
-        worktree=str(worktree.top),
-        branch=request.branch,
-        options=dict(request.options),
-        limits={
-            "cost": limits.cost,
-            "tokens": limits.tokens,
-            "turns": limits.turns,
-            "seconds": limits.seconds,
-        },
-    )
-    with live_run(run_dir, record, warn=ui.say) as live:
-        confinement = create_confinement(worktree, store, settings, request, run_dir.folder / "scratch")
-        context = create_context(worktree, request, settings, ui, ready, run_dir, confinement)
-        context.commits[:] = [commit for commit in context.commits if commit not in live.record.commits]
-        live.committed(context.commits)
-        try:
-            with RunSession(context, live, confinement, open_state(run_dir.conversation)) as session:
-                outcome = session.go()
-        finally:  # the last call counts too
-            live.turn(turns=meter.attempts, activity="", usage=meter.usage, cost=meter.cost)
-        kind = _kind(context, outcome)
-        live.ended(kind, outcome.text, commits=context.commits)
-    uncommitted = remaining_changes(worktree, context.change_set).left
-    return RunOutcome(
-        kind, request.name, outcome.text, display_name(ready.model.spec), meter.usage, meter.attempts, meter.cost,
-        time.monotonic() - started - ui.waited, tuple(context.commits), uncommitted,
-        outcome.words, outcome.messages, session.toolset.finishing.check,
-        tuple(change.name for change in context.change_set.candidates if change.after is not None),
-    )  # fmt: skip
-
-
-def _kind(context: RunContext, outcome: Outcome) -> Kind:
-    """In a chat, and from a sub-agent, words are an answer whatever is open."""
-    is_task = context.request.kind == "run" and not context.request.parent
-    if outcome.kind == "answered":
-        return "unfinished" if is_task and unfinished_work(context) else "answered"
-    if context.tool_context.missing:
-        return "unfinished"
-    nothing = not context.commits and not context.change_set.changes
-    return "unfinished" if is_task and nothing and context.refused_edit.is_missing else "done"
-
-
-def compact(
-    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
-) -> tuple[int, int]:
-    """Have the model summarize the conversation; about how many tokens the turns took before, and take now.
-
-    If the model fails, the checkpoint is made of what the program knows. Raises NothingDone where the conversation is
-    short, Busy while a turn runs, and what writing raises.
-    """
-    store = layout(worktree)
-    run_dir = RunDirectory(store, request.name)
-    before = read_run(run_dir, warn=ui.say).record
-    record = Record(kind=request.kind, mode=request.mode, worktree=str(worktree.top))
-    with live_run(run_dir, record, warn=ui.say) as live:
-        confinement = create_confinement(worktree, store, settings, request, run_dir.folder / "scratch")
-        context = create_context(worktree, request, settings, ui, ready, run_dir, confinement)
-        state = open_state(run_dir.conversation)
-        size = tokens(shown_turns(state.turns))
-        try:
-            with RunSession(context, live, confinement, state) as session:
-                state = session.compact()
-        finally:
-            live.ended(before.state if before.state in ENDS else "stopped", before.text)  # as it was
-    return size, tokens(shown_turns(state.turns))
-
-
-@dataclass(frozen=True)
-class _Placeholder:
-    """A model that is not called, because opening one needs a key."""
-
-    spec: str
-    context_tokens: int | None = None
-    takes: frozenset[str] = frozenset()
-
-    def complete(self, request: Request, on_text: OnText) -> Reply:
-        raise ModelError("this model is only a placeholder")
-
-
-def first_request(
-    worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
-) -> Request:
-    """The first request of the new run `request` to the model `spec`, without the output of `run.before_turn`; needs no
-    key. Raises what starting a run does."""
-    store = layout(worktree)
-    takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
-    ready = ModelSetup(settings, _Placeholder(spec, takes=takes), Meter(Limits()))
-    with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
-        base = Path(name).resolve()
-        run_dir = RunDirectory(Layout(base / ".repoagent", base), request.name)
-        with live_run(run_dir, Record(request.prompt)) as live:
-            confinement = create_confinement(worktree, store, settings, request, run_dir.folder / "scratch")
-            context = create_context(worktree, request, settings, ui, ready, run_dir, confinement)
-            context.layout = store  # of the repository, for reading
-            with RunSession(context, live, confinement, State()) as session:
-                first = session.first_request()
-            live.ended("stopped", "")
-    return first
+                if overlaps:
+                    command = f"repoagent runs restore {name}"
+                    say(f"warning: {conflict_message(overlaps, f'{command} --let-go', f'{command} --whole')}")
+            except RepoagentError as error:
+                say(f"warning: the changes of the run are still in your files ({error})")

@@ -20,14 +20,14 @@ from repoagent.errors import UsageError
 from repoagent.git.facts import current_branch, gather_facts, unmerged
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree
+from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.change_set import open_change_set, paths_of
 from repoagent.tasks.changes.interrupted import settle_command, settle_commit
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
-from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest
+from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement
 from repoagent.tasks.toolset import create_gate
@@ -48,19 +48,9 @@ def create_context(  # noqa: PLR0917
     confinement: Confinement,
 ) -> RunContext:
     """The context of a run, with what it changed before."""
-    edit_request = EditRequest(
-        request.prompt,
-        (),
-        scope="repo",
-        create=True,
-        parse_check=settings.switch("edit.parse_check"),
-        allow_sensitive=request.allow_sensitive,
-        sensitive=settings.texts("edit.sensitive"),
-        commit=request.commit,
-    )
     form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
     tool_context = EditSession(
-        worktree, edit_request, Draft({}), set(), gate(worktree.top, ()),
+        worktree, edit_request(request, settings), Draft({}), set(), gate(worktree.top, ()),
         form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
         conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
     )  # fmt: skip
@@ -69,7 +59,7 @@ def create_context(  # noqa: PLR0917
     last_commit = settle_commit(change_set)
     commits = [last_commit] if last_commit is not None else []
     return RunContext(
-        worktree, run_dir.layout, settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
+        worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
         commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
     )  # fmt: skip
 
@@ -94,12 +84,10 @@ def start_conversation(
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`: ", earlier_names, re.MULTILINE)
     located = locate(context.worktree, request.prompt, tool_context.why_not, known)  # runs in the background
-    changed_by_run = {
-        name for change in context.change_set.changes for name in (change.path, change.old_path)
-    }
+    changed_by_run = paths_of(context.change_set.changes)
     repository = repository_text(
         gather_facts(context.worktree),
-        sorted(path for path in read_status(context.worktree).changed if path not in changed_by_run),
+        sorted(read_status(context.worktree).changed.keys() - changed_by_run),
         linked=bool(request.worktree),
         inside=current_folder(context.worktree.top),
     )

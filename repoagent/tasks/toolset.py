@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -33,7 +33,7 @@ from repoagent.llm.model import Part
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.detect import names_of
 from repoagent.tasks.changes.revert import change_tools
 from repoagent.tasks.changes.snapshot import Guard, Watch
 from repoagent.tasks.edit_tool import write, writing_tool
@@ -49,7 +49,6 @@ from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools
 from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
 from repoagent.tasks.user_hooks import UserHooks
 
-NAMED = 5  # hidden files in a note
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent where nothing may be changed
 BOUNDED = frozenset({EDIT, "read", "run", "python", "wait"})  # limit their output themselves
@@ -63,25 +62,17 @@ def create_gate(
     """The gate of a run: the user's rules, its mode, and who is asked."""
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
-    reason = ""
-    if not request.confine:
-        reason = "the sandbox is turned off."
-    elif not confinement.name:
-        reason = why_none()
-
-    def audit(event: Mapping[str, object]) -> None:
-        json_files.record(run_dir.layout, {"run": request.name, **event})
-
+    reason = "" if confinement.name else why_none() if request.confine else "the sandbox is turned off."
+    allow = (*settings.texts("run.allow"), *kept_rules(configuration), *request.allow)
+    deny = (*settings.texts("run.deny"), *kept_rules(configuration, "run.deny"))
     return Gate(
         # without a sandbox nothing keeps a command of a plan from writing
         "read-only" if request.plan_only and not confinement.name else request.mode,
         asker,
-        allow=rules(
-            dict.fromkeys((*settings.texts("run.allow"), *kept_rules(configuration), *request.allow))
-        ),
-        deny=rules(dict.fromkeys((*settings.texts("run.deny"), *kept_rules(configuration, "run.deny")))),
+        allow=rules(dict.fromkeys(allow)),
+        deny=rules(dict.fromkeys(deny)),
         remember=partial(keep_rules, policy.top),
-        audit=audit,
+        audit=lambda event: json_files.record(run_dir.layout, {"run": request.name, **event}),
         sandbox=confinement.name,
         why_none=reason,
         top=policy.top,
@@ -130,18 +121,15 @@ def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
     """Make the tools. `turns` tell whether there was a Python kernel before; `stack` closes what was opened."""
-    request, tool_context = context.request, context.tool_context
+    request, settings, tool_context = context.request, context.settings, context.tool_context
+    top, why_not, say = context.worktree.top, tool_context.why_not, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
     hooks = _user_hooks(context, confinement)
     user_folder = user_file(os.environ).parent
     folders = skill_folders(
-        context.worktree.top,
-        context.layout.root,
-        user_folder,
-        further=context.settings.texts("run.skills"),
-        why_not=tool_context.why_not,
+        top, context.layout.root, user_folder, further=settings.texts("run.skills"), why_not=why_not
     )
-    skills = find_skills(folders, context.ui.say)
+    skills = find_skills(folders, say)
     runner = _command_runner(context, confinement)
     stack.callback(runner.close)
     finishing = Finishing(context, hooks, confinement)
@@ -154,64 +142,54 @@ def create_toolset(
         text = hooks.after_edit(paths, context.model_setup.meter.attempts)
         return "\n".join(filter(None, [text, changed_since()]))
 
-    def write_changes(changes: Sequence[FileChange]) -> None:
-        write(context.worktree, changes, new_edit_id())
-
-    def withdraw(path: str) -> str:
-        return context.refused_edit.withdraw() if path == DRAFT else ""
-
-    own_tools = [
+    tools = [
         writing_tool(context, after_edit),
         *reading_tools(context),
         task_tool(context.run_dir.plan),
-        *change_tools(context.change_set, write_changes, withdraw),
-        _write_tool(context.run_dir.folder / "scratch"),
+        *change_tools(
+            context.change_set,
+            _writer(context),
+            lambda path: context.refused_edit.withdraw() if path == DRAFT else "",
+        ),
+        _write_tool(context.run_dir.scratch),
         finishing.tool(),
     ]
-    own_tools = [tool for tool in own_tools if not (read_only and tool.name in CHANGING)]
-    further = [*command_tools(runner), *([skill_tool(skills)] if skills else [])]
+    tools = [tool for tool in tools if not (read_only and tool.name in CHANGING)]
+    tools += [*command_tools(runner), *([skill_tool(skills)] if skills else [])]
     kernel = None if read_only else _kernel(context, confinement, runner, turns)
     if kernel is not None:
         stack.callback(kernel.close)
-        further.append(kernel.tool())
-    further += _browse_tools(context, confinement)
+        tools.append(kernel.tool())
+    tools += _browse_tools(context, confinement)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
     subagents = None
     if not request.parent:  # a sub-agent has neither plugins nor sub-agents
         plugins = plugin_tools(
-            context.worktree.top,
-            context.settings.texts("run.tools"),
-            taken={tool.name for tool in (*own_tools, *further)},
-            decide=context.gate.decide,
-            warn=context.ui.say,
-            settings=context.settings.names("tool"),
-            audit=context.audit,
-        )
-        further += [_watched(tool, runner) for tool in plugins]
-        types = find_agent_types(context.layout, user_folder, context.ui.say, why_not=tool_context.why_not)
+            top, settings.texts("run.tools"), taken={tool.name for tool in tools}, decide=context.gate.decide,
+            warn=say, settings=settings.names("tool"), audit=context.audit,
+        )  # fmt: skip
+        tools += [_watched(tool, runner) for tool in plugins]
+        types = find_agent_types(context.layout, user_folder, say, why_not=why_not)
         if read_only:  # without those that are made for changes
             types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
-        names = frozenset(tool.name for tool in (*own_tools, *further))
+        names = frozenset(tool.name for tool in tools)
         subagents = SubagentPool(context, types, names, context.model_setup.model.spec)
         stack.callback(subagents.close)
-        wait = next((tool for tool in further if tool.name == "wait"), None)
-        further = [tool for tool in further if tool.name != "wait"]
-        further += delegate_tools(subagents, wait)
+        wait = next((tool for tool in tools if tool.name == "wait"), None)
+        tools = [tool for tool in tools if tool is not wait] + [*delegate_tools(subagents, wait)]
         parts.append(Part(agent_types_block(types), "agents"))
-    tools = [
-        tool
-        for tool in (*own_tools, *further)
-        if request.tools is None or tool.name in request.tools | ALWAYS
-    ]
+    tools = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
     if any(tool.name == "restore" for tool in tools):
         tool_context.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
-    limited = [
-        _masked(tool)
-        if tool.name in BOUNDED
-        else spilling(_masked(tool), context.run_dir.output, output_name)
-        for tool in tools
-    ]
+    limited = []
+    for tool in map(_masked, tools):
+        is_bounded = tool.name in BOUNDED
+        limited.append(tool if is_bounded else spilling(tool, context.run_dir.output, output_name))
     return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
+
+
+def _writer(context: RunContext) -> Callable[[Sequence[FileChange]], None]:
+    return lambda changes: write(context.worktree, changes, new_edit_id())
 
 
 def _masked(tool: Tool) -> Tool:
@@ -240,7 +218,7 @@ def _watched(tool: Tool, runner: CommandRunner) -> Tool:
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
     """What runs commands; tells the user what it can't confine or show."""
     env = scrubbed(os.environ, confinement.policy)
-    change_set = context.change_set
+    change_set, say = context.change_set, context.ui.say
 
     @cache
     def variables() -> dict[str, str]:
@@ -248,30 +226,22 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         return hiding_variables(context.worktree, context.run_dir.folder / "attributes", excluded, env)
 
     def agreed(paths: Sequence[str]) -> None:
-        for path in paths:
-            if (change := change_set.of(path)) is not None:
-                context.accepted[path] = change.after
+        changes = {path: change for path in paths if (change := change_set.of(path)) is not None}
+        context.accepted.update((path, change.after) for path, change in changes.items())
         context.deletions.update(paths)
 
     def audit_all(events: Sequence[Mapping[str, object]]) -> None:
         json_files.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
 
-    guard = Guard(
-        change_set,
-        context.ui.say,
-        context.ui.approve,
-        lambda changes: write(context.worktree, changes, new_edit_id()),
-        agreed,
-        sensitive=context.request.allow_sensitive,
-    )
+    sensitive = context.request.allow_sensitive
+    guard = Guard(change_set, say, context.ui.approve, _writer(context), agreed, sensitive=sensitive)
     if confinement.sandbox is not None:
         for sentence in confinement.sandbox.limits_of(confinement.policy):
-            context.ui.say(f"note: {sentence}")
+            say(f"note: {sentence}")
     if context.gate.mode == "auto" and (hidden := hidden_paths(confinement.hidden, "shown")):
-        omitted = len(hidden) - NAMED
-        names = ", ".join(map(named, hidden[:NAMED])) + (f" and {omitted} more" if omitted > 0 else "")
-        context.ui.say(
-            f"note: commands cannot see {names}, which are hidden from models; only those that your rules allow can."
+        say(
+            f"note: commands cannot see {names_of(hidden, 5)}, which are hidden from models; only those that your "
+            "rules allow can."
         )
     return CommandRunner(
         context.worktree.top,
@@ -282,7 +252,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         unshown=variables,
         why_ended=why_ended,
         seconds_left=lambda: context.model_setup.meter.seconds_left,
-        watch=Watch(context.worktree, change_set, context.ui.say, audit_all, guard),
+        watch=Watch(context.worktree, change_set, say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
         explain=Explainer(confinement),
@@ -300,11 +270,8 @@ def _kernel(
     program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
     if program is None:
         return None
-    last = next(
-        (turn for turn in reversed(turns) if turn.meta.get("kind") == "python" or LOST_STATE in turn.text),
-        None,
-    )
-    earlier = last is not None and last.meta.get("kind") == "python"
+    about = [turn for turn in turns if turn.meta.get("kind") == "python" or LOST_STATE in turn.text]
+    earlier = bool(about) and about[-1].meta.get("kind") == "python"
     return KernelSession(runner, confinement.policy.scratch, program, earlier=earlier)
 
 

@@ -29,6 +29,7 @@ from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.snapshot import Watch
 from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
 from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
@@ -177,9 +178,8 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     worktree = open_worktree(tmp_path / "linked")
     settings = load(layout(worktree), flags={})
-    place = create_confinement(
-        worktree, layout(worktree), settings, RunRequest("x", "run-1"), tmp_path / "scratch"
-    )
+    run_dir = RunDirectory(layout(worktree), "run-1")
+    place = create_confinement(worktree, settings, RunRequest("x", "run-1"), run_dir)
     seen: list[Policy] = []
 
     class Told:
