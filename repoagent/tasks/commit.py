@@ -114,11 +114,7 @@ def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: I
 
 
 def _commit(
-    context: RunContext,
-    changes: tuple[FileChange, ...],
-    whole: Collection[str],
-    edit_id: str,
-    summary: str,
+    context: RunContext, changes: tuple[FileChange, ...], whole: Collection[str], edit_id: str, summary: str
 ) -> CommitOutcome:
     request = context.request
     in_place = InPlace(context.change_set.others_content(changes), whole)

@@ -62,11 +62,7 @@ class HiddenFiles:
                 path: "tracked" if holds_secrets(path) else "excluded" for path in paths if self._hides(path)
             }
             known |= {path.rstrip("/"): "" for path in folders_above(paths) if self._hides(path)}
-            self._index = (
-                signature,
-                known,
-                [f"{path}/" for path in submodule_paths(self.worktree)],
-            )
+            self._index = (signature, known, [f"{path}/" for path in submodule_paths(self.worktree)])
         return self._index[1:]
 
     def _hides(self, path: str) -> bool:

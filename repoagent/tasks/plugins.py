@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
@@ -46,7 +46,6 @@ _RESERVED = {
 
 Audit = Callable[[Mapping[str, object]], None]
 Decide = Callable[[ApprovalRequest], Verdict]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -178,29 +177,24 @@ class PluginTool(Tool):
     reads_only: bool = False
 
 
-class Defect(Refused):
-    """An error in a plugin, worded as the end of a sentence."""
-
-
 def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
-    """The tools that an entry point makes. Raises Defect, whatever is wrong with it."""
-    made: Any = _contained(lambda: point.load()(context))
-    tools = _contained(lambda: list(made if isinstance(made, Iterable) else [made]))
-    for tool in tools:
-        if not isinstance(tool, Tool):
-            raise Defect(f"returns {type(tool).__name__} instead of a Tool")
-    return tools
-
-
-def _contained(call: Callable[[], T]) -> T:
-    """The result of a plugin's code; any exception becomes a Defect."""
+    """The tools that an entry point makes. Raises Refused, worded as the end of a sentence, whatever is wrong."""
     try:
-        return call()
+        made = point.load()(context)
+        tools = list(made if isinstance(made, Iterable) else [made])
     except RepoagentError:
         raise
     except (Exception, SystemExit) as error:
-        message = cut(one_line(str(error)), 200)
-        raise Defect(f"failed: {type(error).__name__}" + (f": {message}" if message else "")) from error
+        raise Refused(_failure(error)) from error
+    for tool in tools:
+        if not isinstance(tool, Tool):
+            raise Refused(f"returns {type(tool).__name__} instead of a Tool")
+    return tools
+
+
+def _failure(error: BaseException) -> str:
+    message = cut(one_line(str(error)), 200)
+    return f"failed: {type(error).__name__}" + (f": {message}" if message else "")
 
 
 def contained(tool: Tool) -> Tool:
@@ -208,11 +202,13 @@ def contained(tool: Tool) -> Tool:
 
     def perform(action: Action) -> Observation:
         try:
-            observation: object = _contained(lambda: tool.perform(action))
-        except Defect as error:
-            return Observation(tool.name, f"the tool {tool.name} {error}.", ok=False)
+            observation: object = tool.perform(action)
         except (Refused, UsageError) as error:
             return Observation(tool.name, str(error), ok=False)
+        except RepoagentError:
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (of any kind)
+            return Observation(tool.name, f"the tool {tool.name} {_failure(error)}.", ok=False)
         if not isinstance(observation, Observation):
             return Observation(tool.name, f"the tool {tool.name} returned no observation.", ok=False)
         return observation

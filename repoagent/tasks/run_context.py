@@ -272,9 +272,8 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
                 shown.pop(path)
                 shown |= {path: written[path]} if path in written else {}
         elif turn.role == "observation":
-            shown |= {
-                path: blob for path, blob in _blobs_of(turn).items() if bad_path(path, known=True) is None
-            }
+            blobs = {**dict(_SHOWN.findall(turn.text)), **_blobs_of(turn)}
+            shown |= {path: blob for path, blob in blobs.items() if bad_path(path, known=True) is None}
     return shown
 
 

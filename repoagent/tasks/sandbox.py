@@ -171,10 +171,23 @@ class Explainer:
     explained: set[str] = field(default_factory=set)
 
     def __call__(self, output: str) -> str:
-        return "\n".join(filter(None, [self._network(output), self._writing(output), self._missing(output)]))
+        texts = []
+        for kind, explain in (
+            ("network", self._network),
+            ("writing", self._writing),
+            ("missing", self._missing),
+        ):
+            if kind not in self.explained and (text := explain(output)):
+                self.explained.add(kind)
+                texts.append(text)
+        return "\n".join(texts)
+
+    @property
+    def _offline(self) -> bool:
+        return self.confinement.sandbox is not None and not self.confinement.policy.network
 
     def _network(self, output: str) -> str:
-        if not self._offline or not _NETWORK.search(output) or not self._first("network"):
+        if not self._offline or not _NETWORK.search(output):
             return ""
         return (
             "Commands have no network in this run, so nothing can be installed or downloaded. Do without, "
@@ -185,7 +198,7 @@ class Explainer:
         sandbox = self.confinement.sandbox
         without_mounts = isinstance(sandbox, Landlock) and not sandbox.mounting
         denied = _WRITE.search(output) or (without_mounts and _DENIED.search(output))
-        if sandbox is None or not denied or not self._first("writing"):
+        if sandbox is None or not denied:
             return ""
         return (
             f"The sandbox lets commands write only {' and '.join(self.confinement.writable())}, and not `.git`. "
@@ -197,8 +210,6 @@ class Explainer:
             module = match["module"] or match["run"]
             if module and self._is_in_repository(module):
                 continue
-            if not self._first("missing"):
-                break
             name = module or match["package"] or match["program"] or match["other"]
             limit = ", and nothing can be installed in the sandbox" if self._offline else ""
             return f"`{name}` is not installed here{limit}; what needs it fails without your change, too."
@@ -206,17 +217,6 @@ class Explainer:
 
     def _is_in_repository(self, module: str) -> bool:
         """Whether the repository has a file or a folder of this module's name."""
-        options = ("--cached", "--others", "--exclude-standard")
+        options = ("--no-literal-pathspecs", "ls-files", "--cached", "--others", "--exclude-standard", "--")
         names = (f":(glob)**/{module}.*", f":(glob)**/{module}/**")
-        return bool(
-            git(self.confinement.policy.top, "--no-literal-pathspecs", "ls-files", *options, "--", *names)
-        )
-
-    @property
-    def _offline(self) -> bool:
-        return self.confinement.sandbox is not None and not self.confinement.policy.network
-
-    def _first(self, kind: str) -> bool:
-        first = kind not in self.explained
-        self.explained.add(kind)
-        return first
+        return bool(git(self.confinement.policy.top, *options, *names))

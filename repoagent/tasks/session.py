@@ -21,8 +21,11 @@ from repoagent.agent.plan.file import plan_news, read_plan
 from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.model_setup import ModelSetup, wants_tools
+from repoagent.edit.draft import Draft, EditSession, read_limit
+from repoagent.edit.guards.off_limits import gate
+from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
+from repoagent.git.facts import current_branch
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
@@ -32,6 +35,8 @@ from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import mask
+from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.interrupted import settle_commit
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests
 from repoagent.tasks.prompt import system_parts
@@ -39,6 +44,7 @@ from repoagent.tasks.run_context import (
     RunContext,
     RunInterface,
     RunRequest,
+    edit_request,
     is_draft_pending,
     shown_in,
     written_by,
@@ -50,9 +56,9 @@ from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.runs.live_run import LiveRun, live_run
 from repoagent.tasks.runs.record import ENDS, Record
 from repoagent.tasks.sandbox import Confinement, create_confinement
-from repoagent.tasks.start import check_can_commit, create_context, start_conversation
+from repoagent.tasks.start import check_can_commit, start_conversation
 from repoagent.tasks.subagents.tool import merge_changes
-from repoagent.tasks.toolset import Toolset, create_toolset
+from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
 from repoagent.tasks.uncommitted_by_run import remaining_changes
 
 if TYPE_CHECKING:
@@ -181,18 +187,29 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: Record,
 ) -> Iterator[RunSession]:
-    """Hold the run for the block, with its tools."""
-    with live_run(run_dir, record, warn=ui.say) as live:
+    """Hold the run for the block, with its tools and with what it changed before."""
+    with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
-        context = create_context(worktree, request, settings, ui, ready, run_dir, confinement)
+        form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
+        tool_context = EditSession(
+            worktree, edit_request(request, settings), Draft({}), set(), gate(worktree.top, ()),
+            form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
+            conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
+        )  # fmt: skip
+        approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
+        change_set = open_change_set(worktree, run_dir.changes)
+        last_commit = settle_commit(change_set)
+        commits = [last_commit] if last_commit is not None else []
+        context = RunContext(
+            worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
+            commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
+        )  # fmt: skip
         state = open_state(run_dir.conversation)
-        with ExitStack() as stack:
-            toolset = create_toolset(context, confinement, state.turns, stack)
-            context.tools = toolset.tools
-            offered = schemas(context.tools) if ready.native else ()
-            system = system_parts(context, context.tools, toolset.parts)
-            requests = ModelRequests(context, system, offered)
-            yield RunSession(context, live, confinement, state, toolset, requests, stack)
+        toolset = create_toolset(context, confinement, state.turns, stack)
+        context.tools = toolset.tools
+        system = system_parts(context, context.tools, toolset.parts)
+        requests = ModelRequests(context, system, schemas(context.tools) if ready.native else ())
+        yield RunSession(context, live, confinement, state, toolset, requests, stack)
 
 
 @dataclass

@@ -10,58 +10,26 @@ from pathlib import Path
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, extra_turn, steps
-from repoagent.config.settings import Settings
 from repoagent.edit.checks import preflight
-from repoagent.edit.draft import Draft, EditSession, read_limit
-from repoagent.edit.guards.off_limits import gate
-from repoagent.edit.model_setup import ModelSetup, attachments
 from repoagent.edit.request import EditRequest
 from repoagent.errors import UsageError
-from repoagent.git.facts import current_branch, gather_facts, unmerged
+from repoagent.git.facts import gather_facts, unmerged
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
-from repoagent.git.worktree import WorkTree, layout
+from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
 from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set, paths_of
-from repoagent.tasks.changes.interrupted import settle_command, settle_commit
+from repoagent.tasks.changes.change_set import paths_of
+from repoagent.tasks.changes.interrupted import settle_command
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
-from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request
-from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
-from repoagent.tasks.toolset import create_gate
 from repoagent.uses.request_symbols import locate
 
 NAMES = "names"  # the kind of the turn that says where names are defined
 # Not repeated after a kill, because it is unknown how far they came.
 NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
-
-
-def create_context(  # noqa: PLR0917
-    worktree: WorkTree,
-    request: RunRequest,
-    settings: Settings,
-    ui: RunInterface,
-    ready: ModelSetup,
-    run_dir: RunDirectory,
-    confinement: Confinement,
-) -> RunContext:
-    """The context of a run, with what it changed before."""
-    form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
-    tool_context = EditSession(
-        worktree, edit_request(request, settings), Draft({}), set(), gate(worktree.top, ()),
-        form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
-        conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
-    )  # fmt: skip
-    approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
-    change_set = open_change_set(worktree, run_dir.changes)
-    last_commit = settle_commit(change_set)
-    commits = [last_commit] if last_commit is not None else []
-    return RunContext(
-        worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
-        commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
-    )  # fmt: skip
 
 
 def start_conversation(

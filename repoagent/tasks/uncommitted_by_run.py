@@ -14,7 +14,8 @@ from repoagent.git.index import read_entries, read_status
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.locks import locked
-from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set, paths_of
+from repoagent.tasks.changes.detect import names_of
 from repoagent.tasks.changes.interrupted import settle_commit
 from repoagent.tasks.changes.revert import Overlaps, overlaps_text, revert, revert_whole
 from repoagent.tasks.edit_tool import write, write_reverse
@@ -40,17 +41,14 @@ class RemainingChanges:
         if self.gone:
             contain = "contains" if len(self.gone) == 1 else "contain"
             sentences.append(
-                f"note: {_names(self.gone)} no longer {contain} the run's change: it was removed from the files "
+                f"note: {names_of(self.gone, 5)} no longer {contain} the run's change: it was removed from the files "
                 "during the run"
             )
         if self.committed:
-            names = _names(self.committed)
-            sentences.append(f"note: the last commit already contains the run's change of {names}")
+            sentences.append(
+                f"note: the last commit already contains the run's change of {names_of(self.committed, 5)}"
+            )
         return sentences
-
-
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingChanges:
@@ -58,11 +56,10 @@ def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingCha
     if not change_set.changes:
         return RemainingChanges()
     changed = read_status(worktree).changed
-    names = {name for change in change_set.changes for name in (change.old_path, change.path) if name}
-    known = read_entries(worktree, sorted(names))
+    known = read_entries(worktree, sorted(paths_of(change_set.changes)))
     left, gone, committed = [], [], []
     for change in change_set.changes:
-        unchanged = not {change.old_path, change.path} & changed.keys()
+        unchanged = not paths_of([change]) & changed.keys()
         if change_set.remaining(change) is None:
             gone.append(change.name)
         elif unchanged and (change.path in known if change.path else change.old_path not in known):

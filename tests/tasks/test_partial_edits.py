@@ -237,11 +237,7 @@ def test_a_run_is_not_done_while_a_part_is_missing(files: GitRepo, changed: bool
     before = files.head()
     other = [diff("c.txt", "c", "d")] if changed else []
     outcome, model, person = go(files, *other, FIRST + WRONG, DONE, DONE)
-    assert (outcome.kind, outcome.left, files.head()) == (
-        "unfinished",
-        ("c.txt",) if changed else (),
-        before,
-    )
+    assert (outcome.kind, outcome.left, files.head()) == ("unfinished", ("c.txt",) if changed else (), before)
     assert f"Your edit is incomplete. {WAITING}" in model.told
     assert any("part of the model's last edit was refused" in said for said in person.said)
     assert (files.read("a.txt"), files.read("b.txt")) == (b"one\n", b"1\n")

@@ -71,11 +71,7 @@ _DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(it
 
 
 def to_dict(record: Record) -> dict[str, Any]:
-    copies = {
-        "limits": dict(record.limits),
-        "options": dict(record.options),
-        "commits": list(record.commits),
-    }
+    copies = {"limits": dict(record.limits), "options": dict(record.options), "commits": list(record.commits)}
     return {**vars(record), **copies}
 
 

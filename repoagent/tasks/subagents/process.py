@@ -102,16 +102,10 @@ def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Subagent
     with uninterrupted():
         process = subprocess.Popen(
             [sys.executable, *ITSELF, *arguments],
-            cwd=top,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
+            cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, encoding="utf-8", errors="replace", start_new_session=True,
             env={**os.environ, "REPOAGENT_PARENT": str(os.getpid())},
-        )
+        )  # fmt: skip
         subagent = Subagent(name, kind, process)
         for target, stream in ((_read_events, process.stdout), (_read_errors, process.stderr)):
             threading.Thread(target=target, args=(subagent, stream), daemon=True).start()
@@ -133,7 +127,7 @@ def die_with_parent() -> None:
 
 
 def _read_events(subagent: Subagent, stream: IO[str]) -> None:
-    try:
+    with suppress(ValueError):  # `end` closed it
         while line := stream.readline(LONGEST):
             try:
                 event = json.loads(line)
@@ -141,10 +135,7 @@ def _read_events(subagent: Subagent, stream: IO[str]) -> None:
                 continue
             if isinstance(event, dict):
                 subagent.events.put(event)
-    except ValueError:  # `end` closed it
-        pass
-    finally:
-        subagent.events.put(None)
+    subagent.events.put(None)
 
 
 def _read_errors(subagent: Subagent, stream: IO[str]) -> None:
@@ -186,16 +177,13 @@ def read_spec(run_dir: RunDirectory) -> SubagentSpec:
         if value["mode"] not in MODES:
             raise ValueError(f"mode {value['mode']}")
         return SubagentSpec(
-            str(value["parent"]),
-            str(value["kind"]),
-            str(value["prompt"]),
-            str(value["instructions"]),
-            frozenset(map(str, value["tools"])),
-            value["mode"],
-            Budget(value["turns"], value["tokens"], value["cost"], value["seconds"]),
-            tuple(map(str, value["allow"])),
-            bool(value["network"]),
-            bool(value["confine"]),
+            **{name: str(value[name]) for name in ("parent", "kind", "prompt", "instructions")},
+            tools=frozenset(map(str, value["tools"])),
+            mode=value["mode"],
+            budget=Budget(value["turns"], value["tokens"], value["cost"], value["seconds"]),
+            allow=tuple(map(str, value["allow"])),
+            network=bool(value["network"]),
+            confine=bool(value["confine"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise Refused(f"the order of the sub-agent {run_dir.name} is malformed: {error}") from error
+        raise Refused(f"the specification of the sub-agent {run_dir.name} is malformed: {error}") from error

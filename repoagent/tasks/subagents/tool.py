@@ -11,13 +11,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Mode
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy, RepoagentError, UsageError
+from repoagent.errors import Busy, Refused, UsageError
 from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
@@ -40,9 +41,8 @@ AT_ONCE = 6
 MOST = 30  # sub-agents of one run
 FINDINGS = 40  # of a review
 _NOT_FOR_SUBAGENTS = frozenset({"delegate"})
-_WAIT = (
-    15.0  # seconds for a sub-agent to end whose parent was killed: it looks once a second, and may be writing
-)
+# seconds for a sub-agent to end whose parent was killed: it looks once a second, and may be writing
+_WAIT = 15.0
 _ENDS = {
     "done": "finished",
     "answered": "answered",
@@ -60,15 +60,19 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
     for name in sorted(names_of_folders(context.layout)):
         run_dir = RunDirectory(context.layout, name)
         sweep(run_dir.folder)  # of one that was killed as it started
-        if not run_dir.subagent.is_file() or not _is_child(context, run_dir):
+        try:
+            parent = read_spec(run_dir).parent if run_dir.subagent.is_file() else ""
+        except (Refused, UsageError) as error:
+            context.ui.say(f"warning: {error}")
+            continue
+        if parent != context.run_dir.name:
             continue
         try:
             with locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"):
                 changed = _take_over(context, run_dir)
         except Busy:
-            context.ui.say(
-                f"warning: the sub-agent {name} is still running; stop it with `repoagent runs stop {name}`"
-            )
+            stop = f"stop it with `repoagent runs stop {name}`"
+            context.ui.say(f"warning: the sub-agent {name} is still running; {stop}")
             continue
         run = read_run(run_dir)  # its lock is free: it has ended
         record = run.record
@@ -85,16 +89,6 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
             names = ", ".join(changed)
             texts.append(f"A sub-agent that was ended had changed {names}: now part of your change.")
     return "\n".join(texts)
-
-
-def _is_child(context: RunContext, run_dir: RunDirectory) -> bool:
-    try:
-        return read_spec(run_dir).parent == context.run_dir.name
-    except UsageError:
-        return False
-    except RepoagentError as error:
-        context.ui.say(f"warning: {error}")
-        return False
 
 
 def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
@@ -141,12 +135,8 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
     try:
         result = subprocess.run(
             [sys.executable, *ITSELF, *arguments],
-            cwd=top,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=budget.seconds,
-        )
+            cwd=top, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=budget.seconds,
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         text = f"The review took more than {budget.seconds:g} s and was stopped."
         return Observation("delegate", text, ok=False)
@@ -164,6 +154,10 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
     data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
     head = f"The sub-agent finished, {tokens:,} tokens{price}:"
     return Observation("delegate", "\n".join([head, text, *notes]), data=data)
+
+
+def _price(cost: object) -> float | None:
+    return cost if isinstance(cost, int | float) else None
 
 
 def _finding_line(finding: dict[str, Any]) -> str:
@@ -219,12 +213,9 @@ class SubagentPool:
         self.count += 1
         if type_.name == "review":
             observation = _review(str(context.worktree.top), model, options.budget)
-            tokens, cost = observation.data.get("tokens"), observation.data.get("cost")
-            if isinstance(tokens, int) and tokens:
-                usage = Usage(input=tokens, estimated=True)
-                context.model_setup.meter.add_child(
-                    usage, 0, cost if isinstance(cost, (int, float)) else None
-                )
+            if tokens := observation.data.get("tokens"):
+                usage = Usage(input=int(str(tokens)), estimated=True)
+                context.model_setup.meter.add_child(usage, 0, _price(observation.data.get("cost")))
             return observation
         run_dir = RunDirectory(context.layout, new_name("run"))
         spec = SubagentSpec(
@@ -258,12 +249,8 @@ class SubagentPool:
         return replace(self._wait_for(number), kind="wait")
 
     def _wait_for(self, number: str) -> Observation:
-        subagent, meter, approve = (
-            self.running[number],
-            self.context.model_setup.meter,
-            self.context.ui.approve,
-        )
-        pause = self.context.run_dir.pause
+        subagent, approve = self.running[number], self.context.ui.approve
+        meter, pause = self.context.model_setup.meter, self.context.run_dir.pause
         try:
             while not subagent.listen(approve, until=lambda: inbox.is_requested(pause)):
                 began = time.monotonic()
@@ -281,13 +268,13 @@ class SubagentPool:
         subagent.end()
         run_dir = RunDirectory(self.context.layout, subagent.name)
         last = subagent.last or {}
-        used, cost = last.get("usage"), last.get("cost")
+        used = last.get("usage")
         if isinstance(used, Mapping):
             names = ("input", "output", "cache_read", "cache_write")
             tokens = {name: int(used.get(name, 0)) for name in names}
             usage = Usage(**tokens, estimated=bool(used.get("estimated")))
             self.context.model_setup.meter.add_child(
-                usage, int(used.get("calls", 0)), cost if isinstance(cost, (int, float)) else None
+                usage, int(used.get("calls", 0)), _price(last.get("cost"))
             )
         changed = _take_over(self.context, run_dir)
         run = read_run(run_dir)
@@ -326,23 +313,13 @@ class SubagentPool:
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
     """`delegate`, and `wait` (that of commands, where there is one) for sub-agents too."""
 
-    def perform(kind: str, method: Callable[[Action], Observation]) -> Callable[[Action], Observation]:
-        def observed(action: Action) -> Observation:
-            try:
-                return method(action)
-            except RepoagentError as error:
-                if error.exit_code != UsageError.exit_code:
-                    raise
-                return Observation(kind, str(error), ok=False)
-
-        return observed
-
-    wait_for_subagent = perform("wait", subagents.wait)
-
-    def wait_for_any(action: Action) -> Observation:
-        if wait is not None and "child" not in action.args:
+    def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
+        if kind == "wait" and wait is not None and "child" not in action.args:
             return wait.perform(action)
-        return wait_for_subagent(action)
+        try:
+            return method(action)
+        except UsageError as error:
+            return Observation(kind, str(error), ok=False)
 
     text = (
         '<delegate kind="explore">QUESTION OR TASK</delegate> asks a sub-agent, which sees nothing of this '
@@ -350,6 +327,6 @@ def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ..
     )
     wait_text = wait.text if wait is not None else '<wait child="c1"/> waits for the answer of a sub-agent.'
     return (
-        Tool("delegate", text, perform("delegate", subagents.delegate), needs=subagents.needs),
-        Tool("wait", wait_text, wait_for_any, needs="nothing"),
+        Tool("delegate", text, partial(perform, "delegate", subagents.delegate), needs=subagents.needs),
+        Tool("wait", wait_text, partial(perform, "wait", subagents.wait), needs="nothing"),
     )
