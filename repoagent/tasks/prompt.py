@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -87,13 +86,19 @@ MOST = 2  # commands that run tests
 _LARGEST = 1 << 20  # bytes of a file that says how tests are run
 _OURS = frozenset({".git", ".repoagent"})
 _INSTALLED = frozenset({"node_modules"})
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_TARGET = re.compile(rb"^(test|tests|check)[ \t]*:(?!=)", re.MULTILINE)
-_PYTEST = (
-    ("pytest.ini", re.compile(rb"")),
-    ("pyproject.toml", re.compile(rb"^\[tool\.pytest[.\]]", re.MULTILINE)),
-    ("tox.ini", re.compile(rb"^\[pytest\]", re.MULTILINE)),
-    ("setup.cfg", re.compile(rb"^\[tool:pytest\]", re.MULTILINE)),
+_MAKE = r"^(test|tests|check)[ \t]*:(?!=)"
+# what shows how a project runs its tests: a file, a pattern in it, and the command
+_TESTS = (
+    ("GNUmakefile", _MAKE, "make {}"),
+    ("makefile", _MAKE, "make {}"),
+    ("Makefile", _MAKE, "make {}"),
+    ("package.json", r'"test"\s*:\s*"(?!"|.*no test specified)', "npm test"),
+    ("pytest.ini", r"", "pytest"),
+    ("pyproject.toml", r"^\[tool\.pytest[.\]]", "pytest"),
+    ("tox.ini", r"^\[pytest\]", "pytest"),
+    ("setup.cfg", r"^\[tool:pytest\]", "pytest"),
+    ("Cargo.toml", r"", "cargo test"),
+    ("go.mod", r"", "go test ./..."),
 )
 
 
@@ -108,8 +113,10 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
     if context.request.check and EDIT in tools:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
     names = tuple(_top(context))
-    if "run" in tools and (tests := list(_tests(context.worktree.top, names))):
-        lines.append("tests: " + ", ".join(f"`{command}` ({file})" for command, file in tests[:MOST]))
+    if "run" in tools and (tests := _tests(context.worktree.top, names)):
+        lines.append(
+            "tests: " + ", ".join(f"`{command}` ({file})" for command, file in [*tests.items()][:MOST])
+        )
     lines.append(f"top folder: {_listing(names)}")
     return "This run:\n" + "\n".join(lines)
 
@@ -192,35 +199,17 @@ def _listing(names: Sequence[str]) -> str:
     return " ".join([*listed, *([f"and {omitted} more"] if omitted else [])]) or "empty"
 
 
-def _tests(top: Path, names: Collection[str]) -> Iterator[tuple[str, str]]:
+def _tests(top: Path, names: Collection[str]) -> dict[str, str]:
     """The commands that run the project's tests, each with the file that shows it. Nothing from the files is quoted."""
-
-    def text_of(name: str) -> bytes:
+    pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
+    commands: dict[str, str] = {}
+    for name, pattern, command in _TESTS:
         try:
-            return (read_regular(top / name, most=_LARGEST) or b"") if name in names else b""
+            data = read_regular(top / name, most=_LARGEST) if name in names else None
         except RepoagentError:  # a link, or too long: it says nothing here
-            return b""
-
-    for name in _MAKEFILES:
-        if target := _TARGET.search(text_of(name)):
-            yield f"make {target[1].decode()}", name
-            break
-    if _has_test_script(text_of("package.json")):
-        yield "npm test", "package.json"
-    for name, pattern in _PYTEST:
-        if name in names and pattern.search(text_of(name)):
-            local_pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
-            yield local_pytest if local_pytest and os.access(top / local_pytest, os.X_OK) else "pytest", name
-            break
-    if "Cargo.toml" in names:
-        yield "cargo test", "Cargo.toml"
-    if "go.mod" in names:
-        yield "go test ./...", "go.mod"
-
-
-def _has_test_script(data: bytes) -> bool:
-    try:
-        script = json.loads(data or b"{}").get("scripts", {}).get("test", "")
-    except (ValueError, AttributeError, RecursionError):
-        return False
-    return isinstance(script, str) and script != "" and "no test specified" not in script
+            continue
+        match = re.search(pattern, (data or b"").decode("utf-8", "replace"), re.MULTILINE)
+        if data is not None and match:
+            has_own = command == "pytest" and pytest and os.access(top / pytest, os.X_OK)
+            commands.setdefault(pytest if has_own else command.format(*match.groups()), name)
+    return commands
