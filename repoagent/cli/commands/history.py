@@ -53,10 +53,6 @@ Examples:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option
 @record_option
-@click.option(
-    "--budget", type=click.IntRange(1), metavar="TOKENS",
-    help="Print the history as prompts show it, in at most this many tokens.",
-)  # fmt: skip
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> None:
@@ -68,8 +64,6 @@ def command(session: Session, /, **values: Any) -> None:
     from repoagent.history.file_history import read_history
 
     options = SimpleNamespace(**values)
-    if options.budget is not None and options.as_json:
-        raise UsageError("--budget cannot be combined with --json")
     repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
     if options.summarize:
         settings, terminal = summaries.open_for_summaries(session, repo.layout, options)
@@ -91,16 +85,10 @@ def _show(
     terminal: Terminal,
     paid: dict[str, object] | None = None,
 ) -> None:
-    from repoagent.history import render
-
     if options.as_json:
-        write_json(terminal, {**render.to_dict(history), "spent": paid})
-    elif options.budget is not None:
-        partial, people = history.partial, history.people
-        block = render.history_block(
-            history.steps, partial=partial, limit=options.limit, people=people, budget=options.budget
-        )
-        terminal.result(block)
+        from repoagent.history.render import to_dict
+
+        write_json(terminal, {**to_dict(history), "spent": paid})
     else:
         page = Page.of(terminal, least=_LEAST, most=200)
         page = page._replace(width=page.width or 120)

@@ -406,7 +406,6 @@ def _clear(repo: Repository, memories: list[Memory], options: SimpleNamespace, *
 
 RELINK_EXAMPLES = """\b
 Examples:
-  repoagent memory relink src/new.py                    list earlier relinks
   repoagent memory relink src/new.py --from src/old.py
   repoagent memory relink a.py --from b.py --swap       exchange two memories
   repoagent memory relink src/new.py --undo             undo the last relink
@@ -427,7 +426,7 @@ another text, older notes are marked as being about an older text."""
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: Any) -> int:
-    """Attach a memory to FILE, or undo that. Without options, list the relinks of FILE."""
+    """Attach a memory to FILE, or undo that. `memory show` lists the relinks of FILE."""
     from repoagent.memory.identity.store import is_swapped, last_step, relink
 
     options = SimpleNamespace(**values)
@@ -436,6 +435,8 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
         raise UsageError("--undo cannot be combined with --from or --swap")
     if swap and not source:
         raise UsageError("--swap needs --from")
+    if not (source or undo):
+        raise UsageError("nothing to attach: use --from PATH, or --undo")
     terminal, top = repo.terminal, str(repo.worktree.top)
     if source:
         memory, path = find_memory(repo, source), repo.relative(file)
@@ -444,8 +445,6 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
     else:
         target = find(repo, file)
         memory = find_memory(repo, target)
-        if not undo:
-            return _list_relinks(repo, target.path, memory, as_json=as_json)
         step = last_step(memory.identity, repo.worktree)
         if step is None:
             raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
@@ -465,36 +464,6 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
         terminal.note("the file has another text, so older notes are marked", "dim")
     if not dry_run:
         terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
-    return Exit.DONE
-
-
-def _list_relinks(repo: Repository, path: str, memory: Memory, *, as_json: bool) -> int:
-    """List the relinks of the memory, and mark the one that --undo would undo."""
-    from repoagent.memory.identity.store import last_step, steps
-
-    identity = memory.identity
-    relinks, last = steps(identity), last_step(identity, repo.worktree)
-    if as_json:
-        content = {
-            "memory": memory.folder.name,
-            "path": identity.path_in(str(repo.worktree.top)),
-            "rekeyings": list(identity.rekeyings),
-            "undoable": None if last is None else {"before": last.before, **vars(last.rekeying)},
-        }
-        write_json(repo.terminal, content)
-        return Exit.DONE
-    if not relinks:
-        repo.terminal.note(f"the memory of {one_line(path)} was never relinked")
-        return Exit.NOTHING
-    for step in relinks:
-        mark, cause = "*" if step == last else " ", step.rekeying
-        paths = f"{one_line(step.before)} to {one_line(step.after)}"
-        repo.terminal.result(f"{mark} {cause.time[:16]}  {paths}: {one_line(cause.reason)}\n")
-    if last is not None:
-        before = one_line(last.before)
-        repo.terminal.note(
-            f"--undo undoes the marked one, back to {before}; preview it with --dry-run", "dim"
-        )
     return Exit.DONE
 
 

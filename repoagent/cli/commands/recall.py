@@ -20,7 +20,6 @@ from repoagent.cli.ui.terminal_text import clean, fold
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.memory.search.search import Hit
 
 KINDS = {  # the value of --kind: its kind, and its color
@@ -31,7 +30,6 @@ KINDS = {  # the value of --kind: its kind, and its color
     "summaries": ("summary", "blue"),
 }
 _STYLES = dict(KINDS.values())
-_SLOW = 25  # files; fewer need no progress
 
 EXAMPLES = """\b
 Examples:
@@ -92,8 +90,13 @@ def command(repo: Repository, /, **values: Any) -> int:
         width = min(_LINES * (page.width - len(_INDENT)) - 8, 2 * _IN_A_PIPE)
     kinds: list[Any] = [KINDS[kind][0] for kind in options.kinds]
     search = Search(limit=options.limit, kinds=kinds, files=[] if "." in paths else paths, width=width)
-    with nullcontext() if terminal.shows and not terminal.tells else _Progress(terminal) as progress:
-        result = answer(repo.layout, query, search, warn=terminal.warn, progress=progress)
+    with terminal.working("searching") if terminal.moves else nullcontext() as working:
+
+        def show_progress(done: int, total: int) -> None:
+            if working is not None:
+                working.progress("reading the memories", done / total)
+
+        result = answer(repo.layout, query, search, warn=terminal.warn, progress=show_progress)
     if options.as_json:
         hits = [
             {
@@ -113,28 +116,6 @@ def command(repo: Repository, /, **values: Any) -> int:
         narrow = " of this kind or about these files" if kinds or paths else ""
         terminal.note(f"nothing found{narrow} for {query!r}")
     return Exit.DONE if result.hits else Exit.NOTHING
-
-
-class _Progress:
-    """The progress of indexing, shown only when it takes long."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._working = terminal.working("reading the memories")
-        self._shown = False
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *about: object) -> None:
-        if self._shown:
-            self._working.quiet()
-
-    def __call__(self, done: int, total: int) -> None:
-        if done == _SLOW and not self._shown:
-            self._working.label(f"reading the memories, {total:,} files")
-            self._shown = True
-        if self._shown and done % 50 == 0:
-            self._working.progress(f"reading the memories, {done:,} of {total:,} files", done / total)
 
 
 _INDENT = "    "

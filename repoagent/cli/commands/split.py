@@ -1,4 +1,4 @@
-"""`repoagent split`: split a file into segments, refresh and join them, and list the languages that have a grammar."""
+"""`repoagent split`: split a file into segments, refresh and join them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from repoagent.cli.commands.split_join import join_options, join_segments
 from repoagent.cli.options import flag, is_given
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column, bar
 from repoagent.cli.ui.terminal_text import clean, one_line
@@ -43,7 +43,7 @@ A segment that you edited is never overwritten or removed: splitting the file
 again is refused, and --refresh keeps the segment and reports whether it needs
 a merge."""
 OF_JOIN = ("dry_run", "no_commit", "include_dirty", "no_parse_check", "force", "words")  # options
-OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh", "list_languages")
+OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 
 
 @click.command(epilog=EXAMPLES)
@@ -56,7 +56,6 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh", "list_
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
 @click.option("--refresh", metavar="INDEX", help="Update a split after its source has changed.")
 @join_options
-@click.option("--list-languages", is_flag=True, help="List the languages that have a grammar.")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> Exit | None:
@@ -74,9 +73,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
         if is_given(options, option):
             raise UsageError(f"{flag(option)} needs --join INDEX")
     terminal = session.terminal()
-    if options.list_languages:
-        _list_languages(terminal, as_json=options.as_json)
-    elif options.refresh is not None:
+    if options.refresh is not None:
         _refresh(terminal, options)
     elif options.file:
         _split(terminal, options)
@@ -270,42 +267,3 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
         start = data[segment.start : min(segment.end, segment.start + 400)].decode(encoding, "replace")
         text = next((line.strip() for line in start.splitlines() if line.strip()), "")[:100]
     return clean(text.replace("\n", " ").replace("\t", " "))
-
-
-_LANGUAGE_COLUMNS = (
-    Column("language"),
-    Column("grammar"),
-    Column("installed"),
-    Column("suffixes and names", cut="end", least=16),
-)
-
-
-def _list_languages(terminal: Terminal, *, as_json: bool) -> None:
-    """List the languages: their grammars, whether these are installed, and the suffixes."""
-    from importlib.util import find_spec
-
-    from repoagent.errors import install_extra
-    from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, is_available
-
-    rows: list[dict[str, Any]] = []
-    for name, language in sorted(LANGUAGES.items()):
-        if name not in LONG_TAIL:
-            installed = find_spec(f"tree_sitter_{language.package}") is not None
-            row: dict[str, Any] = {"name": name, "grammar": "built in", "installed": installed}
-            rows.append({**row, **select(language, "suffixes", "names")})
-    for name, extra in sorted(LONG_TAIL.items()):
-        row = {"name": name, "grammar": "extra", "installed": is_available(name)}
-        rows.append({**row, **select(extra, "suffixes", "names")})
-    if as_json:
-        write_json(terminal, {"languages": rows})
-        return
-    page = Page.of(terminal)
-    cells: list[list[Cell]] = []
-    for row in rows:
-        files = " ".join((*row["suffixes"], *row["names"]))
-        texts = (row["name"], row["grammar"], "yes" if row["installed"] else "no", files)
-        cells.append([(text, *([] if row["installed"] else ["dim"])) for text in texts])
-    page.write(page.table(_LANGUAGE_COLUMNS, cells), terminal)
-    if not all(row["installed"] for row in rows):
-        terminal.note(f"for the other grammars: {install_extra('languages')}")
-    terminal.note("files in other languages are split at blank lines and indentation")

@@ -18,7 +18,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py already has a memory"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
-        (["new.py"], 1, "no memory of new.py"),
+        (["new.py"], 2, "nothing to attach: use --from PATH, or --undo"),
         (
             ["new.py", "--from", "nowhere.py"],
             2,
@@ -45,7 +45,6 @@ def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> N
     assert "squares are right [about an older text]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0
     assert "of new.py [about" not in ask("show", "new.py").out
-    assert "* " in ask("relink", "new.py").out
     assert ask("relink", "new.py", "--undo").code == 0
     assert context.folder("src/a.py") == memory.folder.name and context.folder("new.py") is None
     shown = ask("show", "src/a.py").out
@@ -76,7 +75,6 @@ def test_a_move_that_was_none_is_taken_back(ask: Ask, context: Desk) -> None:
     assert context.folder("c.py") == mine
     done = ask("relink", "c.py", "--undo")
     assert done.code == 0 and context.folder("c.py") is None
-    assert "* " in ask("relink", "src/a.py").out
     context.repo.git("checkout", "--", "src/a.py")
     assert context.folder("src/a.py") == mine
 

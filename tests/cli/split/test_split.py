@@ -198,14 +198,6 @@ def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: 
     assert as_json(bare, "-", "--language", "python", stdin=SOURCE)["folder"] is None
 
 
-def test_the_languages_are_listed(tmp_path: Path) -> None:
-    lines = {line.split()[0]: line for line in split(tmp_path, "--list-languages").stdout.splitlines()}
-    assert "built in" in lines["python"] and "yes" in lines["python"] and ".py" in lines["python"]
-    assert "extra" in lines["ruby"] and ".rb" in lines["ruby"]
-    found = {one["name"]: one for one in as_json(tmp_path, "--list-languages")["languages"]}
-    assert found["bash"]["installed"] is True and ".sh" in found["bash"]["suffixes"]
-
-
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.soak
 def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
