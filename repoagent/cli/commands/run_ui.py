@@ -9,6 +9,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Asker, Verdict
+from repoagent.cli.ui.table import front
 from repoagent.cli.ui.terminal import has_utf8
 from repoagent.cli.ui.terminal_interface import TerminalInterface, first_line
 from repoagent.cli.ui.terminal_text import clean, display_width
@@ -42,22 +43,21 @@ def ask_user(terminal: Terminal) -> Asker:
     """An asker that shows the whole request and lets the user choose. "q" raises Stopped."""
 
     def ask(asked: ApprovalRequest) -> Verdict:
-        _show(terminal, asked)
-        choices = {"y": "yes, this once", "n": "no, and tell the model why", "q": "stop the run"}
-        if asked.kind == "include":
-            choices["n"] = "no, commit nothing"
-        if asked.patterns:
-            always = {"a": _always(asked, "in this run"), "r": _always(asked, "in this repository")}
-            choices = {"y": choices["y"], **always, "n": choices["n"], "q": choices["q"]}
-        answer = terminal.ask(_QUESTIONS.get(asked.kind, "Do this"), choices)
-        if answer == "q":
-            from repoagent.tasks.runs.live_run import Stopped
+        from repoagent.tasks.runs.live_run import Stopped
 
-            what = _QUESTIONS.get(asked.kind, "do this").lower()
-            raise Stopped(
-                "you stopped the run; its changes so far are kept", f'stopped at the question "{what}"'
-            )
-        if answer == "n" and asked.kind == "include":
+        _show(terminal, asked)
+        include = asked.kind == "include"
+        question = _QUESTIONS.get(asked.kind, "Do this")
+        choices = {"y": "yes, this once"}
+        if asked.patterns:
+            again, patterns = "yes, and do not ask again in this", "; ".join(asked.patterns)
+            choices |= {"a": f"{again} run: {patterns}", "r": f"{again} repository: {patterns}"}
+        choices["n"] = "no, commit nothing" if include else "no, and tell the model why"
+        answer = terminal.ask(question, {**choices, "q": "stop the run"})
+        if answer == "q":
+            what = "you stopped the run; its changes so far are kept"
+            raise Stopped(what, f'stopped at the question "{question.lower()}"')
+        if answer == "n" and include:
             return Verdict(False)  # the model can do nothing about it
         if answer == "n":
             reason = terminal.ask_line("Reason, for the model (optional)")
@@ -69,22 +69,23 @@ def ask_user(terminal: Terminal) -> Asker:
 
 def refuse_all(asked: ApprovalRequest) -> Verdict:
     """An asker without a terminal: refuse, and name the option that would allow it."""
-    said = "no user to ask for approval"
-    if asked.why:
-        said += f" ({asked.why})"
+    reason = "no user to ask for approval" + (f" ({asked.why})" if asked.why else "")
+    allow = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
+    allow = f"The user can allow it with {allow}"
+    if asked.kind in {"edit", "write"}:
+        allow += " or `--mode auto-edit`"
     if asked.patterns:
         add = "git config --add repoagent.run.allow"
         rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in asked.patterns)
-        return Verdict(False, reason=f"{said}. The user can allow it beforehand: {rules}.", by="nobody")
-    modes = {"edit": " or `--mode auto-edit`", "write": " or `--mode auto-edit`"}.get(asked.kind, "")
-    auto = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
-    return Verdict(False, reason=f"{said}. The user can allow it with {auto}{modes}.", by="nobody")
+        allow = f"The user can allow it beforehand: {rules}"
+    return Verdict(False, reason=f"{reason}. {allow}.", by="nobody")
 
 
 def _show(terminal: Terminal, asked: ApprovalRequest) -> None:
     """Print the whole request, with its folder, sandbox and notes."""
+    width = max(20, terminal.width - 4)
+    lines = folded(asked.what, width)
     terminal.note("")
-    lines = folded(asked.what, max(20, terminal.width - 4))
     for line in lines:
         terminal.note(f"    {line}" if line else "", "bold")
     terminal.note("")
@@ -101,12 +102,8 @@ def _show(terminal: Terminal, asked: ApprovalRequest) -> None:
     if asked.patterns:
         terminal.note("allow always, in this run (a) or in this repository (r):")
         for pattern in asked.patterns:
-            for line in folded(pattern, max(20, terminal.width - 4)):
+            for line in folded(pattern, width):
                 terminal.note(f"    {line}")
-
-
-def _always(asked: ApprovalRequest, where: str) -> str:
-    return f"yes, and do not ask again {where}: {'; '.join(asked.patterns)}"
 
 
 def folded(text: str, width: int) -> list[str]:
@@ -116,21 +113,13 @@ def folded(text: str, width: int) -> list[str]:
     for line in text.rstrip("\n").split("\n"):
         shown = clean(line).expandtabs(8)
         while display_width(shown) > width:
-            cut = _fitting(shown, width - 2)
-            lines.append(f"{shown[:cut]} {mark}")
-            shown = shown[cut:]
+            start = front(shown, width - 2) or shown[:1]
+            blank = start.rfind(" ", max(1, len(start) - 20))  # a nearby space
+            start = start[: blank + 1] if blank > 0 else start
+            lines.append(f"{start} {mark}")
+            shown = shown[len(start) :]
         lines.append(shown)
     return lines
-
-
-def _fitting(text: str, width: int) -> int:
-    """The number of characters that fit into `width` columns, up to a nearby space."""
-    end = 0
-    used = 0
-    while end < len(text) and (used := used + display_width(text[end])) <= width:
-        end += 1
-    blank = text.rfind(" ", max(1, end - 20), end)
-    return blank + 1 if blank > 0 else max(1, end)
 
 
 @dataclass
