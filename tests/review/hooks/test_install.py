@@ -1,4 +1,4 @@
-"""Hooks beside those that are there: git runs them, and `uninstall` leaves everything byte for byte as it was."""
+"""Hooks next to existing ones: git runs them, and `uninstall` restores everything byte for byte."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
-from repoagent.review.hooks.install import (
-    HOOKS,
-    hook_of,
-    hook_script,
-    inspect_hooks,
-    install,
-    is_unchanged,
-    uninstall,
-)
+from repoagent.review.hooks import install as hooks
+from repoagent.review.hooks.install import HOOKS, hook_of, hook_script, is_unchanged
 from tests.conftest import GitRepo
 
 GENERATED_BY_PRE_COMMIT = (
@@ -32,7 +25,7 @@ GENERATED_BY_PRE_COMMIT = (
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Stands for repoagent: writes what it was called with and what it read, ends with the code in `code`."""
+    """Stands for repoagent: writes its arguments and its input to files, ends with the code in `code`."""
     path = tmp_path / "the program"
     path.write_text(
         '#!/bin/sh\necho "$*" >>"$0.log"\ncat >>"$0.input"\nexit "$(cat "$0.code" 2>/dev/null || echo 0)"\n'
@@ -41,109 +34,112 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def folder(repo: GitRepo) -> Path:
+    path = repo.top / ".git/hooks"
+    path.mkdir(exist_ok=True)
+    return path
+
+
 def log(program: Path) -> list[str]:
     path = Path(f"{program}.log")
     return path.read_text().splitlines() if path.exists() else []
 
 
-def put(
-    repo: GitRepo, program: Path, *names: str, strict: bool = False, everywhere: bool = False
-) -> list[str]:
-    hooks = inspect_hooks(open_worktree(repo.top))
-    return install(hooks, names or HOOKS, [str(program)], strict=strict, everywhere=everywhere)
+def inspect(repo: GitRepo) -> hooks.Hooks:
+    return hooks.inspect_hooks(open_worktree(repo.top))
+
+
+def install(repo: GitRepo, program: Path, *names: str, **options: bool) -> list[str]:
+    return hooks.install(inspect(repo), names or HOOKS, [str(program)], **options)
+
+
+def uninstall(repo: GitRepo) -> list[str]:
+    return hooks.uninstall(inspect(repo), HOOKS)
 
 
 def states(repo: GitRepo) -> dict[str, str]:
-    return {hook.name: hook.state for hook in inspect_hooks(open_worktree(repo.top)).files}
+    return {hook.name: hook.state for hook in inspect(repo).files}
 
 
-def picture(folder: Path) -> dict[str, tuple[int, bytes | str, int]]:
+def snapshot(folder: Path) -> dict[str, tuple[int, bytes | str, int]]:
     """All of a folder: mode, content or target, inode."""
-    return {
-        path.name: (
-            path.lstat().st_mode,
-            str(path.readlink()) if path.is_symlink() else path.read_bytes(),
-            path.lstat().st_ino,
-        )
-        for path in folder.iterdir()
-    }
+    files = {}
+    for path in folder.iterdir():
+        content = str(path.readlink()) if path.is_symlink() else path.read_bytes()
+        files[path.name] = (path.lstat().st_mode, content, path.lstat().st_ino)
+    return files
 
 
-def commit(repo: GitRepo, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["git", "commit", "--allow-empty", "-m", "x", *arguments]
+def commit(repo: GitRepo) -> subprocess.CompletedProcess[str]:
+    command = ["git", "commit", "--allow-empty", "-m", "x"]
     return subprocess.run(command, cwd=repo.top, capture_output=True, text=True, check=False)
 
 
-def _script(path: Path) -> None:
-    path.write_text("#!/bin/sh\nexit 0\n")
-    path.chmod(0o750)
-
-
-def _not_executable(path: Path) -> None:
-    path.write_text("#!/bin/sh\nexit 1\n")
-    path.chmod(0o644)
-
-
 def _link(path: Path) -> None:
-    _script(path.parent.parent / "theirs")
+    _file("#!/bin/sh\nexit 0\n", 0o750)(path.parent.parent / "theirs")
     path.symlink_to("../theirs")
 
 
-def _dangling(path: Path) -> None:
-    path.symlink_to("../nowhere")
+def _file(content: str, mode: int) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        path.write_bytes(content.encode("latin-1"))
+        path.chmod(mode)
+
+    return make
 
 
-def _binary(path: Path) -> None:
-    path.write_bytes(b"\x7fELF\0\xff")
-    path.chmod(0o700)
-
-
-@pytest.mark.parametrize("make", [None, _script, _not_executable, _link, _dangling, _binary])
-def test_uninstall_leaves_all_as_it_was(
-    repo: GitRepo, program: Path, make: Callable[[Path], None] | None
+@pytest.mark.parametrize(
+    "make",
+    [
+        None,
+        _file("#!/bin/sh\nexit 0\n", 0o750),
+        _file("#!/bin/sh\nexit 1\n", 0o644),
+        _link,
+        lambda path: path.symlink_to("../nowhere"),
+        _file("\x7fELF\0\xff", 0o700),
+    ],
+    ids=["none", "script", "not executable", "link", "dangling", "binary"],
+)
+def test_uninstall_restores_everything(
+    repo: GitRepo, program: Path, folder: Path, make: Callable[[Path], None] | None
 ) -> None:
-    folder = repo.top / ".git/hooks"
-    folder.mkdir(exist_ok=True)
     if make is not None:
         make(folder / "pre-commit")
-    before = picture(folder)
-    told = put(repo, program)
+    before = snapshot(folder)
+    first = install(repo, program)[0]
     assert states(repo) == dict.fromkeys(HOOKS, "ours")
     runs = make is not None and os.access(f"{folder}/pre-commit.before-repoagent", os.X_OK)
-    assert ("runs first" in told[0]) == runs and ("not executable" in told[0]) == (
-        not runs and make is not None
-    )
-    assert all("updated " in one for one in put(repo, program, strict=True))
-    assert len(uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS)) == 3
-    assert picture(folder) == before
-    assert uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS) == []
+    assert ("runs first" in first) == runs
+    assert ("not executable" in first) == (not runs and make is not None)
+    assert all("updated " in sentence for sentence in install(repo, program, strict=True))
+    assert len(uninstall(repo)) == 3
+    assert snapshot(folder) == before
+    assert uninstall(repo) == []
 
 
-def test_what_was_there_runs_first_and_stops_git_by_itself(repo: GitRepo, program: Path) -> None:
+def test_an_existing_hook_runs_first_and_stops_git_by_itself(repo: GitRepo, program: Path) -> None:
     repo.hook("pre-commit", "echo theirs >&2\nexit 3\n")
-    put(repo, program, "pre-commit")
+    install(repo, program, "pre-commit")
     done = commit(repo)
     assert done.returncode == 1 and "theirs" in done.stderr and log(program) == []
     repo.hook("pre-commit.before-repoagent", "echo theirs >&2\n")
     done = commit(repo)
     assert done.returncode == 0 and "theirs" in done.stderr and log(program) == ["hook run pre-commit"]
-
-
-def test_a_hook_that_git_did_not_run_is_not_run_now(repo: GitRepo, program: Path) -> None:
-    repo.hook("pre-commit", "exit 1\n").chmod(0o644)
-    put(repo, program, "pre-commit")
-    assert commit(repo).returncode == 0 and log(program) == ["hook run pre-commit"]
+    repo.hook("pre-commit.before-repoagent", "exit 1\n").chmod(
+        0o644
+    )  # git does not run one that is not executable
+    assert commit(repo).returncode == 0 and log(program) == ["hook run pre-commit"] * 2
 
 
 @pytest.mark.parametrize(
-    ("code", "strict", "expected"),
-    [(6, False, 1), (1, False, 0), (130, False, 1), (4, True, 1)],
-)  # fmt: skip
-def test_findings_stop_git_and_troubles_do_not_unless_strict(
+    ("code", "strict", "expected"), [(6, False, 1), (1, False, 0), (130, False, 1), (4, True, 1)]
+)
+def test_findings_stop_git_and_failures_only_if_strict(
     repo: GitRepo, program: Path, code: int, strict: bool, expected: int
 ) -> None:
     Path(f"{program}.code").write_text(str(code))
-    put(repo, program, "pre-commit", strict=strict)
+    install(repo, program, "pre-commit", strict=strict)
     done = commit(repo)
     assert done.returncode == expected
     assert (f"the review failed with exit code {code}" in done.stderr) == (code in (1, 4))
@@ -151,15 +147,15 @@ def test_findings_stop_git_and_troubles_do_not_unless_strict(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("strict", "expected"), [(False, 0), (True, 1)])
-def test_without_the_program_git_goes_on_with_a_word(
-    repo: GitRepo, program: Path, monkeypatch: pytest.MonkeyPatch, strict: bool, expected: int
+@pytest.mark.parametrize("strict", [False, True])
+def test_git_continues_without_the_program(
+    repo: GitRepo, program: Path, monkeypatch: pytest.MonkeyPatch, strict: bool
 ) -> None:
-    put(repo, program, "pre-commit", strict=strict)
+    install(repo, program, "pre-commit", strict=strict)
     program.unlink()
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     done = commit(repo)
-    assert done.returncode == expected and "repoagent: command not found, skipping the review" in done.stderr
+    assert done.returncode == strict and "repoagent: command not found, skipping the review" in done.stderr
 
 
 @pytest.mark.soak
@@ -167,7 +163,7 @@ def test_commit_msg_gets_the_file_and_pre_push_the_lines_for_both(
     repo: GitRepo, program: Path, make_repo: Callable[[str], GitRepo], tmp_path: Path
 ) -> None:
     repo.hook("pre-push", f"cat >'{tmp_path}/theirs'\n")
-    put(repo, program, "commit-msg", "pre-push")
+    install(repo, program, "commit-msg", "pre-push")
     assert commit(repo).returncode == 0
     assert log(program) == ["hook run commit-msg .git/COMMIT_EDITMSG"]
     there = make_repo("there")
@@ -179,180 +175,150 @@ def test_commit_msg_gets_the_file_and_pre_push_the_lines_for_both(
 
 
 @pytest.mark.parametrize(
-    ("content", "owner", "told"),
+    ("content", "owner", "advice"),
     [
         (GENERATED_BY_PRE_COMMIT, "pre-commit", ".pre-commit-config.yaml"),
-        ("#!/bin/sh\ncall_lefthook run \"pre-commit\" \"$@\"\n", "lefthook", "lefthook.yml"),
+        ("#!/bin/sh\ncall_lefthook run \"pre-commit\" \"$@\"\n", "lefthook",
+         "lefthook.yml, under pre-commit: commands: {repoagent: {run: repoagent hook run pre-commit}}"),
         ("#!/bin/sh\n. \"$(dirname \"$0\")/husky.sh\"\n", "husky", ".husky/pre-commit: repoagent hook run pre-commit"),
         ("#!/usr/bin/env ruby\nrequire 'overcommit'\n", "overcommit", ".overcommit.yml"),
         ("#!/bin/sh\n# simple-git-hooks\n", "simple-git-hooks", "package.json"),
         ("#!/bin/sh\nexec tools/$(basename \"$0\")\n", "depends on its file name", "repoagent hook run pre-commit"),
     ],
 )  # fmt: skip
-def test_a_hook_of_a_program_is_left_alone(
-    repo: GitRepo, program: Path, content: str, owner: str, told: str
+def test_a_hook_of_a_manager_is_left_alone(
+    repo: GitRepo, program: Path, content: str, owner: str, advice: str
 ) -> None:
     hook = repo.hook("pre-commit", "")
     hook.write_text(content)
-    before = picture(hook.parent)
+    before = snapshot(hook.parent)
     with pytest.raises(Refused) as refused:
-        put(repo, program)  # the others could be installed: none is
-    assert owner in str(refused.value) and told in str(refused.value)
-    assert picture(hook.parent) == before and states(repo)["pre-commit"] == "managed"
+        install(repo, program)  # the others could be installed: none is
+    assert owner in str(refused.value) and advice in str(refused.value)
+    assert snapshot(hook.parent) == before and states(repo)["pre-commit"] == "managed"
 
 
-def test_pre_commit_that_came_later_runs_ours_and_ours_can_be_taken_away(
-    repo: GitRepo, program: Path
+def test_ours_runs_below_a_hook_of_pre_commit_and_can_be_removed(
+    repo: GitRepo, program: Path, folder: Path
 ) -> None:
     repo.hook("pre-commit", "exit 0\n")
-    put(repo, program, "pre-commit")
-    folder = repo.top / ".git/hooks"
-    (folder / "pre-commit").rename(folder / "pre-commit.legacy")
+    install(repo, program, "pre-commit")
+    legacy = (folder / "pre-commit").rename(folder / "pre-commit.legacy")
     (folder / "pre-commit").write_text(GENERATED_BY_PRE_COMMIT)
     assert states(repo)["pre-commit"] == "legacy"
     with pytest.raises(Refused, match="already a hook of repoagent"):
-        put(repo, program, "pre-commit")
-    subprocess.run([folder / "pre-commit.legacy"], check=True)
+        install(repo, program, "pre-commit")
+    subprocess.run([legacy], check=True)
     assert log(program) == ["hook run pre-commit"]
-    uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS)
-    assert (folder / "pre-commit.legacy").read_text() == "#!/bin/sh\nexit 0\n"
+    uninstall(repo)
+    assert legacy.read_text() == "#!/bin/sh\nexit 0\n"
     assert sorted(path.name for path in folder.iterdir()) == ["pre-commit", "pre-commit.legacy"]
 
 
-def test_what_was_changed_by_hand_is_not_lost(repo: GitRepo, program: Path) -> None:
-    put(repo, program, "pre-commit")
-    path = repo.top / ".git/hooks/pre-commit"
+def test_manual_edits_and_earlier_hooks_are_not_lost(repo: GitRepo, program: Path, folder: Path) -> None:
+    repo.hook("pre-commit", "echo first\n")
+    install(repo, program, "pre-commit")
+    path = folder / "pre-commit"
     path.write_text(path.read_text() + "echo mine\n")
     assert states(repo)["pre-commit"] == "changed"
-    for act in (
-        lambda: put(repo, program, "pre-commit"),
-        lambda: uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS),
-    ):
+    for act in (lambda: install(repo, program, "pre-commit"), lambda: uninstall(repo)):
         with pytest.raises(Refused, match="manual edits"):
             act()
     assert path.read_text().endswith("echo mine\n")
-
-
-def test_what_was_kept_is_not_written_over_when_another_hook_came(repo: GitRepo, program: Path) -> None:
-    repo.hook("pre-commit", "echo first\n")
-    put(repo, program, "pre-commit")
-    repo.hook("pre-commit", "echo second\n")
+    repo.hook("pre-commit", "echo second\n")  # of another program, which replaced ours
     with pytest.raises(Refused, match="is left from an earlier hook"):
-        put(repo, program, "pre-commit")
-    assert b"first" in repo.read(".git/hooks/pre-commit.before-repoagent")
+        install(repo, program, "pre-commit")
+    assert b"first" in (folder / "pre-commit.before-repoagent").read_bytes()
 
 
-def test_a_folder_of_the_work_tree_of_its_own(repo: GitRepo, program: Path) -> None:
+def test_the_folder_of_the_setting(repo: GitRepo, program: Path, clean_environment: Path) -> None:
     repo.git("config", "core.hooksPath", ".my hooks")
-    assert inspect_hooks(open_worktree(repo.top)).whose == "repository"
-    put(repo, program, "pre-commit")
+    assert inspect(repo).whose == "repository"
+    install(repo, program, "pre-commit")
     repo.write("sub/x", "x")
     subprocess.run(["git", "commit", "-qm", "x", "--allow-empty"], cwd=repo.top / "sub", check=True)
     assert log(program) == ["hook run pre-commit"]
-
-
-def test_hooks_that_git_tracks_are_the_team_s(repo: GitRepo, program: Path) -> None:
-    repo.write(".githooks/pre-push", "#!/bin/sh\n")
-    repo.commit("hooks")
-    repo.git("config", "core.hooksPath", ".githooks")
-    with pytest.raises(
-        Refused, match=r"tracked by git.*add to commit-msg there: repoagent hook run commit-msg \"\$1\""
-    ):
-        put(repo, program, "commit-msg")
-    assert repo.status() == ""
-
-
-def test_a_folder_for_all_repositories_is_asked_about(
-    repo: GitRepo, program: Path, clean_environment: Path
-) -> None:
+    repo.git("config", "--unset", "core.hooksPath")
     repo.git("config", "--global", "core.hooksPath", "~/all hooks")
     with pytest.raises(Refused, match="for all your repositories; use --everywhere"):
-        put(repo, program, "pre-commit")
+        install(repo, program, "pre-commit")
     assert not (clean_environment / "all hooks").exists()
-    put(repo, program, "pre-commit", everywhere=True)
-    assert commit(repo).returncode == 0 and log(program) == ["hook run pre-commit"]
+    install(repo, program, "pre-commit", everywhere=True)
+    assert commit(repo).returncode == 0 and log(program) == ["hook run pre-commit"] * 2
 
 
-def test_husky_s_folder_is_husky_s_whatever_stands_in_it(repo: GitRepo, program: Path) -> None:
-    repo.git("config", "core.hooksPath", ".husky/_")
-    with pytest.raises(Refused, match=r"belongs to husky.*\.husky/pre-push: repoagent hook run pre-push"):
-        put(repo, program, "pre-push")
+@pytest.mark.parametrize(
+    ("path", "name", "reason"),
+    [
+        (".githooks", "commit-msg", r'tracked by git.*add to commit-msg there: repoagent hook run commit-msg "\$1"'),
+        (".husky/_", "pre-push", r"belongs to husky.*\.husky/pre-push: repoagent hook run pre-push"),
+        ("", "pre-commit", "git runs no hooks here.*core.hooksPath is empty"),
+        ("/dev/null", "pre-commit", "git runs no hooks here.*/dev/null is not a folder"),
+        ("a.txt", "pre-commit", "a.txt is not a folder"),
+    ],
+)  # fmt: skip
+def test_folders_where_no_hook_is_installed(
+    repo: GitRepo, program: Path, path: str, name: str, reason: str
+) -> None:
+    repo.write(".githooks/pre-push", "#!/bin/sh\n")
+    repo.commit("hooks")
+    repo.git("config", "core.hooksPath", path)
+    with pytest.raises(Refused, match=reason):
+        install(repo, program, name, everywhere=True)
+    assert repo.status() == "" and not (repo.top / ".git/hooks/pre-commit").exists()
 
 
 @pytest.mark.soak
 def test_a_linked_work_tree_shares_the_hooks(repo: GitRepo, program: Path, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     linked = GitRepo(tmp_path / "linked")
-    put(linked, program, "pre-commit")
+    install(linked, program, "pre-commit")
     assert (repo.top / ".git/hooks/pre-commit").exists()
     assert commit(linked).returncode == 0 and commit(repo).returncode == 0
     assert log(program) == ["hook run pre-commit"] * 2
 
 
-def test_where_nothing_can_be_written_nothing_is_half_written(repo: GitRepo, program: Path) -> None:
-    folder = repo.top / ".git/hooks"
-    folder.rmdir() if not any(folder.iterdir()) else None
-    if not folder.exists():
-        folder.write_text("a file")
-    with pytest.raises(Refused):
-        put(repo, program, "pre-commit")
-    assert folder.read_text() == "a file"
-
-
-def test_the_output_of_git_push_stays_its_own(repo: GitRepo, program: Path) -> None:
+def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folder: Path) -> None:
     """git leaves what this hook writes to standard output between the lines of `git push --porcelain`."""
     program.write_text("#!/bin/sh\necho found\n")
-    put(repo, program, "pre-push")
-    done = subprocess.run([repo.top / ".git/hooks/pre-push"], input=b"", capture_output=True, check=True)
+    install(repo, program, "pre-push")
+    done = subprocess.run([folder / "pre-push"], input=b"", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"found\n")
 
 
-def _folder(path: Path) -> None:
-    (path / "inside").mkdir(parents=True)
-
-
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
-
-
-@pytest.mark.parametrize("make", [_folder, _loop, os.mkfifo])
-def test_what_could_not_run_before_ours_is_left_alone(
-    repo: GitRepo, program: Path, make: Callable[[Path], None]
+@pytest.mark.parametrize(
+    "make",
+    [lambda path: (path / "inside").mkdir(parents=True), lambda path: path.symlink_to(path.name), os.mkfifo],
+    ids=["folder", "loop", "pipe"],
+)
+def test_a_hook_that_is_not_a_file_is_left_alone(
+    repo: GitRepo, program: Path, folder: Path, make: Callable[[Path], None]
 ) -> None:
     """A link to itself would lead to our hook, which would run itself without end."""
-    path = repo.top / ".git/hooks/pre-commit"
-    path.parent.mkdir(exist_ok=True)
+    path = folder / "pre-commit"
     make(path)
     before = path.lstat()
     assert states(repo)["pre-commit"] == "odd"
     with pytest.raises(Refused, match="is not a regular file"):
-        put(repo, program)
-    now = path.lstat()  # reading a link changes its time of access
-    assert (now.st_ino, now.st_mode, now.st_mtime_ns) == (before.st_ino, before.st_mode, before.st_mtime_ns)
-    assert [*path.parent.iterdir()] == [path]
-    assert uninstall(inspect_hooks(open_worktree(repo.top)), HOOKS) == []
+        install(repo, program)
+    after = path.lstat()  # reading a link changes its time of access
+    assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_mode,
+        before.st_mtime_ns,
+    )
+    assert [*folder.iterdir()] == [path]
+    assert uninstall(repo) == []
 
 
-@pytest.mark.parametrize(
-    ("value", "why"), [("", "core.hooksPath is empty"), ("/dev/null", "/dev/null is not a folder")]
-)
-def test_where_git_runs_no_hooks_none_is_installed(
-    repo: GitRepo, program: Path, value: str, why: str
-) -> None:
-    repo.git("config", "core.hooksPath", value)
-    with pytest.raises(Refused, match=f"git runs no hooks here.*{why}"):
-        put(repo, program, "pre-commit", everywhere=True)
-    assert not (repo.top / ".git/hooks/pre-commit").exists()
-
-
-def test_a_hook_of_another_version_is_brought_up_to_date(repo: GitRepo, program: Path) -> None:
-    """What it says may differ, only that nobody else wrote in it counts."""
+def test_a_hook_of_another_version_is_updated(repo: GitRepo, program: Path) -> None:
+    """Its text may differ; it only counts that it was not edited."""
     lines = hook_script("pre-commit", ["/older/repoagent"]).splitlines(keepends=True)[:-1]
     older = "".join([*lines[:2], "echo of another version\n", *lines[2:]]).replace("version 1", "version 0")
     path = repo.hook("pre-commit", "")
     path.write_text(f"{older}# sum of the lines above: {hashlib.sha256(older.encode()).hexdigest()[:16]}\n")
     assert states(repo)["pre-commit"] == "ours"
-    assert "updated " in put(repo, program, "pre-commit")[0]
+    assert "updated " in install(repo, program, "pre-commit")[0]
     assert "another version" not in path.read_text()
 
 
@@ -361,11 +327,10 @@ words = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from(HOOKS), st.lists(words, min_size=1, max_size=3), st.booleans(), words)
-def test_our_own_hook_is_known_and_a_change_of_it_too(
+def test_our_own_hook_and_a_change_of_it_are_recognized(
     name: str, command: list[str], strict: bool, more: str
 ) -> None:
     text = hook_script(name, command, strict=strict)
-    assert hook_of(text) == name
-    assert is_unchanged(text)
+    assert hook_of(text) == name and is_unchanged(text)
     assert not is_unchanged(text + more)
     assert subprocess.run(["sh", "-n"], input=os.fsencode(text), check=False).returncode == 0

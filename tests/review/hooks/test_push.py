@@ -1,4 +1,4 @@
-"""What a push brings: the lines that git gives pre-push, and what of it the other side has already."""
+"""What a push sends: the lines that git passes to pre-push, and what the remote already has."""
 
 from __future__ import annotations
 
@@ -24,28 +24,31 @@ def clone(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
     return repo
 
 
-def ask(
-    repo: GitRepo, *refs: tuple[str, str, str, str], remote: str = "origin"
-) -> tuple[list[PushedRef], list[str]]:
-    lines = "".join(" ".join(ref) + "\n" for ref in refs)
+def pushed(repo: GitRepo, *refs: str, remote: str = "origin") -> tuple[list[PushedRef], list[str]]:
+    lines = "".join(f"{ref}\n" for ref in refs)
     return pushed_refs(open_worktree(repo.top), remote, lines.encode())
 
 
-def test_an_existing_branch_brings_what_is_new(clone: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("ref", "remote", "name"),
+    [
+        ("refs/heads/main {new} refs/heads/main2 {old}", "origin", "main"),
+        ("refs/heads/topic {new} refs/heads/topic " + ZERO, "origin", "topic"),
+        ("refs/heads/main {new} refs/heads/main2 " + "1" * 40, "origin", "main"),  # someone pushed a commit in between
+        ("refs/tags/v1 {tag} refs/tags/v1 " + ZERO, "origin", "tags/v1"),
+        ("HEAD {new} refs/heads/x " + ZERO, "https://example.org/x.git", "x"),
+    ],
+)  # fmt: skip
+def test_a_push_of_one_new_commit(clone: GitRepo, ref: str, remote: str, name: str) -> None:
     old, new = clone.head(), clone.commit("one")
-    found, notes = ask(clone, ("refs/heads/main", new, "refs/heads/main2", old))
-    assert found == [PushedRef("main", old, new)] and notes == []
+    clone.git("tag", "-am", "x", "v1")
+    line = ref.format(old=old, new=new, tag=clone.git("rev-parse", "v1").strip())
+    main = f"refs/heads/main {new} refs/heads/main2 {old}"
+    assert pushed(clone, line, remote=remote) == ([PushedRef(name, old, new)], [])
+    assert pushed(clone, line, main, remote=remote)[0] == [PushedRef(name, old, new)]  # once
 
 
-def test_a_new_branch_brings_what_the_other_side_has_on_no_branch(clone: GitRepo) -> None:
-    old = clone.head()
-    clone.git("switch", "-qc", "topic")
-    new = clone.commit("topic")
-    found, _ = ask(clone, ("refs/heads/topic", new, "refs/heads/topic", ZERO))
-    assert found == [PushedRef("topic", old, new)]
-
-
-def test_after_a_rebase_only_what_is_new_to_the_other_side_counts(clone: GitRepo) -> None:
+def test_after_a_rebase_only_commits_new_to_the_remote_count(clone: GitRepo) -> None:
     clone.git("switch", "-qc", "topic")
     before = clone.commit("topic", topic="1\n")
     clone.git("push", "-q", "origin", "topic")
@@ -54,67 +57,36 @@ def test_after_a_rebase_only_what_is_new_to_the_other_side_counts(clone: GitRepo
     clone.git("push", "-q", "origin", "main:trunk")
     clone.git("switch", "-q", "topic")
     clone.git("rebase", "-q", "main")
-    found, _ = ask(clone, ("refs/heads/topic", clone.head(), "refs/heads/topic", before))
-    assert found == [PushedRef("topic", trunk, clone.head())]
+    refs, _ = pushed(clone, f"refs/heads/topic {clone.head()} refs/heads/topic {before}")
+    assert refs == [PushedRef("topic", trunk, clone.head())]
 
 
-def test_what_somebody_else_pushed_meanwhile_need_not_be_here(clone: GitRepo) -> None:
-    old, new = clone.head(), clone.commit("one")
-    assert ask(clone, ("refs/heads/main", new, "refs/heads/main2", "1" * 40))[0] == [
-        PushedRef("main", old, new)
-    ]
-
-
-@pytest.mark.parametrize("kind", ["deleted", "known", "tag", "blob", "nonsense"])
-def test_nothing_comes_of_what_brings_nothing(clone: GitRepo, kind: str) -> None:
+def test_refs_without_new_commits_are_skipped(clone: GitRepo) -> None:
     clone.git("tag", "-am", "x", "v1")
-    tag = clone.git("rev-parse", "v1").strip()
-    blob = clone.git("rev-parse", "HEAD:a.txt").strip()
-    ref = {
-        "deleted": ("(delete)", ZERO, "refs/heads/topic", clone.head()),
-        "known": ("refs/heads/main", clone.head(), "refs/heads/new", ZERO),
-        "tag": ("refs/tags/v1", tag, "refs/tags/v1", ZERO),
-        "blob": ("refs/tags/blob", blob, "refs/tags/blob", ZERO),
-        "nonsense": ("what", "is", "this", "?"),
-    }[kind]
-    assert ask(clone, ref) == ([], [])
+    tag, blob = clone.git("rev-parse", "v1", "HEAD:a.txt").split()
+    for line in (
+        f"(delete) {ZERO} refs/heads/topic {clone.head()}", f"refs/heads/main {clone.head()} refs/heads/new {ZERO}",
+        f"refs/tags/v1 {tag} refs/tags/v1 {ZERO}", f"refs/tags/blob {blob} refs/tags/blob {ZERO}", "what is this ?",
+    ):  # fmt: skip
+        assert pushed(clone, line) == ([], []), line
+
+
+def test_the_first_push_has_nothing_to_compare_with(repo: GitRepo) -> None:
+    refs, notes = pushed(repo, f"refs/heads/main {repo.head()} refs/heads/main {ZERO}")
+    assert refs == [] and notes == ["main was not reviewed: the remote has no commit to compare it with"]
 
 
 @pytest.mark.soak
-def test_a_tag_on_new_commits_brings_them_once(clone: GitRepo) -> None:
-    old, new = clone.head(), clone.commit("one")
-    clone.git("tag", "-am", "x", "v1")
-    tag = clone.git("rev-parse", "v1").strip()
-    found, _ = ask(
-        clone, ("refs/heads/main", new, "refs/heads/main2", old), ("refs/tags/v1", tag, "refs/tags/v1", ZERO)
+def test_of_many_branches_some_are_reviewed_and_the_others_counted(clone: GitRepo) -> None:
+    heads = [clone.commit(f"{number}") for number in range(7)]
+    refs, notes = pushed(
+        clone, *(f"refs/heads/b{n} {head} refs/heads/b{n} {ZERO}" for n, head in enumerate(heads))
     )
-    assert found == [PushedRef("main", old, new)]
-
-
-def test_the_first_push_of_all_has_nothing_to_be_compared_with(repo: GitRepo) -> None:
-    found, notes = ask(repo, ("refs/heads/main", repo.head(), "refs/heads/main", ZERO))
-    assert found == [] and notes == ["main was not reviewed: the remote has no commit to compare it with"]
-
-
-@pytest.mark.soak
-def test_an_address_is_compared_with_all_that_is_known(clone: GitRepo) -> None:
-    old, new = clone.head(), clone.commit("one")
-    found, _ = ask(clone, ("HEAD", new, "refs/heads/x", ZERO), remote="https://example.org/x.git")
-    assert found == [PushedRef("x", old, new)]
-
-
-@pytest.mark.soak
-def test_of_many_branches_some_are_looked_at_and_the_others_counted(clone: GitRepo) -> None:
-    refs = []
-    for number in range(7):
-        new = clone.commit(f"{number}")
-        refs.append((f"refs/heads/b{number}", new, f"refs/heads/b{number}", ZERO))
-    found, notes = ask(clone, *refs)
-    assert len(found) == 5 and notes == ["2 of 7 branches and tags were not reviewed"]
+    assert len(refs) == 5 and notes == ["2 of 7 branches and tags were not reviewed"]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_lines_or_nothing(lines: bytes) -> None:
+def test_any_bytes_are_read(lines: bytes) -> None:
     for name, local, theirs in _refs(lines):
         assert len(local) in (40, 64) and len(theirs) in (40, 64) and isinstance(name, str)

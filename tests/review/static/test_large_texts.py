@@ -10,7 +10,7 @@ import pytest
 from repoagent.review.checks import removed_symbol
 from repoagent.review.checks.removed_symbol import Use
 from tests.conftest import GitRepo
-from tests.review.static.test_static import found, told
+from tests.review.static.test_static import findings
 
 NAMES = {f"gone{number}" for number in range(50)}
 DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
@@ -50,7 +50,7 @@ def test_a_large_script_is_read_in_time(read: Callable[[bytes], object], text: b
 def test_a_line_of_generated_code_is_no_debugging_call(repo: GitRepo) -> None:
     began = time.process_time()
     line = "x = '" + "print(console.log(" * 40_000 + "'\n"
-    assert told(found(repo, {"a.py": "x = 1\n", "b.js": "x = 1\n"}, {"a.py": line, "b.js": line})) == []
+    assert findings(repo, {"a.py": "x = 1\n", "b.js": "x = 1\n"}, {"a.py": line, "b.js": line}) == []
     assert time.process_time() - began < 10
 
 

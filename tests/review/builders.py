@@ -1,0 +1,75 @@
+"""Builders for the tests of reviews: files to stage, changes in memory, and the findings of the checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from repoagent.config.layers import load
+from repoagent.config.settings import Settings
+from repoagent.git.worktree import WorkTree, layout, open_at_head
+from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.checks.run import CheckOutcome, history_findings, static_findings
+from repoagent.review.diff.read import read_change
+from repoagent.review.diff.select import ChangeSelector, How
+from repoagent.review.finding import Finding
+from tests.conftest import GitRepo
+
+Files = Mapping[str, str | None]  # None: the file is removed
+TOKEN = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
+
+
+def stage(repo: GitRepo, files: Files, commit: str = "") -> None:
+    for path, text in files.items():
+        if text is None:
+            (repo.top / path).unlink()
+        else:
+            repo.write(path, text)
+    repo.git("add", "-A")
+    if commit:
+        repo.git("commit", "-qm", commit)
+
+
+def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff: bytes = b"") -> Change:
+    worktree, head = open_at_head(top)
+    return read_change(worktree, head, ChangeSelector(how, value, pathspecs, top, diff))[0]
+
+
+def settings_of(repo: GitRepo, rules: Mapping[str, str]) -> tuple[WorkTree, Settings]:
+    worktree, _ = open_at_head(repo.top)
+    flags = {f"review.rules.{rule}": level for rule, level in rules.items()}
+    return worktree, load(layout(worktree), repo.top, flags=flags)
+
+
+def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> CheckOutcome:
+    worktree, settings = settings_of(repo, {rule.replace("_", "-"): level for rule, level in rules.items()})
+    return static_findings(read(repo.top, how, value), worktree, settings)
+
+
+def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> CheckOutcome:
+    worktree, settings = settings_of(repo, rules)
+    return history_findings(read(repo.top, how, value), worktree, layout(worktree), settings)
+
+
+def brief(findings: tuple[Finding, ...] | list[Finding]) -> list[tuple[str, str, int]]:
+    return [(finding.rule, finding.location.path, finding.location.start) for finding in findings]
+
+
+def modified(path: str, old_path: str = "") -> ChangedFile:
+    return ChangedFile(path, "modified", old_path or path, "1" * 40, "2" * 40, "100644", "100644")
+
+
+def change_of(
+    file: ChangedFile,
+    old: bytes | None,
+    new: bytes | None,
+    *lines: Lines,
+    kind: str = "diff",
+    message: str = "",
+) -> Change:
+    """A change of one file, in memory."""
+    same: Callable[[bytes | None], Callable[[ChangedFile], bytes | None]] = lambda text: lambda _: text  # noqa: E731
+    return Change(
+        kind, "the staged change", (file,), "", "", message, frozenset(), b"",  # type: ignore[arg-type]
+        same(old), same(new), lambda _: lines,
+    )  # fmt: skip
