@@ -14,13 +14,9 @@ from repoagent.review.change import Change, ChangedFile
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, How
 from tests.conftest import GitRepo
+from tests.review.builders import read
 
 Make = Callable[[str], GitRepo]
-
-
-def read(top: Path, how: How = "staged", value: str = "", *pathspecs: str, diff: bytes = b"") -> Change:
-    worktree, head = open_at_head(top)
-    return read_change(worktree, head, ChangeSelector(how, value, pathspecs, top, diff))[0]
 
 
 def only(change: Change) -> ChangedFile:
@@ -28,11 +24,11 @@ def only(change: Change) -> ChangedFile:
     return file
 
 
-def told(change: Change) -> dict[str, str]:
+def statuses(change: Change) -> dict[str, str]:
     return {file.path: file.status for file in change.files}
 
 
-def test_the_staged_bytes_count_and_not_those_of_the_work_tree(repo: GitRepo) -> None:
+def test_staged_bytes_count_not_those_of_the_work_tree(repo: GitRepo) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     repo.write("a.txt", "not staged\n")
@@ -52,7 +48,7 @@ def test_before_the_first_commit(make_repo: Make) -> None:
     repo.write("a", "one\n")
     repo.git("add", "a")
     change = read(repo.top)
-    assert told(change) == {"a": "added"}
+    assert statuses(change) == {"a": "added"}
     assert (change.base, change.read_old(only(change)), change.read_new(only(change))) == ("", None, b"one\n")
     ways: tuple[How, ...] = ("worktree", "base")
     for how in ways:
@@ -79,18 +75,15 @@ def test_every_kind_of_file(repo: GitRepo) -> None:
     repo.write("intended", "later\n")
     repo.git("add", "-N", "intended")
     change = read(repo.top)
-    assert told(change) == {
+    assert statuses(change) == {
         "to here": "renamed", "mode": "modified", "kind": "type changed", "gone": "deleted", "binary": "modified",
         os.fsdecode(b"\xff name"): "added", "sub": "added",
     }  # fmt: skip
     by = {file.path: file for file in change.files}
     assert by["to here"].old_path == "moved"
     assert [lines.added for lines in change.read_lines(by["to here"])] == [(b"changed\n",)]
-    assert (by["mode"].old_mode, by["mode"].new_mode, change.read_lines(by["mode"])) == (
-        "100644",
-        "100755",
-        (),
-    )
+    modes = (by["mode"].old_mode, by["mode"].new_mode)
+    assert (modes, change.read_lines(by["mode"])) == (("100644", "100755"), ())
     assert change.read_new(by["kind"]) == b"a.txt"
     assert change.read_lines(by["kind"])[-1].added == (b"a.txt",)
     assert (change.read_old(by["gone"]), change.read_new(by["gone"])) == (("gone" + body).encode(), None)
@@ -99,16 +92,16 @@ def test_every_kind_of_file(repo: GitRepo) -> None:
     assert change.read_lines(by[os.fsdecode(b"\xff name")])[0].added == (b"x",)
 
 
-def test_pathspecs_are_those_of_git_and_what_they_leave_out_is_known(repo: GitRepo) -> None:
+def test_pathspecs_are_those_of_git(repo: GitRepo) -> None:
     for name in ("src/app.py", "src/deep/x.c", "a.txt"):
         repo.write(name, "new\n")
     repo.git("add", "-A")
-    assert set(told(read(repo.top, "staged", "", "src"))) == {"src/app.py", "src/deep/x.c"}
-    assert set(told(read(repo.top, "staged", "", "*.c"))) == {"src/deep/x.c"}
-    assert set(told(read(repo.top / "src", "staged", "", "."))) == {"src/app.py", "src/deep/x.c"}
-    assert set(told(read(repo.top / "src", "staged", "", ":/a.txt"))) == {"a.txt"}
+    assert set(statuses(read(repo.top, "staged", "", "src"))) == {"src/app.py", "src/deep/x.c"}
+    assert set(statuses(read(repo.top, "staged", "", "*.c"))) == {"src/deep/x.c"}
+    assert set(statuses(read(repo.top / "src", "staged", "", "."))) == {"src/app.py", "src/deep/x.c"}
+    assert set(statuses(read(repo.top / "src", "staged", "", ":/a.txt"))) == {"a.txt"}
     narrow = read(repo.top, "staged", "", ":(exclude)src")
-    assert set(told(narrow)) == {"a.txt"}
+    assert set(statuses(narrow)) == {"a.txt"}
     assert narrow.earlier == {"src/app.py", "src/deep/x.c"}
     assert narrow.read_new(only(narrow)) == b"new\n"
     with pytest.raises(UsageError, match="outside repository"):
@@ -116,7 +109,7 @@ def test_pathspecs_are_those_of_git_and_what_they_leave_out_is_known(repo: GitRe
 
 
 @pytest.mark.soak
-def test_a_range_is_what_one_side_has_added(repo: GitRepo) -> None:
+def test_a_range_has_what_one_side_added(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("one", one="1\n")
     repo.commit("two\n\nReview-Ignore: fix-prone", two="2\n", one="3\n")
@@ -124,24 +117,19 @@ def test_a_range_is_what_one_side_has_added(repo: GitRepo) -> None:
     repo.commit("elsewhere", other="x\n")
     for value in ("main..topic", "main...topic"):
         change = read(repo.top, "range", value)
-        assert set(told(change)) == {"one", "two"}
-        assert (change.base, change.author) == (
-            repo.git("merge-base", "main", "topic").strip(),
-            b"Ada Tester <ada@example.com>",
-        )
+        assert set(statuses(change)) == {"one", "two"}
+        assert change.base == repo.git("merge-base", "main", "topic").strip()
+        assert change.author == b"Ada Tester <ada@example.com>"
         assert "Review-Ignore: fix-prone" in change.message and "one" in change.message
         assert "(2 commits)" in change.title
     repo.git("switch", "-q", "topic")
-    assert set(told(read(repo.top, "base", "main"))) == {"one", "two"}
-    assert set(told(read(repo.top, "range", "main.."))) == {"one", "two"}
+    assert set(statuses(read(repo.top, "base", "main"))) == {"one", "two"}
+    assert set(statuses(read(repo.top, "range", "main.."))) == {"one", "two"}
     last = read(repo.top, "commit", "HEAD")
-    assert set(told(last)) == {"one", "two"}
+    assert set(statuses(last)) == {"one", "two"}
     assert last.earlier == {"one"}
-    assert told(read(repo.top, "commit", "main~1")) == {
-        "README.md": "added",
-        "a.txt": "added",
-        "src/app.py": "added",
-    }
+    first = dict.fromkeys(("README.md", "a.txt", "src/app.py"), "added")
+    assert statuses(read(repo.top, "commit", "main~1")) == first
     wrong: tuple[tuple[How, str, str], ...] = (
         ("range", "nope..HEAD", "there is no commit nope"),
         ("commit", "-x", "there is no commit -x"),
@@ -152,7 +140,7 @@ def test_a_range_is_what_one_side_has_added(repo: GitRepo) -> None:
             read(repo.top, how, value)
 
 
-def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_range_in_a_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("one", one="1\n")
     repo.git("switch", "-q", "main")
@@ -163,7 +151,7 @@ def test_a_shallow_clone_says_what_is_missing(repo: GitRepo, tmp_path: Path) -> 
         read(clone.top, "range", "origin/main..origin/topic")
 
 
-def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
+def test_a_merge_has_only_what_neither_side_has(repo: GitRepo) -> None:
     for name in ("clean", "both"):
         repo.write(name, "".join(f"{n}\n" for n in range(20)))
     repo.commit("base")
@@ -179,13 +167,13 @@ def test_of_a_merge_only_what_neither_side_has(repo: GitRepo) -> None:
     repo.write("both", "".join(["settled\n", *lines[1:]]))
     repo.git("add", "both")
     change = read(repo.top)
-    assert told(change) == {"both": "modified"}
+    assert statuses(change) == {"both": "modified"}
     assert change.earlier >= {"ours", "theirs"}
     repo.git("commit", "-qm", "merged")
-    assert told(read(repo.top, "commit", "HEAD")) == {"both": "modified"}
+    assert statuses(read(repo.top, "commit", "HEAD")) == {"both": "modified"}
 
 
-def test_what_the_branch_changed_before_counts_as_changed(repo: GitRepo) -> None:
+def test_paths_changed_earlier_on_the_branch(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("partner first", partner="1\n")
     repo.write("a.txt", "later\n")
@@ -213,13 +201,13 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("clone", "-q", "--filter=blob:none", "--no-checkout", repo.top.as_uri(), str(clone.top))
     missing = clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet")
     change = read(clone.top, "commit", "HEAD")
-    assert told(change) == {"one": "deleted", "two": "added"}
+    assert statuses(change) == {"one": "deleted", "two": "added"}
     assert [change.read_new(file) for file in change.files] == [None, None]
     assert [change.read_lines(file) for file in change.files] == [(), ()]
     assert clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet") == missing
 
 
-def test_the_users_own_settings_change_nothing(repo: GitRepo) -> None:
+def test_the_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
     for setting in ("diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.relative=true", "diff.external=false",
                     "color.diff=always", "diff.context=9", "diff.interHunkContext=9", "core.quotepath=true"):  # fmt: skip
         repo.git("config", *setting.split("=", 1))
@@ -227,11 +215,11 @@ def test_the_users_own_settings_change_nothing(repo: GitRepo) -> None:
     repo.write("a.txt", "1\n")
     repo.git("add", "-A")
     change = read(repo.top / "src")
-    assert set(told(change)) == {"ünï.txt", "a.txt"}
+    assert set(statuses(change)) == {"ünï.txt", "a.txt"}
     assert [len(change.read_lines(file)) for file in change.files] == [1, 1]
 
 
-def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
+def test_conflicts_are_skipped(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "side")
     repo.commit("Theirs", **{"a.txt": "theirs\n"})
     repo.git("switch", "-q", "-")
@@ -242,10 +230,10 @@ def test_conflicts_are_left_out_of_the_work_tree_too(repo: GitRepo) -> None:
     worktree, head = open_at_head(repo.top)
     for how in ("worktree", "staged"):
         change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top))
-        assert (told(change), unseen) == ({"b.txt": "added"}, ("a.txt has unresolved conflicts",))
+        assert (statuses(change), unseen) == ({"b.txt": "added"}, ("a.txt has unresolved conflicts",))
 
 
-def test_a_commit_whose_parent_a_shallow_clone_lacks(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_commit_in_a_shallow_clone_without_its_parent(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit("One more", **{"c.txt": "c\n"})
     repo.git("clone", "-q", "--depth=1", repo.top.as_uri(), str(tmp_path / "shallow"))
     with pytest.raises(UsageError, match="--deepen=1"):

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from repoagent.config.layers import load
-from repoagent.git.worktree import layout, open_at_head
+from repoagent.git.worktree import layout, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector
+from repoagent.review.diff.select import How
 from repoagent.review.llm.review import ModelAnswer, ReviewSession, model_findings
 from tests.conftest import GitRepo
 from tests.edit.conftest import Script, script
+from tests.review.builders import read
 
 __all__ = ["script"]
 
@@ -35,6 +35,7 @@ class Store:
         return self.db.execute("select * from t where name = ?", (name,))
 """
 WORSE = SHOP.replace("result * (1 + tax)", "result * 1 + tax")
+NOTHING = "<finish>nothing found</finish>\n"
 
 
 def finding(
@@ -43,44 +44,42 @@ def finding(
     **args: str,
 ) -> str:  # fmt: skip
     """A finding as a model writes it."""
-    given = "".join(f' {name}="{value}"' for name, value in args.items())
+    arguments = "".join(f' {name}="{value}"' for name, value in args.items())
     code = "".join(f"| {line}\n" for line in quote.split("\n"))
     return (
-        f'<finding rule="{rule}" path="{path}" lines="{lines}"{given}>\n'
+        f'<finding rule="{rule}" path="{path}" lines="{lines}"{arguments}>\n'
         f"title: {title}\nquote:\n{code}why: {why}\n{more}</finding>\n"
     )
 
 
 @dataclass
 class Reviewing:
-    """Reviews of one repository; `warnings` and `progress` are what was said on the way."""
+    """Reviews of one repository; `warnings` and `progress` collect the messages."""
 
     repo: GitRepo
     script: Script
     warnings: list[str] = field(default_factory=list)
     progress: list[str] = field(default_factory=list)
 
-    def change(self, how: str = "staged", value: str = "") -> Change:
-        worktree, head = open_at_head(self.repo.top)
-        return read_change(worktree, head, ChangeSelector(how, value, (), self.repo.top))[0]  # type: ignore[arg-type]
+    def change(self, how: How = "staged", value: str = "") -> Change:
+        return read(self.repo.top, how, value)
 
     def session(self, *, afresh: bool = False, record: Path | None = None, **flags: object) -> ReviewSession:
-        worktree, _ = open_at_head(self.repo.top)
-        place = layout(worktree)
-        given = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
-        settings = load(place, flags=given, cwd=self.repo.top)
+        worktree = open_worktree(self.repo.top)
+        flags = {"model": self.script.spec, **{key.replace("__", "."): value for key, value in flags.items()}}
+        settings = load(layout(worktree), flags=flags, cwd=self.repo.top)
         return ReviewSession(
-            worktree,
-            place,
-            settings,
-            self.warnings.append,
-            self.progress.append,
-            record=record,
+            worktree, layout(worktree), settings, self.warnings.append, self.progress.append, record=record,
             afresh=afresh,
-        )
+        )  # fmt: skip
 
-    def __call__(self, how: str = "staged", value: str = "", **flags: object) -> ModelAnswer:
+    def __call__(self, how: How = "staged", value: str = "", **flags: object) -> ModelAnswer:
         return model_findings(self.change(how, value), self.session(**flags))  # type: ignore[arg-type]
+
+    def stage(self, **files: str | bytes) -> None:
+        for name, text in files.items():
+            self.repo.write(name, text)
+        self.repo.git("add", "-A")
 
 
 @pytest.fixture
@@ -88,6 +87,6 @@ def reviewing(make_repo: Callable[..., GitRepo], script: Script) -> Reviewing:
     """A repository with a shop whose staged change adds the tax instead of multiplying with it."""
     repo = make_repo()
     repo.commit("shop", **{"shop.py": SHOP})
-    repo.write("shop.py", WORSE)
-    repo.git("add", "-A")
-    return Reviewing(repo, script)
+    reviewing = Reviewing(repo, script)
+    reviewing.stage(**{"shop.py": WORSE})
+    return reviewing

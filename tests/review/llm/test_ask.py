@@ -1,4 +1,4 @@
-"""A review by a model: what it is shown, what of its answer counts, what is paid for, and what is said of the rest."""
+"""A review by a model: what it is sent, which findings count, what is paid for, and what the report says of the rest."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import pytest
 from repoagent.errors import LimitReached, ModelError
 from repoagent.review.llm.loop import LAST, REPLIES
 from repoagent.review.llm.review import prompts
-from tests.review.llm.conftest import SHOP, WORSE, Reviewing, finding
+from tests.review.builders import TOKEN
+from tests.review.llm.conftest import NOTHING, SHOP, WORSE, Reviewing, finding
 
-NOTHING = "<finish>nothing found</finish>\n"
 OTHER = "def other(a):\n    return a[0]\n"
 
 
-def test_one_call_finds_and_says_what_it_took(reviewing: Reviewing) -> None:
+def values(count: int) -> str:
+    return "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(count))
+
+
+def test_one_call_with_its_findings_and_costs(reviewing: Reviewing) -> None:
     reviewing.script.replies(
         "I looked.\n" + finding(level="error") + finding(quote="return 1", lines="5") + NOTHING
     )
@@ -35,56 +39,50 @@ def test_one_call_finds_and_says_what_it_took(reviewing: Reviewing) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_unchanged_is_not_paid_for_again(reviewing: Reviewing) -> None:
+def test_unchanged_code_is_not_paid_for_again(reviewing: Reviewing) -> None:
     repo, script = reviewing.repo, reviewing.script
     top = "".join(f"A{n} = {n}\n" for n in range(30))
     repo.git("reset", "-q", "--hard")
     repo.commit("longer", **{"shop.py": top + SHOP})
-    repo.write("shop.py", top + WORSE)
-    repo.write("other.py", OTHER)
-    repo.git("add", "-A")
+    reviewing.stage(**{"shop.py": top + WORSE, "other.py": OTHER})
     script.replies(finding(lines="35") + NOTHING)
-    first = reviewing()
-    again = reviewing()
+    first, again = reviewing(), reviewing()
     assert (again.calls, again.reused, len(script.prompts)) == (0, 2, 1)
     assert again.findings == first.findings
-    repo.write("shop.py", "import this\n" + top + WORSE)  # the lines moved
-    repo.write("other.py", OTHER.replace("[0]", "[1]"))
-    repo.git("add", "-A")
+    # the lines of one file move, and the other one changes
+    reviewing.stage(**{"shop.py": "import this\n" + top + WORSE, "other.py": OTHER.replace("[0]", "[1]")})
     script.replies(finding("other.py", "2", "    return a[1]", title="Other") + NOTHING)
     moved = reviewing()
     assert [(f.title, f.location.start) for f in moved.findings] == [("Tax is added", 36), ("Other", 2)]
     assert (moved.calls, moved.reused) == (1, 1)
     (prompt,) = script.prompts
-    assert "other.py" in prompt
-    assert "result * 1" not in prompt
+    assert "other.py" in prompt and "result * 1" not in prompt
     repo.git("commit", "-qm", "worse")
     committed = reviewing("commit", "HEAD")
     assert (committed.calls, committed.reused) == (0, 3)  # the same lines in a commit
     script.replies(NOTHING)
-    fresh = reviewing(afresh=True)
-    assert fresh.calls == 0  # nothing is staged
+    assert reviewing(afresh=True).calls == 0  # nothing is staged
     assert reviewing("commit", "HEAD", afresh=True).calls == 1
     assert reviewing("commit", "HEAD").findings == ()
 
 
 @pytest.mark.soak
-def test_an_answer_that_somebody_has_broken_is_asked_for_again(reviewing: Reviewing) -> None:
+def test_a_broken_cached_answer_is_asked_for_again(reviewing: Reviewing) -> None:
     reviewing.script.replies(finding() + NOTHING, finding() + NOTHING)
     reviewing()
-    (kept,) = (reviewing.repo.top / ".repoagent/reviews/answers").glob("??/*.json")
-    kept.write_text("{broken")
+    (saved,) = (reviewing.repo.top / ".repoagent/reviews/answers").glob("??/*.json")
+    saved.write_text("{broken")
     assert len(reviewing().findings) == 1
     assert any("broken" in warning for warning in reviewing.warnings)
     assert len(reviewing.script.prompts) == 2
-    value = json.loads(kept.read_text())
+    value = json.loads(saved.read_text())
     value["claims"] = [{"rule": 1}, {**value["claims"][0], "quote": ["made up"]}, value["claims"][0]]
-    kept.write_text(json.dumps(value))
-    assert [f.title for f in reviewing().findings] == ["Tax is added"]  # each is checked again
+    saved.write_text(json.dumps(value))
+    assert [f.title for f in reviewing().findings] == ["Tax is added"]  # each is verified again
 
 
 @pytest.mark.soak
-def test_it_looks_around_in_the_version_under_review(reviewing: Reviewing) -> None:
+def test_lookups_read_the_version_under_review(reviewing: Reviewing) -> None:
     repo = reviewing.repo
     repo.write("shop.py", SHOP + "# only in the work tree\n")
     repo.write("helper.py", "secret_of_the_worktree = 1\n")
@@ -95,13 +93,11 @@ def test_it_looks_around_in_the_version_under_review(reviewing: Reviewing) -> No
     )
     answer = reviewing()
     assert (len(answer.findings), answer.calls) == (1, 2)
-    seen = reviewing.script.prompts[1].rpartition("assistant =====")[0]
-    assert "return result * 1 + tax\n" in seen
-    assert "only in the work tree" not in seen.replace("only in the work|", "")
-    assert "there is no file helper.py" in seen
+    prompt = reviewing.script.prompts[1].rpartition("assistant =====")[0]
+    assert "return result * 1 + tax\n" in prompt and "there is no file helper.py" in prompt
+    assert "only in the work tree" not in prompt.replace("only in the work|", "")
     repo.git("commit", "-qm", "worse")
-    repo.write("shop.py", SHOP)
-    repo.git("add", "-A")
+    reviewing.stage(**{"shop.py": SHOP})
     reviewing.script.replies('<search pattern="1 . tax"/>\n<read path="shop.py" lines="5"/>\n', NOTHING)
     reviewing("commit", "HEAD", afresh=True)
     assert "shop.py:5:    return result * 1 + tax" in reviewing.script.prompts[1]
@@ -116,9 +112,8 @@ def test_words_alone_go_back_once_unless_they_say_that_there_is_nothing(reviewin
     reviewing.script.replies("Hm.\n", "Well.\n")
     answer = reviewing(afresh=True)
     assert (answer.findings, len(reviewing.script.prompts)) == ((), 2)
-    assert (
-        "the model does not report findings in the required form; try again" in answer.notes[0]
-    )  # and not that nothing was found
+    # and not that nothing was found
+    assert "the model does not report findings in the required form; try again" in answer.notes[0]
     assert answer.unseen
 
 
@@ -129,13 +124,14 @@ def test_a_reply_in_which_nothing_counts_goes_back_once(reviewing: Reviewing) ->
     answer = reviewing()
     assert (len(answer.findings), answer.dropped) == (1, 0)
     assert "None of your findings counts: its quote is not in the file" in reviewing.script.prompts[1]
-    reviewing.script.replies(wrong + NOTHING, wrong + wrong + NOTHING)
-    answer = reviewing(afresh=True)
-    assert (answer.findings, answer.dropped) == ((), 2)
-    for last in (NOTHING, "I can't put it right.\n"):
-        reviewing.script.replies(wrong + wrong + wrong + NOTHING, last)
+    for first, last, dropped in (
+        (wrong, wrong + wrong + NOTHING, 2),
+        (wrong * 3, NOTHING, 3),
+        (wrong * 3, "I can't put it right.\n", 3),
+    ):
+        reviewing.script.replies(first + NOTHING, last)
         answer = reviewing(afresh=True)
-        assert (answer.findings, answer.dropped, answer.error) == ((), 3, None)
+        assert (answer.findings, answer.dropped, answer.error) == ((), dropped, None)
 
 
 @pytest.mark.soak
@@ -149,76 +145,65 @@ def test_rules_that_are_off_are_not_asked_for(reviewing: Reviewing) -> None:
 
 
 @pytest.mark.soak
-def test_what_no_model_may_or_need_see_is_named(reviewing: Reviewing) -> None:
-    repo = reviewing.repo
-    token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
-    repo.write("yarn.lock", "a\n")
-    repo.write("vendor/lib.js", "a\n")
-    repo.write("gen.py", "# Code generated by x. DO NOT EDIT.\n")
-    repo.write("marked.py", "hand = 1\n")
-    repo.write(".gitattributes", "marked.py linguist-generated\n")
-    repo.write(".env", f"TOKEN={token}\n")
-    repo.write("image.png", b"\x89PNG\0\0\1")
-    repo.write("config.py", f'TOKEN = "{token}"\n')
-    repo.git("add", "-A")
+def test_files_that_no_model_gets_are_named(reviewing: Reviewing) -> None:
+    reviewing.stage(
+        **{
+            "yarn.lock": "a\n", "vendor/lib.js": "a\n", "gen.py": "# Code generated by x. DO NOT EDIT.\n",
+            "marked.py": "hand = 1\n", ".gitattributes": "marked.py linguist-generated\n",
+            ".env": f"TOKEN={TOKEN}\n", "image.png": b"\x89PNG\0\0\1", "config.py": f'TOKEN = "{TOKEN}"\n',
+        }
+    )  # fmt: skip
     reviewing.script.replies(NOTHING)
     unseen = " ".join(reviewing().unseen)
-    for sentence in (
+    for phrase in (
         "yarn.lock (a lock file; by", "vendor/lib.js (vendored; by", "gen.py, marked.py (generated; by",
         ".env (withheld", "image.png (binary",
     ):  # fmt: skip
-        assert sentence in unseen
+        assert phrase in unseen
     (prompt,) = reviewing.script.prompts
-    assert token not in prompt
-    assert "TOKEN = " in prompt
-    kept = [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*") if path.is_file()]
-    assert kept
-    assert token.encode() not in b"".join(kept)
+    assert TOKEN not in prompt and "TOKEN = " in prompt
+    saved = [path.read_bytes() for path in (reviewing.repo.top / ".repoagent").rglob("*") if path.is_file()]
+    assert saved and TOKEN.encode() not in b"".join(saved)
 
 
 @pytest.mark.soak
-def test_many_files_are_asked_about_in_parts_source_first_and_the_rest_is_named(reviewing: Reviewing) -> None:
-    repo = reviewing.repo
-    for name in ("z.md", "b.py", "a.py", "test_a.py"):
-        repo.write(name, "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(60)))
-    repo.git("add", "-A")
+def test_many_files_are_reviewed_in_parts_source_first_within_the_limit(reviewing: Reviewing) -> None:
+    reviewing.stage(**dict.fromkeys(("z.md", "b.py", "a.py", "test_a.py"), values(60)))
     reviewing.script.replies(*[NOTHING] * 9)
     answer = reviewing(review__context_limit=1000, review__max_calls=2)
     assert isinstance(answer.error, LimitReached)
-    assert (answer.calls, len(answer.notes)) == (2, 1)
-    assert "review.max_calls" in answer.notes[0]
+    assert (answer.calls, len(answer.notes)) == (2, 1) and "review.max_calls" in answer.notes[0]
     assert [p.split('<change path="')[1].split('"')[0] for p in reviewing.script.prompts] == ["a.py", "b.py"]
-    assert "test_a.py:1-60" in answer.unseen[-1]
-    assert "z.md:1-60" in answer.unseen[-1]
+    assert "test_a.py:1-60" in answer.unseen[-1] and "z.md:1-60" in answer.unseen[-1]
     rest = reviewing(review__context_limit=1000)
     assert (rest.reused, rest.calls, rest.error) == (3, 2, None)  # shop.py was in the second call
 
 
 @pytest.mark.parametrize(
-    ("model", "why"), [("command:exit 3", "exit"), ("nonsense", "nonsense"), ("replay:/nowhere", "/nowhere")]
+    ("model", "reason"),
+    [("command:exit 3", "exit"), ("nonsense", "nonsense"), ("replay:/nowhere", "/nowhere")],
 )
-def test_without_a_model_there_is_a_note_and_no_failure(reviewing: Reviewing, model: str, why: str) -> None:
+def test_without_a_model_there_is_a_note_and_no_failure(
+    reviewing: Reviewing, model: str, reason: str
+) -> None:
     answer = reviewing(model=model)
     assert isinstance(answer.error, Exception)
     assert (answer.findings, len(answer.notes)) == ((), 1)
-    assert why in answer.notes[0]
-    assert "\n" not in answer.notes[0].strip()
+    assert reason in answer.notes[0] and "\n" not in answer.notes[0].strip()
     assert "shop.py:5" in answer.unseen[-1]
 
 
 @pytest.mark.soak
-def test_a_slow_model_is_not_waited_for(reviewing: Reviewing) -> None:
+def test_a_slow_model_is_stopped(reviewing: Reviewing) -> None:
     started = time.monotonic()
     answer = reviewing(model="command:sleep 60", review__max_seconds=0.3)
     assert time.monotonic() - started < 10
-    assert answer.error is not None
-    assert "0.3 s" in answer.notes[0]
+    assert answer.error is not None and "0.3 s" in answer.notes[0]
 
 
 @pytest.mark.soak
-def test_what_was_found_before_a_failure_stands(reviewing: Reviewing) -> None:
-    reviewing.repo.write("zz.py", "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(90)))
-    reviewing.repo.git("add", "-A")
+def test_findings_before_a_failure_count(reviewing: Reviewing) -> None:
+    reviewing.stage(**{"zz.py": values(90)})
     reviewing.script.replies(finding() + NOTHING)  # and none for the second part
     answer = reviewing(review__context_limit=1000)
     assert (len(answer.findings), type(answer.error)) == (1, ModelError)
@@ -228,7 +213,18 @@ def test_what_was_found_before_a_failure_stands(reviewing: Reviewing) -> None:
 
 
 @pytest.mark.soak
-def test_who_only_looks_around_is_told_when_it_is_the_last_reply(reviewing: Reviewing) -> None:
+def test_a_part_with_malformed_replies_does_not_stop_the_others(reviewing: Reviewing) -> None:
+    reviewing.stage(**dict.fromkeys(("a.py", "z.py"), values(90)))
+    bad = "<finding>\n"
+    reviewing.script.replies(bad, bad + "1", bad + "2", bad + "3", finding() + NOTHING, NOTHING)
+    answer = reviewing(review__context_limit=1000)
+    assert [f.title for f in answer.findings] == ["Tax is added"]
+    assert answer.unseen == ("a.py:1-90 (by the model: see the note on it)",)
+    assert "the model's output is still malformed after 3 corrections" in answer.notes[0]
+
+
+@pytest.mark.soak
+def test_the_model_is_told_when_it_is_the_last_reply(reviewing: Reviewing) -> None:
     reviewing.script.replies(*(f'<read path="shop.py" lines="{n + 1}"/>\n' for n in range(REPLIES)))
     answer = reviewing()
     assert isinstance(answer.error, LimitReached)
@@ -237,7 +233,7 @@ def test_who_only_looks_around_is_told_when_it_is_the_last_reply(reviewing: Revi
 
 
 @pytest.mark.soak
-def test_a_recording_is_the_same_review_again(reviewing: Reviewing, tmp_path: Path) -> None:
+def test_a_recording_gives_the_same_review_again(reviewing: Reviewing, tmp_path: Path) -> None:
     tape = tmp_path / "tape.jsonl"
     reviewing.script.replies('<outline path="shop.py"/>\n', finding() + NOTHING)
     first = reviewing(record=tape)
@@ -247,7 +243,7 @@ def test_a_recording_is_the_same_review_again(reviewing: Reviewing, tmp_path: Pa
 
 
 @pytest.mark.soak
-def test_the_model_of_reviews_is_that_of_the_option_unless_one_is_named(reviewing: Reviewing) -> None:
+def test_the_model_of_reviews_is_that_of_the_setting_unless_one_is_named(reviewing: Reviewing) -> None:
     reviewing.script.replies(NOTHING)
     reviewing.repo.git("config", "repoagent.review.model", "command:exit 3")
     assert reviewing().error is None
@@ -256,57 +252,40 @@ def test_the_model_of_reviews_is_that_of_the_option_unless_one_is_named(reviewin
 
 def test_the_prompt_without_a_call(reviewing: Reviewing) -> None:
     reviewing.repo.write("AGENTS.md", "Prices are in cents.\n")
-    found = prompts(reviewing.change(), reviewing.session())
-    assert [part.name for part in found[0].system] == ["protocol", "context AGENTS.md"]
-    assert [part.name for part in found[0].opening] == ["files", "history", "file shop.py", "request"]
+    prompt = prompts(reviewing.change(), reviewing.session())[0]
+    assert [part.name for part in prompt.system] == ["protocol", "context AGENTS.md"]
+    assert [part.name for part in prompt.opening] == ["files", "history", "file shop.py", "request"]
     assert reviewing.script.prompts == []
 
 
 @pytest.mark.soak
-def test_a_file_in_a_hostile_form_is_reviewed(reviewing: Reviewing) -> None:
-    repo = reviewing.repo
-    repo.write("crlf.py", b"a = 1\r\nb = [\r\n    0,\r\n]\r\n")
-    repo.write("latin.py", "# Käse\nc = 3\n".encode("latin-1"))
-    repo.write("odd name.py", "d = 4")
-    repo.git("add", "-A")
+def test_odd_encodings_and_names(reviewing: Reviewing) -> None:
+    latin = "# Käse\nc = 3\n".encode("latin-1")
+    crlf = b"a = 1\r\nb = [\r\n    0,\r\n]\r\n"
+    reviewing.stage(**{"crlf.py": crlf, "latin.py": latin, "odd name.py": "d = 4"})
     reviewing.script.replies(
         finding("crlf.py", "4", "0,", more="replace:\n|     1,\n") + finding("latin.py", "1", "# Käse")
         + finding("odd name.py", "1", "d = 4", more="replace:\n| d = 5\n") + NOTHING
     )  # fmt: skip
-    found = {f.location.path: f for f in reviewing().findings}
-    assert set(found) == {"latin.py", "odd name.py"}  # of `0,` the line must be right too
-    assert found["odd name.py"].suggestion is not None
+    by_path = {f.location.path: f for f in reviewing().findings}
+    assert set(by_path) == {"latin.py", "odd name.py"}  # of `0,` the line must be right too
+    assert by_path["odd name.py"].suggestion is not None
 
 
 @pytest.mark.soak
-def test_a_part_that_the_model_makes_nothing_of_does_not_stop_the_others(reviewing: Reviewing) -> None:
-    for name in ("a.py", "z.py"):
-        reviewing.repo.write(name, "".join(f"value_{n} = {n} * 1000 + {n}\n" for n in range(90)))
-    reviewing.repo.git("add", "-A")
-    bad = "<finding>\n"
-    reviewing.script.replies(bad, bad + "1", bad + "2", bad + "3", finding() + NOTHING, NOTHING)
-    answer = reviewing(review__context_limit=1000)
-    assert ([f.title for f in answer.findings], answer.unseen) == (
-        ["Tax is added"],
-        ("a.py:1-90 (by the model: see the note on it)",),
-    )
-    assert "the model's output is still malformed after 3 corrections" in answer.notes[0]
-
-
-@pytest.mark.soak
-def test_empty_files_modes_and_renames_are_nothing_to_look_at(reviewing: Reviewing) -> None:
+def test_empty_files_modes_and_renames_need_no_review(reviewing: Reviewing) -> None:
     repo = reviewing.repo
     repo.commit("more", **{"a.py": SHOP, "b.sh": "x\n"})
     repo.git("mv", "a.py", "c.py")
-    repo.write("empty.py", "")
     repo.git("update-index", "--chmod=+x", "b.sh")
+    repo.write("empty.py", "")
     repo.git("add", "empty.py")
     answer = reviewing()
     assert (answer.unseen, answer.calls, answer.error) == ((), 0, None)
 
 
 @pytest.mark.soak
-def test_where_nothing_can_be_written_the_review_goes_on(reviewing: Reviewing) -> None:
+def test_the_review_continues_if_nothing_can_be_written(reviewing: Reviewing) -> None:
     for name in ("sent", "reviews"):
         reviewing.repo.write(f".repoagent/{name}", "no folder\n")
     reviewing.script.replies(finding() + NOTHING)

@@ -23,7 +23,7 @@ from repoagent.review.llm.chunks import (
     why_content_skipped,
     why_skipped,
 )
-from tests.review.llm.test_verify import view
+from tests.review.llm.test_claims import view
 
 
 def cut(shown: FileView) -> list[Block]:

@@ -8,11 +8,10 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import Done, Run, Script, diff, run, script
-from tests.review.llm.conftest import SHOP, WORSE, finding
+from tests.review.llm.conftest import NOTHING, SHOP, WORSE, finding
 
 __all__ = ["run", "script"]
 
-NOTHING = "<finish>nothing found</finish>\n"
 BETTER = "replace:\n|     return result * (1 + tax)\n"
 
 

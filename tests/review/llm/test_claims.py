@@ -1,0 +1,279 @@
+"""A tag becomes a claim only in the required form, and a claim a finding only where the change has the code it quotes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import SequenceMatcher
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.review.change import Lines
+from repoagent.review.finding import Finding, Level, Location, Suggestion
+from repoagent.review.llm import claims
+from repoagent.review.llm.chunks import FileView, view_of
+from repoagent.review.llm.claims import (
+    CODE_LINES,
+    Claim,
+    apply_suggestion,
+    merge_findings,
+    parse_finding,
+    verify,
+)
+from tests.review.builders import TOKEN, change_of, modified
+
+RULES = ("correctness", "security")
+ARGS = {"rule": "correctness", "path": "a.py", "lines": "4-5"}
+BODY = "title: It is wrong\nquote:\n| x = 1\nwhy: It is 2.\n"
+
+
+def parsed(body: str = BODY, **args: str) -> Claim:
+    claim = parse_finding({**ARGS, **args}, body, RULES)
+    assert isinstance(claim, Claim), claim
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("args", "body", "reason"),
+    [
+        ({"rule": "style"}, BODY, "rule"),
+        ({"rule": ""}, BODY, "rule"),
+        ({"path": " "}, BODY, "has no path"),
+        ({"lines": "all"}, BODY, "line numbers"),
+        ({"lines": "9-3"}, BODY, "line numbers"),
+        ({"level": "fatal"}, BODY, "level"),
+        ({"old": "perhaps"}, BODY, "old"),
+        ({}, "", "what goes wrong"),
+        ({}, "It is wrong\n", "does not begin with"),
+        ({}, "title: a\nwhy: b\n", "quotes no code"),
+        ({}, "title: a\nquote:\n| \n|\nwhy: b\n", "quotes no code"),
+        ({}, "title: a\nquote:\n| x\n", "what goes wrong"),
+        ({}, BODY + "why: again\n", "two sections why"),
+        ({}, "title: a\nquote:\n| x\ny\nwhy: b\n", "begin with a bar and some do not"),
+        ({}, "title: a\nquote:\n" + "| x\n" * (CODE_LINES + 1) + "why: b\n", "more than"),
+    ],
+)
+def test_invalid_tags(args: dict[str, str], body: str, reason: str) -> None:
+    result = parse_finding({**ARGS, **args}, body, RULES)
+    assert isinstance(result, str) and reason in result
+
+
+def test_a_claim_with_everything() -> None:
+    body = "title:  It  is\twrong\nquote:\n| if x:\n|     y = 1\nwhy: First.\n\nSecond.\nreplace:\n|     y = 2\n|\n"
+    assert parsed(body, level="Note", old="yes") == Claim(
+        "correctness", "a.py", 4, 5, "It is wrong", ("if x:", "    y = 1"), "First.\n\nSecond.",
+        True, Level.NOTE, ("    y = 2", ""),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"), [("7", (7, 7)), ("L7-L9", (7, 9)), ("lines 7 to 9", (7, 9)), ("", (0, 0))]
+)
+def test_lines_as_models_write_them(text: str, lines: tuple[int, int]) -> None:
+    claim = parsed(lines=text)
+    assert (claim.first, claim.last) == lines
+
+
+def test_code_with_words_that_are_keys_and_code_in_a_fence() -> None:
+    yaml = parsed("title: t\nquote:\n| title: x\n| why: y\nwhy: w\n")
+    assert yaml.quote == ("title: x", "why: y")
+    fenced = parsed("title: t\nquote:\n```yaml\ntitle: x\n  | bar\n```\nwhy: w\nreplace:\n```\n```\n")
+    assert (fenced.quote, fenced.replace) == (("title: x", "  | bar"), ())
+    assert parsed("title: t\nquote: x = 1\nwhy: w\n").quote == ("x = 1",)
+    assert parsed("quote: x = 1\nwhy: It breaks. It really does.\n").title == "It breaks"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters="\n\r"), max_size=20), min_size=1, max_size=8))
+def test_any_code_after_bars_is_read_as_it_is(lines: list[str]) -> None:
+    body = "title: t\nquote:\n| x\nwhy: w\nreplace:\n" + "".join(f"| {line}\n" for line in lines)
+    assert parsed(body).replace == tuple(lines)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.text(max_size=200),
+    st.dictionaries(st.sampled_from(["rule", "path", "lines", "level"]), st.text(max_size=9)),
+)
+def test_no_text_breaks_the_parser(body: str, args: dict[str, str]) -> None:
+    assert isinstance(parse_finding(args, body, RULES), str | Claim)
+
+
+OLD = "one = 1\nx = call(one)\nreturn x\n\nkeep(x)\nx = call(two)\n"
+NEW = "one = 1\nx = call(one)\ny = call( other )\nreturn x\n\nkeep(x)\nx = call(two)\n\ty = call(three)\nreturn x\n"
+CLAIM = Claim("correctness", "a.txt", 3, 3, "It is wrong", ("y = call( other )",), "It is 2.")
+
+
+def view(old: str | bytes = OLD, new: str | bytes = NEW, path: str = "a.txt") -> FileView:
+    before, after = (text.encode() if isinstance(text, str) else text for text in (old, new))
+    a, b = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    hunks = [
+        Lines(i1 + (i2 > i1), tuple(a[i1:i2]), j1 + (j2 > j1), tuple(b[j1:j2]))
+        for tag, i1, i2, j1, j2 in SequenceMatcher(a=a, b=b, autojunk=False).get_opcodes()
+        if tag != "equal"
+    ]
+    change = change_of(modified(path), before, after, *hunks)
+    result = view_of(change, change.files[0])
+    assert result is not None
+    return result
+
+
+def check(claim: Claim, view_: FileView | None = None) -> Finding | str:
+    view_ = view_ or view()
+    return verify(claim, {view_.path: view_}, Level.WARNING)
+
+
+def verified(claim: Claim, view_: FileView | None = None) -> Finding:
+    finding = check(claim, view_)
+    assert isinstance(finding, Finding), finding
+    return finding
+
+
+def lines_of(claim: Claim, view_: FileView | None = None) -> tuple[int, int]:
+    location = verified(claim, view_).location
+    return location.start, location.end
+
+
+def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim:
+    return replace(CLAIM, quote=lines, first=first, last=last or first, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        (CLAIM, (3, 3)),
+        (quoting("y  =  call( other )", first=900), (3, 3)),  # whatever the number and the spaces
+        (quoting("call( other )", first=3), (3, 3)),  # part of a line
+        (quoting("     3 +| y = call( other )"), (3, 3)),  # as it was shown
+        (quoting("y = call(three)", "return x"), (8, 9)),
+        (replace(CLAIM, path="b/a.txt"), (3, 3)),
+        (replace(CLAIM, path="./a.txt"), (3, 3)),
+        # unchanged lines around it
+        (quoting("x = call(one)", "y = call( other )", "return x", first=2, last=4), (3, 3)),
+        (replace(CLAIM, path="b.txt"), claims.OTHER_FILE),
+        (quoting("y = call(other, more)", first=3), claims.NOT_THERE),
+        (quoting("y = call( other )", "...", "keep(x)", first=3), claims.NOT_THERE),
+        (quoting("x = call(one)", first=2), claims.NOT_CHANGED),
+        (quoting("x = call(one)", first=3), claims.NOT_CHANGED),
+        (quoting("keep(x)", first=3), claims.NOT_CHANGED),
+        (quoting("return x", first=4), claims.NOT_CHANGED),  # it means the unchanged one, not that of line 9
+        (quoting(")", "{", first=3), claims.UNTELLING),
+        (quoting("y = call( other )", first=3, old=True), claims.NOT_THERE),
+        (quoting("y = cal", first=3), claims.NOT_THERE),  # too short for part of a line
+    ],
+)
+def test_where_a_quote_is_found(claim: Claim, expected: tuple[int, int] | str) -> None:
+    if isinstance(expected, str):
+        assert check(claim) == expected
+    else:
+        assert lines_of(claim) == expected
+        assert verified(claim).quote == "".join(NEW.splitlines(keepends=True)[expected[0] - 1 : expected[1]])
+
+
+def test_equal_lines_need_the_number() -> None:
+    twice = view("a = 1\n", "a = 1\nsame()\nb = 2\nsame()\n")
+    for first, last, line in ((4, 4, 4), (1, 2, 2), (2, 4, 2)):
+        assert lines_of(quoting("same()", first=first, last=last), twice) == (line, line)
+    for first, last in ((0, 0), (30, 30), (1, 4)):
+        assert check(quoting("same()", first=first, last=last), twice) == claims.UNSURE
+
+
+def test_a_removed_line_is_quoted_as_an_old_one() -> None:
+    shorter = view("a()\nguard(x)\nb()\n", "a()\nb()\n")
+    finding = verified(quoting("guard(x)", first=2, old=True, replace=("guard(y)",)), shorter)
+    assert (finding.location, finding.suggestion) == (Location("a.txt", 2, 2, old=True), None)
+    assert check(quoting("guard(x)", first=2), shorter) == claims.NOT_THERE
+
+
+def test_levels_are_only_lowered_and_texts_are_plain() -> None:
+    levels = [verified(replace(CLAIM, level=level)).level for level in (Level.ERROR, Level.NOTE, None)]
+    assert levels == [Level.WARNING, Level.NOTE, Level.WARNING]
+    finding = verified(replace(CLAIM, title="a\x1b[31mred\u202e", why="b\x07\tc\nd"))
+    assert (finding.title, finding.body) == ("a�[31mred�", "b� c\nd")
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        (quoting("y = call( other )", first=3, replace=("y = call(1)", "z()")), "y = call(1)\nz()\n"),
+        # quoted without the tab
+        (quoting("y = call(three)", first=8, replace=("if y:", "\tz()", "")), "\tif y:\n\t\tz()\n\n"),
+        (quoting("\ty = call(three)", "return x", replace=()), ""),
+        (quoting("call( other )", first=3, replace=("call(1)",)), None),  # which part of the line is unknown
+        (quoting("y = call( other )", first=3, replace=("y = call( other )",)), None),
+        (quoting("y =  call( other )", first=3, replace=("y = 1",)), None),  # its spaces differ from the file
+        (quoting("y = call( other )", first=3, replace=("y = '<<secret 0123456789>>'",)), None),
+    ],
+)
+def test_suggestions(claim: Claim, text: str | None) -> None:
+    suggestion = verified(claim).suggestion
+    assert (suggestion.text if suggestion else None) == text
+
+
+def test_a_suggestion_keeps_the_endings_and_must_parse() -> None:
+    crlf = view("def f():\r\n    return 1\r\n", "def f():\r\n    return 2\r\n", "a.py")
+    good = verified(quoting("    return 2", first=2, path="a.py", replace=("    return 3",)), crlf)
+    broken = verified(quoting("    return 2", first=2, path="a.py", replace=("    return (3",)), crlf)
+    assert good.suggestion == Suggestion(Location("a.py", 2, 2), "    return 3\r\n")
+    assert broken.suggestion is None
+
+
+@pytest.mark.soak
+def test_bytes_that_are_not_utf_8_and_keys() -> None:
+    latin = view(b"a\n", "a\nname = 'Käse'\n".encode("latin-1"))
+    assert lines_of(quoting("name = 'Käse'", first=2), latin) == (2, 2)
+    secret = view("a = 1\n", f'a = 1\nkey = "{TOKEN}"\n')
+    assert TOKEN not in "".join(secret.new.values())
+    assert TOKEN not in repr(verified(quoting(secret.new[2], first=2, replace=("key = load()",)), secret))
+
+
+def test_ids_depend_on_the_code_and_duplicates_are_merged() -> None:
+    moved = view("intro\n" + OLD, "intro\nmore\n" + NEW)
+    here = verified(CLAIM)
+    there = verified(replace(CLAIM, first=5, last=5, title="Other words"), moved)
+    assert there.location.start == here.location.start + 2 and here.id == there.id
+    longer = here._replace(body="Longer by far.")
+    elsewhere = here._replace(location=Location("a.txt", 8, 8))
+    merged = merge_findings([here, longer, elsewhere, here._replace(rule="security")])
+    assert [(finding.body, finding.location.start, finding.rule) for finding in merged] == [
+        ("Longer by far.", 3, "correctness"), (here.body, 8, "correctness"), (here.body, 3, "security"),
+    ]  # fmt: skip
+    assert len({finding.id for finding in merged}) == 3
+
+
+LINES = st.lists(st.sampled_from(["a = 1", "b = 2", "  a = 1", "", "c()", "call(x)"]), max_size=12)
+QUOTE = st.lists(st.sampled_from(["a = 1", "b = 2", "c()", "call(x)"]), min_size=1, max_size=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LINES, LINES, st.integers(0, 14), QUOTE)
+def test_accepted_findings_are_on_the_change(
+    old: list[str], new: list[str], first: int, quote: list[str]
+) -> None:
+    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
+    if before == after:
+        return
+    view_ = view(before, after)
+    finding = check(quoting(*quote, first=first), view_)
+    if isinstance(finding, Finding):
+        lines, changed = after.split("\n"), view_.changed(old=False)
+        numbers = range(finding.location.start, finding.location.end + 1)
+        assert numbers[0] in changed and numbers[-1] in changed
+        assert finding.quote == "".join(f"{lines[number - 1]}\n" for number in numbers)
+        assert set(finding.quote.split()) <= set(" ".join(quote).split())
+
+
+@settings(max_examples=60, deadline=None)
+@given(LINES, st.integers(1, 12), st.integers(0, 3), LINES, st.booleans())
+def test_a_suggestion_changes_its_lines_only(
+    lines: list[str], start: int, more: int, instead: list[str], final: bool
+) -> None:
+    data = "\n".join(lines).encode() + (b"\n" if final and lines else b"")
+    end = start + more
+    suggestion = Suggestion(Location("a", start, end), "".join(f"{line}\n" for line in instead))
+    after = apply_suggestion(data, suggestion)
+    assert (after is None) == (end > len(data.split(b"\n")))
+    if after is not None:
+        expected = [*lines[: start - 1], *instead, *lines[end:]]
+        assert [line for line in after.decode().split("\n") if line] == [line for line in expected if line]
