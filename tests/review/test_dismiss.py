@@ -1,4 +1,4 @@
-"""What was dismissed is not told again: by its id wherever it moves, by a comment, by a trailer."""
+"""Dismissed findings are hidden: by their id wherever they move, by a comment, by a trailer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused, UsageError
-from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.dismissals import (
-    dismissed_path,
-    ignored,
-    record_verdict,
-    split_dismissed,
-    verdicts,
-)
+from repoagent.review.change import Change, Lines
+from repoagent.review.dismissals import dismissed_path, ignored, record_verdict, split_dismissed, verdicts
 from repoagent.review.finding import (
     Evidence,
     Finding,
@@ -32,184 +26,170 @@ from repoagent.review.finding import (
     save_last,
 )
 from repoagent.storage.layout import Layout
+from tests.review.builders import TOKEN, change_of, modified
 
 TEXT = b"a = 1\nb = 2  # repoagent: ignore[security]\nc = 3\n<!-- RepoAgent: ignore[tests, correctness] -->\nd = 4\ne = 5\n"
-FOUND = Finding(
+FINDING = Finding(
     "correctness", Level.WARNING, "It is wrong", Location("src/a.py", 3, 3), "Because.", quote="c = 3\n"
 )
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Layout:
+def paths(tmp_path: Path) -> Layout:
     (tmp_path / "git").mkdir()
     return Layout(tmp_path / ".repoagent", tmp_path / "git")
 
 
 def change(message: str = "", text: bytes = TEXT, old: bytes = b"") -> Change:
-    file = ChangedFile("src/a.py", "modified", "src/old.py", "1", "2", "100644", "100644")
-    lines = (Lines(0, (), 1, tuple(text.splitlines(keepends=True))),)
-    return Change(
-        "staged",
-        "",
-        (file,),
-        "",
-        "",
-        message,
-        frozenset(),
-        b"",
-        lambda f: old,
-        lambda f: text,
-        lambda f: lines,
-    )
+    lines = Lines(0, (), 1, tuple(text.splitlines(keepends=True)))
+    return change_of(modified("src/a.py", "src/old.py"), old, text, lines, kind="staged", message=message)
 
 
-def told(place: Layout, *findings: Finding, given: Change | None = None) -> list[Finding]:
-    kept, gone = split_dismissed(given or change(), findings, verdicts(place))
-    assert sorted([*kept, *gone], key=findings.index) == list(findings)
-    return kept
+def remaining(paths: Layout, *findings: Finding, of: Change | None = None) -> list[Finding]:
+    open_findings, dismissed = split_dismissed(of or change(), findings, verdicts(paths))
+    assert sorted([*open_findings, *dismissed], key=findings.index) == list(findings)
+    return open_findings
 
 
 def at(line: int, rule: str = "correctness", *, old: bool = False) -> Finding:
-    return FOUND._replace(rule=rule, location=Location("src/a.py", line, line, old), quote=f"line {line}\n")
+    return FINDING._replace(rule=rule, location=Location("src/a.py", line, line, old), quote=f"line {line}\n")
 
 
-def test_without_a_review_there_is_nothing_to_dismiss(place: Layout) -> None:
+def test_ids_that_name_no_finding(paths: Layout) -> None:
     with pytest.raises(UsageError, match="run `repoagent review` first"):
-        record_verdict(place, "4f1c2e", "dismissed")
-    save_last(place, Report("the staged change", 1, [FOUND]))
-    for name in ("", FOUND.id[:3]):
-        with pytest.raises(UsageError, match="is too short"):
-            record_verdict(place, name, "accepted")
-    for name in ("0000", FOUND.id + "0"):
-        with pytest.raises(UsageError, match="the staged change"):
-            record_verdict(place, name, "dismissed")
-    assert not dismissed_path(place).exists()
+        record_verdict(paths, "4f1c2e", "dismissed")
+    many = [FINDING._replace(key=str(n)) for n in range(400)]
+    starts = [finding.id[:4] for finding in many]
+    shared = next((start for start in starts if starts.count(start) > 1), "")
+    cases = {"": "is too short", FINDING.id[:3]: "is too short", "zzzz": "the staged change"}
+    cases |= {FINDING.id + "0": "the staged change"} | ({shared: "is ambiguous"} if shared else {})
+    save_last(paths, Report("the staged change", 1, [FINDING, *many]))
+    for name, reason in cases.items():
+        with pytest.raises(UsageError, match=reason):
+            record_verdict(paths, name, "accepted")
+    assert not dismissed_path(paths).exists()
 
 
-def test_an_id_that_is_short_for_two(place: Layout) -> None:
-    found = [FOUND._replace(key=str(n)) for n in range(400)]
-    by_start: dict[str, list[Finding]] = {}
-    for one in found:
-        by_start.setdefault(one.id[:4], []).append(one)
-    start, some = next(((start, some) for start, some in by_start.items() if len(some) > 1), ("", []))
-    if not some:
-        pytest.skip("no two of them begin alike")
-    save_last(place, Report("x", 1, found))
-    with pytest.raises(UsageError, match="is ambiguous"):
-        record_verdict(place, start, "dismissed")
+def test_a_dismissed_finding_is_recognized_wherever_its_lines_move(paths: Layout) -> None:
+    other = FINDING._replace(quote="c = 4\n")
+    save_last(paths, Report("x", 1, [FINDING], dismissed=[other]))
+    reason = f"by design\nreally {TOKEN}"
+    assert record_verdict(paths, FINDING.id[:6].upper(), "dismissed", reason=reason) == FINDING
+    assert TOKEN not in dismissed_path(paths).read_text()
+    moved = FINDING._replace(location=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
+    assert remaining(paths, moved, other) == [other]
+    record_verdict(paths, other.id, "accepted")
+    assert remaining(paths, moved, other) == []
+    first, second = verdicts(paths).values()
+    assert (first.state, first.rule, second.state, second.reason) == (
+        "dismissed",
+        "correctness",
+        "accepted",
+        "",
+    )
+    assert first.reason.startswith("by design really ")
+    record_verdict(paths, FINDING.id, "open")
+    assert remaining(paths, moved, other) == [moved]
+    assert (paths.root / ".gitignore").read_text() == "*\n"
 
 
-def test_dismissed_is_remembered_wherever_the_lines_go(place: Layout) -> None:
-    other = FOUND._replace(quote="c = 4\n")
-    save_last(place, Report("x", 1, [FOUND], dismissed=[other]))
-    assert record_verdict(place, FOUND.id[:6].upper(), "dismissed", reason="by design\nreally") == FOUND
-    moved = FOUND._replace(location=Location("src/a.py", 30, 30), title="In other words", level=Level.ERROR)
-    assert told(place, moved, other) == [other]
-    record_verdict(place, other.id, "accepted")
-    assert told(place, moved, other) == []
-    assert [(one.state, one.reason, one.rule) for one in verdicts(place).values()] == [
-        ("dismissed", "by design really", "correctness"), ("accepted", "", "correctness"),
-    ]  # fmt: skip
-    record_verdict(place, FOUND.id, "open")
-    assert told(place, moved, other) == [moved]
-    assert (place.root / ".gitignore").read_text() == "*\n"
-
-
-def test_what_people_and_newer_versions_leave_in_the_file(place: Layout) -> None:
-    save_last(place, Report("x", 1, [FOUND]))
-    record_verdict(place, FOUND.id, "dismissed")
-    path = dismissed_path(place)
-    line = path.read_text()
-    newer = json.dumps({"version": 2, "id": FOUND.id, "state": "open"})
-    path.write_text(f'{line}no json\n{newer}\n{{"version": 1, "id": 5, "state": "open"}}\n')
-    said: list[str] = []
-    assert list(verdicts(place, warn=said.append)) == [FOUND.id]
-    assert "1 broken line" in said[0]
-    path.write_text("")  # a person took it back
-    assert told(place, FOUND) == [FOUND]
-    last_path(place).write_text("{")
-    assert read_last(place, warn=said.append) is None
-    last_path(place).write_text(json.dumps({"version": 9}))
+def test_files_with_edits_and_of_newer_versions(paths: Layout) -> None:
+    save_last(paths, Report("x", 1, [FINDING]))
+    record_verdict(paths, FINDING.id, "dismissed")
+    path = dismissed_path(paths)
+    newer = json.dumps({"version": 2, "id": FINDING.id, "state": "open"})
+    path.write_text(f'{path.read_text()}no json\n{newer}\n{{"version": 1, "id": 5, "state": "open"}}\n')
+    warnings: list[str] = []
+    assert list(verdicts(paths, warn=warnings.append)) == [FINDING.id]
+    assert "1 broken line" in warnings[0]
+    path.write_text("")  # the user removed the line
+    assert remaining(paths, FINDING) == [FINDING]
+    last_path(paths).write_text("{")
+    assert read_last(paths, warn=warnings.append) is None
+    last_path(paths).write_text(json.dumps({"version": 9}))
     with pytest.raises(Refused, match="update repoagent"):
-        read_last(place)
-    last_path(place).write_text(json.dumps({"version": 1, "findings": [{"rule": 1}, 7]}))
-    last = read_last(place)
-    assert last is not None
-    assert last.findings == ()
+        read_last(paths)
+    last_path(paths).write_text(json.dumps({"version": 1, "findings": [{"rule": 1}, 7]}))
+    last = read_last(paths)
+    assert last is not None and last.findings == ()
 
 
-def test_a_secret_in_a_reason_is_masked(place: Layout) -> None:
-    token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
-    save_last(place, Report("x", 1, [FOUND]))
-    record_verdict(place, FOUND.id, "dismissed", reason=f"it is only {token}")
-    assert token not in dismissed_path(place).read_text()
-
-
-def test_comments_count_on_the_line_and_on_the_one_before(place: Layout) -> None:
-    assert told(place, at(2, "security"), at(3, "security")) == []
-    assert told(place, at(1, "security"), at(4, "security")) == [at(1, "security"), at(4, "security")]
-    assert told(place, at(5), at(5, "tests"), at(4, "tests")) == []
-    assert told(place, at(5, "compatibility"), at(6)) == [at(5, "compatibility"), at(6)]
-    whole = FOUND._replace(location=Location("src/a.py"))
-    assert told(place, whole) == [whole]
-    wide = FOUND._replace(location=Location("src/a.py", 3, 6))
-    assert told(place, wide) == []
-    starred = change(text=b"x = 1  // repoagent:ignore[*]\n")
-    assert told(place, at(1), given=starred) == []
-    gone = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
-    assert told(place, at(2, old=True), given=gone) == []
-    assert told(place, at(2)._replace(location=Location("nowhere", 1, 1))) != []
+WHOLE = FINDING._replace(location=Location("src/a.py"))
+STARRED = change(text=b"x = 1  // repoagent:ignore[*]\n")
+REMOVED = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
 
 
 @pytest.mark.parametrize(
-    ("message", "gone"),
+    ("finding", "of", "is_open"),
     [
-        ("Subject\n\nReview-Ignore: correctness\n", True),
-        ("Subject\n\nreview-ignore: tests,correctness src/a.py\r\n", True),
-        ("Subject\n\nReview-Ignore: correctness src/\n", True),
-        ("Subject\n\nReview-Ignore: * src/a.py", True),
-        ("Subject\n\nReview-Ignore: correctness other.py\n", False),
-        ("Subject\n\nReview-Ignore: correctness src/a\n", False),
-        ("Subject\n\nReview-Ignore: security\n", False),
-        ("Subject\n\nnot Review-Ignore: correctness\n", False),
-        ("Review-Ignore:\n\ncorrectness\n", False),
+        (at(2, "security"), None, False),
+        (at(3, "security"), None, False),  # on the line after the comment
+        (at(1, "security"), None, True),
+        (at(4, "security"), None, True),
+        (at(5), None, False),
+        (at(5, "tests"), None, False),
+        (at(4, "tests"), None, False),
+        (at(5, "compatibility"), None, True),
+        (at(6), None, True),
+        (WHOLE, None, True),
+        (FINDING._replace(location=Location("src/a.py", 3, 6)), None, False),
+        (at(1), STARRED, False),
+        (at(2, old=True), REMOVED, False),
+        (at(2)._replace(location=Location("nowhere", 1, 1)), None, True),
     ],
 )
-def test_trailers(place: Layout, message: str, gone: bool) -> None:
-    assert (told(place, FOUND, given=change(message)) == []) is gone
+def test_comments_count_on_the_line_and_on_the_one_before(
+    paths: Layout, finding: Finding, of: Change | None, is_open: bool
+) -> None:
+    assert remaining(paths, finding, of=of) == ([finding] if is_open else [])
 
 
-def test_a_trailer_may_name_what_the_finding_is_about(place: Layout) -> None:
-    partner = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), key="docs/a.md")
-    assert ignored("a\n\nReview-Ignore: partner-missing docs/a.md\n") == [("partner-missing", "docs/a.md")]
-    assert told(place, partner, given=change("a\n\nReview-Ignore: partner-missing docs/a.md\n")) == []
+PARTNER = Finding("partner-missing", Level.WARNING, "x", Location("src/a.py"), key="docs/a.md")
+
+
+@pytest.mark.parametrize(
+    ("finding", "message", "is_open"),
+    [
+        (FINDING, "Subject\n\nReview-Ignore: correctness\n", False),
+        (FINDING, "Subject\n\nreview-ignore: tests,correctness src/a.py\r\n", False),
+        (FINDING, "Subject\n\nReview-Ignore: correctness src/\n", False),
+        (FINDING, "Subject\n\nReview-Ignore: * src/a.py", False),
+        (FINDING, "Subject\n\nReview-Ignore: correctness other.py\n", True),
+        (FINDING, "Subject\n\nReview-Ignore: correctness src/a\n", True),
+        (FINDING, "Subject\n\nReview-Ignore: security\n", True),
+        (FINDING, "Subject\n\nnot Review-Ignore: correctness\n", True),
+        (FINDING, "Review-Ignore:\n\ncorrectness\n", True),
+        (PARTNER, "a\n\nReview-Ignore: partner-missing docs/a.md\n", False),  # the file that it is about
+    ],
+)
+def test_trailers(paths: Layout, finding: Finding, message: str, is_open: bool) -> None:
+    assert remaining(paths, finding, of=change(message)) == ([finding] if is_open else [])
+    assert ignored("a\n\nReview-Ignore: tests docs/a.md\n") == [("tests", "docs/a.md")]
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
-places = st.builds(Location, texts, st.integers(0, 9), st.integers(0, 9), st.booleans())
+locations = st.builds(Location, texts, st.integers(0, 9), st.integers(0, 9), st.booleans())
+suggestions = st.builds(Suggestion, locations.map(lambda location: location._replace(old=False)), texts)
 findings = st.builds(
-    Finding, texts, st.sampled_from(Level), texts, places, texts, texts, texts,
+    Finding, texts, st.sampled_from(Level), texts, locations, texts, texts, texts,
     st.lists(st.builds(Evidence, texts, st.integers(), texts), max_size=2).map(tuple),
-    st.none() | st.builds(Suggestion, places.map(lambda place: place._replace(old=False)), texts), st.none() | st.floats(0, 1),
+    st.none() | suggestions, st.none() | st.floats(0, 1),
 )  # fmt: skip
 
 
 @settings(max_examples=30, deadline=None)
 @given(findings)
-def test_a_finding_survives_its_file(finding: Finding) -> None:
-    back = from_data(json.loads(json.dumps(as_data(finding))))
-    assert back == finding
-    assert back.id == finding.id
+def test_a_saved_finding_is_read_back(finding: Finding) -> None:
+    restored = from_data(json.loads(json.dumps(as_data(finding))))
+    assert restored == finding and restored.id == finding.id
 
 
 @settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(
-        st.sampled_from(list(as_data(FOUND))), st.none() | st.integers() | texts | st.lists(texts)
+        st.sampled_from(list(as_data(FINDING))), st.none() | st.integers() | texts | st.lists(texts)
     )
 )
-def test_no_data_breaks_it(value: dict[str, object]) -> None:
-    mangled = from_data({**as_data(FOUND), **value})
-    assert mangled is None or isinstance(mangled, Finding)
-    if mangled is not None:
-        assert isinstance(mangled.id, str)
+def test_no_data_breaks_the_reader(value: dict[str, object]) -> None:
+    finding = from_data({**as_data(FINDING), **value})
+    assert finding is None or isinstance(finding.id, str)

@@ -42,23 +42,21 @@ def report(repo: GitRepo, message: str, *how: str) -> tuple[int, dict[str, list[
     repo.git("commit", "--allow-empty", "-qm", message)
     done = review(repo.top, "--json", *(how or ("--base", "main")))
     assert done.returncode in (0, 1), done.stderr
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_rule: dict[str, list[dict[str, Any]]] = {}
     for one in json.loads(done.stdout)["findings"]:
-        found.setdefault(one["rule"], []).append(one)
-    return done.returncode, found
+        by_rule.setdefault(one["rule"], []).append(one)
+    return done.returncode, by_rule
 
 
-def titles(found: dict[str, list[dict[str, Any]]]) -> str:
-    return "\n".join(one["title"] for one in found.get(RULE, ()))
+def titles(by_rule: dict[str, list[dict[str, Any]]]) -> str:
+    return "\n".join(one["title"] for one in by_rule.get(RULE, ()))
 
 
 def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
     code, found = report(base, "Edit it")
     assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"] and RULE not in found
-    base.write(
-        ".repoagent/config.toml",
-        '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\nvendored-edited = "off"\nreview-relaxed = "off"\ntests = "error"\n',
-    )
+    config = '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\nvendored-edited = "off"\n'
+    base.write(".repoagent/config.toml", config + 'review-relaxed = "off"\ntests = "error"\n')
     code, found = report(base, "Say nothing of it")
     assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"]
     said = titles(found)
@@ -73,7 +71,7 @@ def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
         assert "vendored-edited from error to off" in titles(found), how
 
 
-def test_a_config_that_goes_or_breaks_is_told(base: GitRepo) -> None:
+def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
     (base.top / ".repoagent/config.toml").unlink()
     code, found = report(base, "Away with it")
     assert code == 1 and found["vendored-edited"][0]["level"] == "error"
@@ -84,16 +82,8 @@ def test_a_config_that_goes_or_breaks_is_told(base: GitRepo) -> None:
 def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
     _, found = report(base, "Edit it")
     finding = found["vendored-edited"][0]
-    record = {
-        "version": 1,
-        "id": finding["id"],
-        "state": "dismissed",
-        "rule": "",
-        "path": "",
-        "title": "",
-        "reason": "",
-        "time": "",
-    }
+    record = {"version": 1, "id": finding["id"], "state": "dismissed"}
+    record |= dict.fromkeys(("rule", "path", "title", "reason", "time"), "")
     base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\nx = 1\n")
     code, found = report(base, "More\n\nReview-Ignore: *\n")
@@ -107,7 +97,7 @@ def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
     assert finding["id"] not in [one["id"] for one in json.loads(done.stdout)["findings"]]
 
 
-def test_a_change_does_not_bring_along_what_reviews_have_learned(base: GitRepo) -> None:
+def test_a_change_with_learned_data_is_refused(base: GitRepo) -> None:
     base.write(".repoagent/reviews/habits.json", "{}")
     base.git("add", "-fA")
     base.git("commit", "-qm", "Learned")
@@ -115,7 +105,7 @@ def test_a_change_does_not_bring_along_what_reviews_have_learned(base: GitRepo) 
     assert done.returncode not in (0, 1) and "remove it from the change" in done.stderr
 
 
-def test_files_that_are_hidden_are_told_and_looked_at(base: GitRepo) -> None:
+def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
     base.write(".gitattributes", "*.py -diff\nvendor/** -linguist-vendored\n*.c linguist-generated\n")
     base.write(".repoagentignore", "# secret\nsrc/\n")
     base.write("src/app.py", "# repoagent: ignore[security]\n" + base.read("src/app.py").decode())
@@ -128,14 +118,14 @@ def test_files_that_are_hidden_are_told_and_looked_at(base: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_what_runs_the_review_is_watched(base: GitRepo, *, gone: bool) -> None:
+def test_changes_of_what_runs_the_review_are_reported(base: GitRepo, *, gone: bool) -> None:
     path = base.top / ".github/workflows/ci.yml"
     path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
     _, found = report(base, "Quicker")
     assert ("removes" if gone else "changes") + " what runs this review" in titles(found)
 
 
-def test_what_is_staged_is_ones_own(base: GitRepo) -> None:
+def test_the_staged_change_is_the_users_own(base: GitRepo) -> None:
     base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
     base.git("add", "-fA")
     done = review(base.top, "--json")

@@ -14,7 +14,8 @@ import pytest
 from tests.cli.screens import PROGRAM
 from tests.conftest import GitRepo
 from tests.program import run
-from tests.review.checks.conftest import Files, Made, made, mixed, noise, stage
+from tests.review.builders import Files, stage
+from tests.review.checks.conftest import Made, made, mixed, noise
 
 __all__ = ["made"]
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from repoagent.review.change import Change, ChangedFile, Lines
+from repoagent.review.change import Change, Lines
 from repoagent.review.finding import Evidence, Finding, Level, Location, Report, Suggestion
 from repoagent.review.rules import RULES
+from tests.review.builders import change_of, modified
 
 SOURCE = (
     b"import os\n\ndef find(name):\n\treturn os.popen('find ' + name)\n\nlast = '\xc3\xa9\xf0\x9f\x98\x80'"
@@ -21,32 +22,22 @@ HOSTILE = (
     "\udcff\udc80 bytes",
 )
 # what the formats might trip over, and any other text
+_TOKENS = [*"@#!$%~^&*[]()<>`|\\/:.-_=+\n\r\t \"'1aw", "http://", "www.a", "::", "##[", "```", "é", "\udcfe"]
 texts = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(max_size=60),
-    st.lists(
-        st.sampled_from(
-            [
-                *"@#!$%~^&*[]()<>`|\\/:.-_=+\n\r\t \"'1aw",
-                "http://",
-                "www.a",
-                "::",
-                "##[",
-                "```",
-                "é",
-                "\udcfe",
-            ]
-        ),
-        max_size=20,
-    ).map("".join),
+    st.lists(st.sampled_from(_TOKENS), max_size=20).map("".join),
 )
-paths = texts.map(lambda text: text.replace("\0", "").replace("\ud800", "").strip("/") or "a").filter(
-    lambda path: all(not "\ud800" <= one <= "\udfff" or "\udc80" <= one <= "\udcff" for one in path)
-)
-places = st.builds(Location, paths, st.integers(0, 12), st.integers(0, 12), st.booleans()).map(
-    lambda place: Location(
-        place.path, place.start, max(place.start, place.end), place.old and place.start > 0
+
+
+def _is_path(path: str) -> bool:
+    return all(
+        not "\ud800" <= character <= "\udfff" or "\udc80" <= character <= "\udcff" for character in path
     )
+
+
+paths = texts.map(lambda text: text.replace("\0", "").replace("\ud800", "").strip("/") or "a").filter(
+    _is_path
 )
 evidence = st.builds(
     Evidence, st.text("0123456789abcdef", min_size=40, max_size=40), st.integers(0, 2**33), texts
@@ -55,38 +46,30 @@ evidence = st.builds(
 
 @st.composite
 def findings(draw: st.DrawFn) -> Finding:
-    place = draw(places)
-    start = draw(st.integers(1, 7))
-    suggestion = st.builds(
-        Suggestion, st.just(Location(place.path, start, draw(st.integers(start, 7)))), texts
-    )
+    path, start, end = draw(paths), draw(st.integers(0, 12)), draw(st.integers(0, 12))
+    location = Location(path, start, max(start, end), draw(st.booleans()) and start > 0)
+    first = draw(st.integers(1, 7))
+    suggestion = st.builds(Suggestion, st.just(Location(path, first, draw(st.integers(first, 7)))), texts)
     return Finding(
-        draw(st.sampled_from(sorted(RULES))),
-        draw(st.sampled_from(Level)),
-        draw(texts),
-        place,
-        draw(texts),
-        draw(texts),
-        draw(texts),
-        tuple(draw(st.lists(evidence, max_size=3))),
-        draw(st.none() | suggestion),
+        draw(st.sampled_from(sorted(RULES))), draw(st.sampled_from(Level)), draw(texts), location, draw(texts),
+        draw(texts), draw(texts), tuple(draw(st.lists(evidence, max_size=3))), draw(st.none() | suggestion),
         draw(st.none() | st.floats(0, 1)),
-    )
+    )  # fmt: skip
 
 
 @st.composite
 def reports(draw: st.DrawFn) -> Report:
-    found = draw(st.lists(findings(), max_size=4))
+    open_findings = draw(st.lists(findings(), max_size=4))
     return Report(
-        draw(texts), 3, found, draw(st.lists(findings(), max_size=2)), 1,
+        draw(texts), 3, open_findings, draw(st.lists(findings(), max_size=2)), 1,
         draw(st.lists(texts, max_size=2)), draw(st.lists(texts, max_size=2)), draw(texts),
-        by_file={finding.location.path: SOURCE for finding in found},
+        by_file={finding.location.path: SOURCE for finding in open_findings},
     )  # fmt: skip
 
 
 def finding(**changed: object) -> Finding:
-    """A finding of line 4 of `src/find.py`, with a suggestion, but for what is `changed`."""
-    given: dict[str, object] = {
+    """A finding of line 4 of `src/find.py`, with a suggestion, except for what is `changed`."""
+    fields: dict[str, object] = {
         "rule": "security",
         "level": Level.ERROR,
         "title": "The name is run by a shell.",
@@ -97,17 +80,27 @@ def finding(**changed: object) -> Finding:
         "evidence": (Evidence("1a2b" * 10, 1_700_000_000, "Add find"),),
         **changed,
     }
-    return Finding(**given)  # type: ignore[arg-type]
+    return Finding(**fields)  # type: ignore[arg-type]
 
 
-def report(*found: Finding, **changed: object) -> Report:
-    return Report("the staged change", 2, found, by_file={"src/find.py": SOURCE}, **changed)  # type: ignore[arg-type]
+def suggesting(
+    text: str, start: int = 4, end: int = 4, path: str = "src/find.py", *, old: bool = False
+) -> Finding:
+    return finding(suggestion=Suggestion(Location(path, start, end, old), text))
+
+
+def report(*open_findings: Finding, **changed: object) -> Report:
+    return Report("the staged change", 2, open_findings, by_file={"src/find.py": SOURCE}, **changed)  # type: ignore[arg-type]
+
+
+def hostile(text: str, **changed: object) -> Report:
+    """A report with this text everywhere."""
+    path = text.replace("\0", "").strip("/")
+    one = finding(title=text, body=text, quote=text, key=text, location=Location(path, 2, 3), **changed)
+    by_file = {path: text.encode("utf-8", "replace")}
+    return Report(text, 1, [one], [one], 1, [text], [text], text, by_file=by_file)
 
 
 def change(first: int, *added: bytes, path: str = "src/find.py") -> Change:
     """A change that adds lines from `first` on."""
-    file = ChangedFile(path, "modified", path, "1" * 40, "2" * 40, "100644", "100644")
-    return Change(
-        "staged", "the staged change", (file,), "", "", "", frozenset(), b"",
-        lambda file: None, lambda file: None, lambda file: (Lines(first - 1, (), first, added),),
-    )  # fmt: skip
+    return change_of(modified(path), None, None, Lines(first - 1, (), first, added), kind="staged")

@@ -1,6 +1,6 @@
-"""What SARIF 2.1.0 says of the objects that we write: which members they may have, which they must, of what kind.
+"""The members that SARIF 2.1.0 allows and requires in the objects that we write, and their types.
 
-The whole schema is a third party's file. With its path in SARIF_SCHEMA and `jsonschema` installed the tests ask it too.
+The whole schema is a third party's file. With its path in SARIF_SCHEMA and `jsonschema` installed the tests use it too.
 """
 
 from __future__ import annotations
@@ -11,26 +11,33 @@ from collections.abc import Callable, Mapping
 Check = Callable[[object], None]
 
 
-def a(
-    kind: type, *, least: int | None = None, words: frozenset[str] | None = None, pattern: str = ""
-) -> Check:
+def integer(least: int) -> Check:
     def check(value: object) -> None:
-        assert isinstance(value, kind) and not (kind is int and isinstance(value, bool)), (value, kind)
-        if least is not None:
-            assert isinstance(value, int) and value >= least, value
-        assert words is None or value in words, value
-        assert not pattern or re.fullmatch(pattern, str(value)), value
+        assert isinstance(value, int) and not isinstance(value, bool) and value >= least, value
 
     return check
 
 
-def many(one: Check, *, unique: bool = True) -> Check:
+def text(pattern: str = "(?s).*") -> Check:
+    def check(value: object) -> None:
+        assert isinstance(value, str) and re.fullmatch(pattern, value), value
+
+    return check
+
+
+def of(kind: type) -> Check:
+    def check(value: object) -> None:
+        assert isinstance(value, kind), (value, kind)
+
+    return check
+
+
+def many(item: Check, *, unique: bool = True) -> Check:
     def check(value: object) -> None:
         assert isinstance(value, list), value
-        for item in value:
-            one(item)
-        if unique:
-            assert len({repr(item) for item in value}) == len(value), value
+        for entry in value:
+            item(entry)
+        assert not unique or len({repr(entry) for entry in value}) == len(value), value
 
     return check
 
@@ -49,61 +56,42 @@ def strings(value: object) -> None:
     assert isinstance(value, dict) and all(isinstance(item, str) for item in value.values()), value
 
 
-LEVEL = a(str, words=frozenset({"none", "note", "warning", "error"}))
-URI = a(str, pattern=r"(?:[A-Za-z0-9\-._~/]|%[0-9A-F]{2})+")  # what a relative reference of ours is made of
-TEXT = record({"text": a(str)})
-BOTH = record({"text": a(str)}, {"markdown": a(str)})
-ARTIFACT = record({"uri": URI, "uriBaseId": a(str, words=frozenset({"%SRCROOT%"}))})
-LINE = a(int, least=1)
+LEVEL = text("none|note|warning|error")
+URI = text(r"(?:[A-Za-z0-9\-._~/]|%[0-9A-F]{2})+")  # a relative reference of ours
+TEXT = record({"text": text()})
+ARTIFACT = record({"uri": URI, "uriBaseId": text("%SRCROOT%")})
+LINE = integer(1)
 REGION = record({"startLine": LINE}, {"startColumn": LINE, "endLine": LINE, "endColumn": LINE})
 LOCATION = record({"physicalLocation": record({"artifactLocation": ARTIFACT}, {"region": REGION})})
 REPLACEMENT = record({"deletedRegion": REGION}, {"insertedContent": TEXT})
-FIX = record(
-    {"artifactChanges": many(record({"artifactLocation": ARTIFACT, "replacements": many(REPLACEMENT)}))},
-    {"description": TEXT},
-)
+CHANGE = record({"artifactLocation": ARTIFACT, "replacements": many(REPLACEMENT)})
+FIX = record({"artifactChanges": many(CHANGE)}, {"description": TEXT})
+SUPPRESSION = record({"kind": text("external")}, {"justification": text()})
 RESULT = record(
     {
-        "message": TEXT,
-        "ruleId": a(str),
-        "ruleIndex": a(int, least=0),
-        "level": LEVEL,
-        "locations": many(LOCATION),
-        "partialFingerprints": strings,
-        "suppressions": many(
-            record({"kind": a(str, words=frozenset({"external"}))}, {"justification": a(str)})
-        ),
+        "message": TEXT, "ruleId": text(), "ruleIndex": integer(0), "level": LEVEL, "locations": many(LOCATION),
+        "partialFingerprints": strings, "suppressions": many(SUPPRESSION),
     },
-    {"fixes": many(FIX), "rank": a(float), "properties": a(dict)},
-)
+    {"fixes": many(FIX), "rank": of(float), "properties": of(dict)},
+)  # fmt: skip
 RULE = record(
-    {"id": a(str)},
+    {"id": text()},
     {
-        "name": a(str),
-        "shortDescription": TEXT,
-        "fullDescription": TEXT,
-        "help": BOTH,
-        "defaultConfiguration": record({"level": LEVEL}, {"enabled": a(bool)}),
-        "properties": a(dict),
+        "name": text(), "shortDescription": TEXT, "fullDescription": TEXT, "properties": of(dict),
+        "help": record({"text": text()}, {"markdown": text()}),
+        "defaultConfiguration": record({"level": LEVEL}, {"enabled": of(bool)}),
     },
-)
-DRIVER = record({"name": a(str), "version": a(str), "semanticVersion": a(str), "rules": many(RULE)})
+)  # fmt: skip
+DRIVER = record({"name": text(), "version": text(), "semanticVersion": text(), "rules": many(RULE)})
 NOTIFICATION = record({"message": TEXT, "level": LEVEL})
+INVOCATION = record(
+    {"executionSuccessful": of(bool), "toolExecutionNotifications": many(NOTIFICATION, unique=False)}
+)
 RUN = record(
     {
-        "tool": record({"driver": DRIVER}),
-        "automationDetails": record({"id": a(str)}),
-        "columnKind": a(str, words=frozenset({"utf16CodeUnits"})),
-        "originalUriBaseIds": a(dict),
-        "invocations": many(
-            record(
-                {
-                    "executionSuccessful": a(bool),
-                    "toolExecutionNotifications": many(NOTIFICATION, unique=False),
-                }
-            )
-        ),
+        "tool": record({"driver": DRIVER}), "automationDetails": record({"id": text()}),
+        "columnKind": text("utf16CodeUnits"), "originalUriBaseIds": of(dict), "invocations": many(INVOCATION),
         "results": many(RESULT, unique=False),
     }
-)
-check = record({"$schema": a(str), "version": a(str, words=frozenset({"2.1.0"})), "runs": many(RUN)})
+)  # fmt: skip
+check = record({"$schema": text(), "version": text(r"2\.1\.0"), "runs": many(RUN)})

@@ -1,4 +1,4 @@
-"""SARIF that code scanning takes: its shape, places, fingerprints, fixes, and limits."""
+"""SARIF that code scanning accepts: its shape, locations, fingerprints, fixes, and limits."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given, settings
 
-from repoagent.review.finding import Level, Location, Report, Suggestion
+from repoagent.review.finding import Finding, Level, Location, Report
 from repoagent.review.output import sarif
 from repoagent.review.output.formats import render
 from repoagent.review.rules import RULES
-from tests.review.output.samples import HOSTILE, finding, report, reports
+from tests.review.output.samples import HOSTILE, finding, report, reports, suggesting
 
 SCHEMA = os.environ.get("SARIF_SCHEMA", "")
-TOP = Path("/nowhere")
 
 
-def log(given: Report) -> Any:
-    return json.loads(render(given, "sarif", top=TOP))
+def document(subject: Report) -> Any:
+    return json.loads(render(subject, "sarif", top=Path("/nowhere")))
 
 
-def run(given: Report) -> Any:
-    (only,) = log(given)["runs"]
+def run(*findings: Finding, **changed: object) -> Any:
+    (only,) = document(report(*findings, **changed))["runs"]
     return only
+
+
+def fingerprints(*findings: Finding) -> list[dict[str, str]]:
+    return [result["partialFingerprints"] for result in run(*findings)["results"]]
 
 
 @cache
@@ -41,12 +44,12 @@ def validator() -> Any:
 @pytest.mark.skipif(not SCHEMA, reason="SARIF_SCHEMA does not say where sarif-2.1.0.json is")
 @settings(max_examples=25, deadline=None)
 @given(reports())
-def test_the_schema_itself_takes_it(given: Report) -> None:
-    assert [error.message for error in validator().iter_errors(log(given))] == []
+def test_the_schema_itself_accepts_it(subject: Report) -> None:
+    assert [error.message for error in validator().iter_errors(document(subject))] == []
 
 
 def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
-    rules = {rule["id"]: rule for rule in run(report())["tool"]["driver"]["rules"]}
+    rules = {rule["id"]: rule for rule in run()["tool"]["driver"]["rules"]}
     assert list(rules) == list(RULES)
     for name, rule in RULES.items():
         assert rules[name]["help"]["text"].startswith(rule.line)
@@ -58,94 +61,76 @@ def test_all_rules_are_described_with_their_level_and_few_tags() -> None:
     "path", ["a b.py", "a:b", "ü/é#?.py", "%41.py", os.fsdecode(b"\xff\n.c"), *HOSTILE[:3]]
 )
 def test_a_path_is_a_relative_reference_to_its_bytes(path: str) -> None:
-    result = run(report(finding(location=Location(path, 3, 9))))["results"][0]
-    place = result["locations"][0]["physicalLocation"]
-    uri = place["artifactLocation"]["uri"]
+    location = run(finding(location=Location(path, 3, 9)))["results"][0]["locations"][0]["physicalLocation"]
+    uri = location["artifactLocation"]["uri"]
     assert unquote_to_bytes(uri) == os.fsencode(path)
     assert ":" not in uri.split("/")[0] and uri.isascii()
-    assert place["region"] == {"startLine": 3, "endLine": 9}
+    assert location["region"] == {"startLine": 3, "endLine": 9}
 
 
-def test_a_whole_file_has_no_region_and_is_known_again_all_the_same() -> None:
-    pair = [finding(location=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
-    results = run(report(*pair))["results"]
-    assert all("region" not in result["locations"][0]["physicalLocation"] for result in results)
-    assert len({result["partialFingerprints"]["primaryLocationLineHash"] for result in results}) == 2
-
-
-def test_a_second_finding_of_a_rule_at_a_line_is_an_alert_of_its_own() -> None:
-    """The upload computes the hash of the line for the first one."""
-    one, two = finding(), finding(key="another")
-    prints = [result["partialFingerprints"] for result in run(report(one, two))["results"]]
-    assert prints == [
-        {"repoagentFinding/v1": f"{one.id}:1"},
-        {"repoagentFinding/v1": f"{two.id}:1", "primaryLocationLineHash": f"{two.id}:1"},
+def test_fingerprints() -> None:
+    """The upload computes the hash of the line for the first finding of a rule there."""
+    first, second = finding(), finding(key="another")
+    assert fingerprints(first, second) == [
+        {"repoagentFinding/v1": f"{first.id}:1"},
+        {"repoagentFinding/v1": f"{second.id}:1", "primaryLocationLineHash": f"{second.id}:1"},
     ]
-
-
-def test_equal_findings_are_numbered() -> None:
-    results = run(report(finding(), finding()))["results"]
-    prints = [result["partialFingerprints"]["repoagentFinding/v1"] for result in results]
-    assert prints == [f"{finding().id}:1", f"{finding().id}:2"]
-
-
-def test_a_suggestion_is_a_fix_of_whole_lines() -> None:
-    fix = run(report(finding()))["results"][0]["fixes"][0]["artifactChanges"][0]["replacements"][0]
-    assert fix["deletedRegion"] == {"startLine": 4, "startColumn": 1, "endLine": 5, "endColumn": 1}
-    assert fix["insertedContent"]["text"] == "\treturn run(['find', name])\n"
-
-
-def test_at_the_end_without_a_newline_columns_are_utf_16_units() -> None:
-    last = finding(suggestion=Suggestion(Location("src/find.py", 6, 6), "last = ''\n"))
-    fix = run(report(last))["results"][0]["fixes"][0]["artifactChanges"][0]["replacements"][0]
-    units = len("last = 'é😀'".encode("utf-16-le")) // 2
-    assert fix["deletedRegion"] == {"startLine": 6, "startColumn": 1, "endLine": 6, "endColumn": units + 1}
-    assert fix["insertedContent"]["text"] == "last = ''"
+    equal = [each["repoagentFinding/v1"] for each in fingerprints(first, first)]
+    assert equal == [f"{first.id}:1", f"{first.id}:2"]
+    whole = [finding(location=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
+    assert len({each["primaryLocationLineHash"] for each in fingerprints(*whole)}) == 2
+    locations = [result["locations"][0]["physicalLocation"] for result in run(*whole)["results"]]
+    assert all("region" not in location for location in locations)
 
 
 @pytest.mark.parametrize(
-    "suggestion",
+    ("one", "end", "text"),
     [
-        Suggestion(Location("src/find.py", 9, 9), "beyond\n"),
-        Suggestion(Location("other.py", 1, 1), "not at hand\n"),
-        Suggestion(Location("src/find.py", 4, 4), "\udcff\n"),
-        Suggestion(Location("src/find.py", 4, 4, old=True), "gone\n"),
+        (finding(), (5, 1), "\treturn run(['find', name])\n"),
+        # at the end without a newline, in UTF-16 units
+        (suggesting("last = ''\n", 6, 6), (6, len("last = 'é😀'".encode("utf-16-le")) // 2 + 1), "last = ''"),
+        (suggesting("beyond\n", 9, 9), None, ""),
+        (suggesting("unknown text\n", 1, 1, "other.py"), None, ""),
+        (suggesting("\udcff\n"), None, ""),
+        (suggesting("gone\n", old=True), None, ""),
     ],
 )
-def test_a_suggestion_that_does_not_fit_is_no_fix(suggestion: Suggestion) -> None:
-    assert "fixes" not in run(report(finding(suggestion=suggestion)))["results"][0]
+def test_a_suggestion_that_fits_is_a_fix_of_whole_lines(
+    one: Finding, end: tuple[int, int] | None, text: str
+) -> None:
+    (result,) = run(one)["results"]
+    if end is None:
+        assert "fixes" not in result
+        return
+    (replacement,) = result["fixes"][0]["artifactChanges"][0]["replacements"]
+    start = 4 if end[0] == 5 else 6
+    assert replacement == {
+        "deletedRegion": {"startLine": start, "startColumn": 1, "endLine": end[0], "endColumn": end[1]},
+        "insertedContent": {"text": text},
+    }
 
 
 def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() -> None:
-    gone = finding(location=Location("src/find.py", 4, 4, old=True))
-    (result,) = run(report(dismissed=(gone,)))["results"]
+    (result,) = run(dismissed=(finding(location=Location("src/find.py", 4, 4, old=True)),))["results"]
     assert result["suppressions"][0]["kind"] == "external"
     assert "region" not in result["locations"][0]["physicalLocation"]
 
 
-def test_what_was_not_looked_at_is_a_notification() -> None:
-    (invocation,) = run(report(unseen=("big.c: too large\x1b",), notes=("be patient",)))["invocations"]
-    said = [one["message"]["text"] for one in invocation["toolExecutionNotifications"]]
-    assert said == ["big.c: too large^[", "be patient"]
+def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
+    result = run(finding(body="x" * 50_000), unseen=("big.c: too large\x1b",), notes=("be patient",))
+    notifications = result["invocations"][0]["toolExecutionNotifications"]
+    assert [each["message"]["text"] for each in notifications] == ["big.c: too large^[", "be patient"]
+    assert len(result["results"][0]["message"]["text"]) == 8_000
 
 
-def test_more_than_is_shown_is_cut_by_importance_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_beyond_the_limits_is_cut_by_importance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sarif, "RESULTS", 3)
-    notes = [finding(level=Level.NOTE, key=str(n)) for n in range(4)]
-    only = run(report(*notes, finding()))
-    assert [result["level"] for result in only["results"]] == ["error", "note", "note"]
-    said = only["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
-    assert said == "2 results left out: code hosts limit the size of a report."
-
-
-def test_a_file_that_would_be_too_large_is_made_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(*(finding(level=Level.NOTE, key=str(n)) for n in range(4)), finding())
+    assert [each["level"] for each in result["results"]] == ["error", "note", "note"]
+    notification = result["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
+    assert notification == "2 results left out: code hosts limit the size of a report."
+    monkeypatch.undo()
     monkeypatch.setattr(sarif, "BYTES", 6_000)
     many = [finding(key=str(n), body="".join(chr(33 + n * k % 90) for k in range(500))) for n in range(64)]
-    data = render(report(*many), "sarif", top=TOP)
-    results = json.loads(data)["runs"][0]["results"]
-    assert len(gzip.compress(data)) <= 6_100 and 0 < len(results) < 64
-
-
-def test_a_long_message_is_cut() -> None:
-    (result,) = run(report(finding(body="x" * 50_000)))["results"]
-    assert len(result["message"]["text"]) == 8_000
+    data = render(report(*many), "sarif", top=Path("/nowhere"))
+    assert len(gzip.compress(data)) <= 6_100 and 0 < len(json.loads(data)["runs"][0]["results"]) < 64
