@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.client import complete
+from repoagent.llm.client import OnWait, complete, ignore
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable, public
 from repoagent.llm.usage import Meter, estimate
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pieces of a conversation, and the summary of the last of those that are known, after `known` pieces."""
+    """The pieces of a conversation, and the summary of the last known one, after `known` pieces."""
 
     pieces: tuple[Piece, ...]
     known: int
@@ -56,23 +56,23 @@ class Plan:
         return len(self.pieces) - self.known
 
 
-def folder_of(layout: Layout) -> Path:
+def _folder(layout: Layout) -> Path:
     return layout.conversations / ".summaries"
 
 
 def plan(
     layout: Layout,
-    found: StoredConversation,
+    stored: StoredConversation,
     *,
     words: int = WORDS,
     refresh: bool = False,
     warn: Warn = to_stderr,
 ) -> Plan:
-    """What of a conversation is known and what is to be asked; nothing is asked yet. With `refresh` only what a person
+    """What of a conversation is known and what is to be asked; nothing is asked yet. With `refresh` only what a user
     has corrected counts as known."""
-    pieces = tuple(_pieces(found.conversation.turns, words))
+    pieces = tuple(_pieces(stored.conversation.turns, words))
     for known in range(len(pieces), 0, -1):
-        summary = read_summary(folder_of(layout), pieces[known - 1].key, warn)
+        summary = read_summary(_folder(layout), pieces[known - 1].key, warn)
         if summary is not None and (summary.edited or not refresh):
             return Plan(pieces, known, summary)
     return Plan(pieces, 0, None)
@@ -80,59 +80,57 @@ def plan(
 
 def estimated(todo: Plan, words: int) -> Usage:
     """About what the calls will use."""
-    requests = [
-        request(piece, "x " * words if number else "", words) for number, piece in enumerate(todo.pieces)
-    ]
-    usage = sum((estimate(one) for one in requests[todo.known :]), Usage())
-    return Usage(usage.total, 2 * words * todo.calls, estimated=True)
+    total = 0
+    for number, piece in enumerate(todo.pieces):
+        if number >= todo.known:
+            total += estimate(request(piece, "x " * words if number else "", words)).total
+    return Usage(total, 2 * words * todo.calls, estimated=True)
 
 
 def summarize(
     layout: Layout,
-    found: StoredConversation,
+    stored: StoredConversation,
     todo: Plan,
     model: Model,
     meter: Meter,
     *,
     words: int = WORDS,
-    on_piece: Callable[[int, int], None] = lambda number, of: None,
-    on_wait: Callable[[float, str], None] = lambda seconds, why: None,
+    on_piece: Callable[[int, int], None] = ignore,
+    on_wait: OnWait = ignore,
 ) -> Summary:
     """Have the model summarize what is not known. Each answer is kept at once. Raises what `complete` raises, and
-    ModelError for an answer that can't be used."""
+    ModelError for an unusable answer."""
     summary = todo.summary
     ensure(layout)
     for number, piece in enumerate(todo.pieces[todo.known :], todo.known + 1):
         on_piece(number, len(todo.pieces))
-        reply = complete(
-            model, request(piece, summary.text if summary else "", words), meter, on_wait=on_wait
-        )
+        earlier = summary.text if summary else ""
+        reply = complete(model, request(piece, earlier, words), meter, on_wait=on_wait)
         text = parse_summary(reply.text, words)
         if not text:
             raise ModelError(f"{public(model.spec)} gave no usable summary; try another --model")
-        about = f"{found.place.name}, turns 1-{piece.last}, sha256 {sha256(found.data).hexdigest()}"
+        about = f"{stored.place.name}, turns 1-{piece.last}, sha256 {sha256(stored.data).hexdigest()}"
         fresh = Summary(mask(text), about, public(reply.model or model.spec), now())
-        with locked(folder_of(layout) / ".lock", what="the summaries of conversations"):
-            summary = write_summary(folder_of(layout), piece.key, fresh)
+        with locked(_folder(layout) / ".lock", what="the summaries of conversations"):
+            summary = write_summary(_folder(layout), piece.key, fresh)
     if summary is None:
-        raise ModelError("nothing to summarize")  # no piece: who calls has seen to that
+        raise ModelError("nothing to summarize")  # the caller has refused an empty conversation
     return summary
 
 
 def request(piece: Piece, earlier: str, words: int) -> Request:
-    """The question about one piece; `earlier` is what was said of all before it."""
-    parts = []
+    """The question about one piece; `earlier` is the summary of all before it."""
+    text = fence(piece.text, f"conversation turns={piece.first}-{piece.last}")
+    of = "this conversation"
     if earlier:
-        parts.append(f"Summary of turns 1 to {piece.first - 1}:\n{fence(earlier, 'earlier')}\n")
-    parts.append(fence(piece.text, f"conversation turns={piece.first}-{piece.last}"))
-    of = "the whole conversation so far, including its beginning," if earlier else "this conversation"
-    parts.append(f"\n\nSummarize {of} in about {words} words.\n")
+        text = f"Summary of turns 1 to {piece.first - 1}:\n{fence(earlier, 'earlier')}\n{text}"
+        of = "the whole conversation so far, including its beginning,"
+    text += f"\n\nSummarize {of} in about {words} words.\n"
     system = (files("repoagent.memory") / "prompts" / "conversation_summary.md").read_text(encoding="utf-8")
     key = json.dumps({"conversation": piece.key, "earlier": sha256(earlier.encode()).hexdigest()[:16]})
-    text = printable(mask("".join(parts)))
     return Request(
         (Part(system, "instructions", cache=True),),
-        (Message("user", (Part(text, "conversation"),)),),
+        (Message("user", (Part(printable(mask(text)), "conversation"),)),),
         _THINKING + 6 * words,
         key,
     )
@@ -140,22 +138,18 @@ def request(piece: Piece, earlier: str, words: int) -> Request:
 
 def _pieces(turns: tuple[Turn, ...], words: int) -> Iterator[Piece]:
     mark = sha256(f"{PROMPT} {words}".encode())
-    shown: list[str] = []
-    first, size = 1, 0
+    shown, first = "", 1
     for number, turn in enumerate(turns, 1):
-        text = f"[{number}, {turn.role}]\n{_clipped(turn.text)}\n\n"
-        if shown and size + len(text) > PIECE:
-            yield Piece(first, number - 1, "".join(shown), mark.copy().hexdigest())
-            shown, size, first = [], 0, number
+        text = turn.text
+        if len(text) > LONGEST_TURN:
+            half = LONGEST_TURN // 2
+            omitted = f"(… {len(text) - 2 * half:,} characters omitted …)"
+            text = f"{text[:half]}\n{omitted}\n{text[-half:]}"
+        text = f"[{number}, {turn.role}]\n{text}\n\n"
+        if shown and len(shown) + len(text) > PIECE:
+            yield Piece(first, number - 1, shown, mark.hexdigest())
+            shown, first = "", number
         mark.update(f"\0{turn.role}\0{turn.text}".encode("utf-8", "surrogatepass"))
-        shown.append(text)
-        size += len(text)
-    if any(text.strip() for text in shown):
-        yield Piece(first, len(turns), "".join(shown), mark.hexdigest())
-
-
-def _clipped(text: str) -> str:
-    if len(text) <= LONGEST_TURN:
-        return text
-    half = LONGEST_TURN // 2
-    return f"{text[:half]}\n(… {len(text) - 2 * half:,} characters omitted …)\n{text[-half:]}"
+        shown += text
+    if shown.strip():
+        yield Piece(first, len(turns), shown, mark.hexdigest())

@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import without_thought
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.edit_records import EditRecord, Exchange, exchanges, read_edits
+from repoagent.memory.edit_records import Exchange, exchanges, read_edits
 from repoagent.memory.identity.record import Memory, came_along
 from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
 from repoagent.memory.search.tokenize import is_common, words_of
 from repoagent.storage.layout import Warn, to_stderr
 
-_NOTES_SHARE = 2 / 3  # of the budget, as long as there are edits to tell
-_STALE_SHARE = 1 / 6  # of the budget for notes, as long as there are others
+_NOTES_SHARE = 2 / 3  # of the budget, if there are edits
+_STALE_SHARE = 1 / 6  # of the budget for notes, if there are others
 _EDITS = 8
 _STALE = 6
 _LONGEST_REQUEST = 400  # characters
@@ -40,21 +40,22 @@ def block(
 ) -> str:
     """Notes, then the last edits (request and outcome), oldest first, in at most `budget_tokens` (estimated).
 
-    For a model that is told no more than that; `data` and `older` as in `notes_block`. "" when there is nothing to
-    tell.
+    For a model that gets no more than that; `data` and `older` as in `notes_block`. "" if nothing is remembered.
     """
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
+    lines = [
+        f"- {edit.time[:10]}: {cut(edit.request, _LONGEST_REQUEST)} ({edit.state}{_as_commit(edit.commit)})"
+        for edit in edits
+    ]
     share = _NOTES_SHARE if edits else 1.0
     notes = _notes(memory, int(budget_tokens * share), data=data, older=older)
-    left = budget_tokens - estimate_tokens(notes)
-    return mark_foreign(
-        memory, notes + _section("Last edits of this file:", [_outcome(edit) for edit in edits], left)
-    )
+    rest = _section("Last edits of this file:", lines, budget_tokens - estimate_tokens(notes))
+    return mark_foreign(memory, notes + rest)
 
 
-def mark_foreign(memory: Memory, told: str) -> str:
-    """What is told of a memory, with a line before it where it came with the repository."""
-    return f"{FOREIGN}\n{told}" if told and came_along(memory.folder) else told
+def mark_foreign(memory: Memory, text: str) -> str:
+    """The text of a memory, after a line that says so if it came with the repository."""
+    return f"{FOREIGN}\n{text}" if text and came_along(memory.folder) else text
 
 
 def notes_block(
@@ -62,9 +63,9 @@ def notes_block(
 ) -> str:
     """The notes in the order of their file, in at most `budget_tokens` (estimated); "" for none.
 
-    Where not all fit, those of a person are kept first, then the newest. With `data`, the present bytes of the file,
+    If not all fit, those of the user are preferred, then the newest. With `data`, the present bytes of the file,
     notes about code that is gone are listed apart; `older` is as in `notes.stale_notes`. Lines about exchanges that
-    were compacted are left out: they are told with the exchanges.
+    were compacted are left out: they are shown with the exchanges.
     """
     return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))
 
@@ -73,45 +74,38 @@ def _notes(memory: Memory, budget_tokens: int, *, data: bytes | None, older: Old
     notes = [note for note in read_notes(memory.notes) if note.source != COMPACTED]
     stale = stale_notes(notes, data, older) if data is not None else {}
     good = [note for note in notes if note not in stale]
-    outdated = [f"{_told(note, memory)} [gone: {', '.join(stale[note])}]" for note in notes if note in stale]
+    outdated = [f"{_line(note, memory)} [gone: {', '.join(stale[note])}]" for note in notes if note in stale]
     for_stale = int(budget_tokens * (_STALE_SHARE if good else 1)) if outdated else 0
     apart = _section(_OUTDATED, outdated[-_STALE:], for_stale)
-    lines = [_told(note, memory) for note in good]
-    kept = [note.is_by_hand for note in good]
-    return _section(_NOTES, lines, budget_tokens - estimate_tokens(apart), first=kept) + apart
+    lines, left = [_line(note, memory) for note in good], budget_tokens - estimate_tokens(apart)
+    return _section(_NOTES, lines, left, preferred=[note.is_by_hand for note in good]) + apart
 
 
-def _section(title: str, lines: Sequence[str], budget_tokens: int, *, first: Sequence[bool] = ()) -> str:
-    """`title` and as many of the last `lines` as the budget allows, those that are `first` before others; "" for
+def _section(title: str, lines: Sequence[str], budget_tokens: int, *, preferred: Sequence[bool] = ()) -> str:
+    """`title` and as many of the last `lines` as the budget allows, the `preferred` ones before others; "" for
     none."""
     left = budget_tokens - estimate_tokens(title + "\n\n")
-    numbers = sorted(range(len(lines)), key=lambda number: (not (first and first[number]), -number))
-    kept = []
-    for number in numbers:
+    chosen = []
+    for number in sorted(
+        range(len(lines)), key=lambda number: (not (preferred and preferred[number]), -number)
+    ):
         left -= estimate_tokens(lines[number] + "\n")
         if left < 0:
             break
-        kept.append(number)
-    return "\n".join([title, *(lines[number] for number in sorted(kept)), ""]) + "\n" if kept else ""
+        chosen.append(number)
+    return "\n".join([title, *(lines[number] for number in sorted(chosen)), ""]) + "\n" if chosen else ""
 
 
-def _told(note: Note, memory: Memory) -> str:
+def _line(note: Note, memory: Memory) -> str:
     by = f"by {note.source}" if note.source and note.day else ""
     stamp = " ".join(part for part in (note.day, by) if part)
     line = f"- {stamp}: {note.text}" if stamp else f"- {note.text}"
-    older = memory.identity.is_of_older_text(note.day, note.blob)
-    return f"{line} (about an older version of this file)" if older else line
+    is_older = memory.identity.is_of_older_text(note.day, note.blob)
+    return f"{line} (about an older version of this file)" if is_older else line
 
 
-def _outcome(edit: EditRecord) -> str:
-    request = _shortened(edit.request)
-    commit = f" as {edit.commit[:12]}" if edit.commit else ""
-    return f"- {edit.time[:10]}: {request} ({edit.state}{commit})"
-
-
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REQUEST else line[: _LONGEST_REQUEST - 1] + "…"
+def _as_commit(commit: str | None) -> str:
+    return f" as {commit[:12]}" if commit else ""
 
 
 WORDS = 400  # characters of what a model said, and of a reason
@@ -129,28 +123,24 @@ _FRAME = re.compile(  # of a traceback, or decoration of a test runner
 
 
 def heading(one: Exchange) -> str:
-    """The request with its day and what came of it, on one line."""
-    commit = f" as {one.commit[:12]}" if one.commit else ""
-    outcome = f" ({one.state}{commit})" if one.state else ""
+    """The request with its day and its outcome, on one line."""
+    outcome = f" ({one.state}{_as_commit(one.commit)})" if one.state else ""
     return f"- {one.time[:10] or 'some day'}: {cut(one.request, REQUEST)}{outcome}"
 
 
 def lines(one: Exchange) -> list[str]:
     """What was said after the request, a line for each turn that says something."""
-    return list(_lines(one))
-
-
-def _lines(one: Exchange) -> Iterator[str]:
-    said = [turn for turn in one.turns if turn.role == "assistant"]
+    said = []
+    replies = [turn for turn in one.turns if turn.role == "assistant"]
     for turn in one.turns[1:]:
         if turn.role == "assistant":
-            last = turn is said[-1]
-            if text := cut(prose_of(turn.text), WORDS if last else WORDS // 2):
-                yield f"  the model: {text}"
+            if text := cut(prose_of(turn.text), WORDS if turn is replies[-1] else WORDS // 2):
+                said.append(f"  the model: {text}")
         elif turn.role == "observation" and (reason := reason_of(turn)):
-            yield f"  the user: {reason}"
+            said.append(f"  the user: {reason}")
         elif turn.role == "observation" and (failure := failure_of(turn)):
-            yield f"  the {turn.meta.get('kind', 'check')}: {failure}"
+            said.append(f"  the {turn.meta.get('kind', 'check')}: {failure}")
+    return said
 
 
 def prose_of(reply: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
 from pathlib import PurePath
 from threading import Thread
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from repoagent.storage.secrets import mask
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline import outline
 from repoagent.uses.find import Bounds, find
-from repoagent.uses.query import SymbolQuery, Uses, UsesIn, WhyNot, is_test, outer
+from repoagent.uses.query import SymbolQuery, Uses, WhyNot, is_test, outer
 from repoagent.uses.report import count
 
 NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*(?:\(\))?")
@@ -52,7 +51,6 @@ TESTS = 6
 LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
 _BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
-
 _SORT = (
     r"(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
     r"parameter|argument|option|flag|helper|fixture)s?\b"
@@ -68,9 +66,8 @@ def uses_block(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> str:
-    """For each symbol that the request names, a line with the files that use it, other than `files` (those to edit),
-    and a line with its tests; "" if there are none. `targets` are pairs of file and symbol that the user named
-    explicitly."""
+    """For each symbol that the request names a line with the files that use it other than `files` (those to edit), and
+    one with its tests; "" if there is none. `targets` are pairs of file and symbol that the user pointed at."""
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
     return "".join(f"{line}\n" for line in (*lines, *_tests(symbols, files)))
@@ -83,55 +80,53 @@ def named_symbols(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> list[Uses]:
-    """The symbols in the request that the repository defines, at most SYMBOLS, with their uses: explicit targets first,
-    then names; those that `files` define before others, rarely used ones before common ones."""
-    queries = _candidates(instruction, files, targets)
-    if not queries:
+    """The symbols that the request is about and the repository defines, at most SYMBOLS, with their uses: those that
+    were pointed at, then what it names; what `files` define before others, what few files use before what many do."""
+    candidates = _candidates(instruction, files, targets)
+    if not candidates:
         return []
-    spared = frozenset(query.name for rank, query in queries if rank == 0)
-    bounds = _BOUNDS._replace(spared=spared)
-    found, _ = find(worktree, [query for _, query in queries], why_not, bounds=bounds)
+    bounds = _BOUNDS._replace(spared=frozenset(query.name for rank, query in candidates if rank == 0))
+    found, _ = find(worktree, [query for _, query in candidates], why_not, bounds=bounds)
     ranked = [
-        (rank, not query.file, len(uses.files), number)
-        for number, ((rank, query), uses) in enumerate(zip(queries, found, strict=True))
+        ((rank, not query.file, len(uses.files)), uses)
+        for (rank, query), uses in zip(candidates, found, strict=True)
         if uses.definitions or uses.elsewhere
     ]
-    return [found[number] for *_, number in sorted(ranked)[:SYMBOLS]]
+    return [uses for _, uses in sorted(ranked, key=lambda pair: pair[0])[:SYMBOLS]]
 
 
 def _candidates(
     instruction: str, files: Mapping[str, bytes], targets: Sequence[tuple[str, str]]
 ) -> list[tuple[int, SymbolQuery]]:
-    """Possible symbols with their rank: 0 for a target, 1 for a word that looks like a name, 2 for a plain word that
-    is a top-level symbol of a file, or for a getter or setter of a named symbol."""
+    """What may be a symbol, with its rank: 0 was pointed at, 1 looks like a name, 2 is a plain word that a file has at
+    its top, or a getter or setter of what is named."""
     candidates: dict[str, tuple[int, SymbolQuery]] = {}
+
+    def add(rank: int, name: str, qualified: str, file: str) -> None:
+        candidates.setdefault(name, (rank, SymbolQuery(name, name, qualified, file)))
+
     for file, symbol in targets:
         if parts := [part for part in re.split(r"::|#|->|\.", re.sub(r":\d+$|\(.*\)$", "", symbol)) if part]:
-            candidates.setdefault(parts[-1], (0, SymbolQuery(parts[-1], parts[-1], ".".join(parts), file)))
+            add(0, parts[-1], ".".join(parts), file)
     defined: dict[str, str] = {}
     top: set[str] = set()
     for file, data in files.items():
-        if not is_prose(file):
-            for symbol_ in outer(outline(file, data)):
-                defined.setdefault(symbol_.name, file)
-                if symbol_.depth == 0 and symbol_.kind in ("function", "class"):
-                    top.add(symbol_.name)
+        for each in () if is_prose(file) else outer(outline(file, data)):
+            defined.setdefault(each.name, file)
+            if each.depth == 0 and each.kind in ("function", "class"):
+                top.add(each.name)
     for match in NAME.finditer(instruction[:20_000]):
         parts = parts_of(match[0])
-        name = parts[-1]
         is_surely_name = _is_symbol_name(instruction, match, defined)
-        if (is_surely_name or match[0] in top) and len(name) > 1 and name not in candidates:
-            qualified = ".".join(parts[:-1] and parts)
-            candidates[name] = (
-                1 if is_surely_name else 2,
-                SymbolQuery(name, name, qualified, defined.get(name, "")),
-            )
+        if (is_surely_name or match[0] in top) and len(parts[-1]) > 1:
+            qualified = ".".join(parts) if len(parts) > 1 else ""
+            add(1 if is_surely_name else 2, parts[-1], qualified, defined.get(parts[-1], ""))
         if len(candidates) >= CANDIDATES:
             break
     for name in [*candidates]:
         for access in (f"get_{name}", f"set_{name}"):
             if access in defined:
-                candidates.setdefault(access, (2, SymbolQuery(access, access, "", defined[access])))
+                add(2, access, "", defined[access])
     return [*candidates.values()]
 
 
@@ -141,85 +136,70 @@ def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str])
         return False
     if is_name(text, match):
         return True
-    if word not in defined:
-        return False
     before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
-    return word[:1].isupper() or bool(_BEFORE.search(before) or _AFTER.match(after))
+    return word in defined and (word[:1].isupper() or bool(_BEFORE.search(before) or _AFTER.match(after)))
 
 
 def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
-    """Where else it is used, files near the edited ones first, without tests that are listed separately."""
-    rows = [
-        row
-        for row in uses.files
-        if row.path not in files and not is_prose(row.path) and not (row.test and row.within)
-    ]
-    rows.sort(key=lambda row: (row.test, -_shared(row.path, files), -len(row.lines), row.path))
-    places = [*uses.definitions, *uses.elsewhere]
-    first = next((definition for definition in places if not is_test(definition.path)), None)
-    apart = all(definition.path not in files for definition in places)
-    where = f", defined in {plain(first.path, 100)}:{first.first_line}," if first and apart else ""
+    """Where else it is used, files near the edited ones first; tests are left out if their functions are known."""
+
+    def shared_folders(path: str) -> int:
+        folders = set(PurePath(path).parents)
+        return max(len(folders.intersection(PurePath(file).parents)) for file in files)
+
+    rows = [row for row in uses.files if row.path not in files and not is_prose(row.path)]
+    rows = [row for row in rows if not (row.test and row.within)]
+    rows.sort(key=lambda row: (row.test, -shared_folders(row.path), -len(row.lines), row.path))
+    definitions = [*uses.definitions, *uses.elsewhere]
+    first = next((definition for definition in definitions if not is_test(definition.path)), None)
+    where = ""
+    if first and all(definition.path not in files for definition in definitions):
+        where = f", defined in {plain(first.path, 100)}:{first.first_line}"
+    symbol = f"`{plain(uses.symbol, 80)}`"
     if not rows:
-        return f"`{plain(uses.symbol, 80)}`{where[:-1]}" if where else ""
-    listed = ", ".join(map(_file, rows[:FILES]))
+        return f"{symbol}{where}" if where else ""
     omitted = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
-    return _cut(f"`{plain(uses.symbol, 80)}`{where} elsewhere: {listed}{omitted}")
+    files_used = ", ".join(f"{plain(row.path, 100)} ({_numbers(row.lines)})" for row in rows[:FILES])
+    return _cut(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}")
 
 
-def _shared(path: str, files: Mapping[str, bytes]) -> int:
-    """How many folders a path shares with the nearest of the files."""
-    folders = path.split("/")[:-1]
-    return max(
-        (
-            sum(
-                1
-                for _ in takewhile(
-                    lambda pair: pair[0] == pair[1], zip(folders, file.split("/")[:-1], strict=False)
-                )
-            )
-        )
-        for file in files
-    )
+def _numbers(lines: Sequence[int]) -> str:
+    """The numbers of lines, as many as are named."""
+    if len(lines) == 1:
+        return f"line {lines[0]}"
+    ellipsis = ", ..." if len(lines) > LINES else ""
+    return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
 
 
-def _file(row: UsesIn) -> str:
-    numbers = ", ".join(map(str, row.lines[:LINES]))
-    path = plain(row.path, 100)
-    if len(row.lines) == 1:
-        return f"{path} (line {numbers})"
-    return f"{path} ({count(len(row.lines), 'line')}: {numbers}{', ...' * (len(row.lines) > LINES)})"
-
-
-def _tests(found: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
+def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:
     """The test functions of each symbol, or of several that have the same ones."""
     groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for uses in found:
+    for uses in symbols:
         if tests := tuple(_tests_of(uses, files)):
             groups.setdefault(tests, []).append(f"`{plain(uses.symbol, 80)}`")
     most = max(2, TESTS // max(1, len(groups)))
-    for tests, symbols in groups.items():
+    for tests, names in groups.items():
         by_path: dict[str, list[str]] = {}
         for path, name in tests[:most]:
             by_path.setdefault(path, []).append(plain(name, 80))
-        shown = [f"{plain(path, 100)}: {', '.join(names)}" for path, names in by_path.items()]
+        shown = [f"{plain(path, 100)}: {', '.join(functions)}" for path, functions in by_path.items()]
         more = [f"{len(tests) - most} more"] if len(tests) > most else []
-        yield _cut(f"Tests of {', '.join(symbols)}: {'; '.join([*shown, *more])}")
+        yield _cut(f"Tests of {', '.join(names)}: {'; '.join([*shown, *more])}")
 
 
 def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
-    """Files and test functions: first those that are called like the symbol, then files called like an edited one."""
-    like = uses.symbol.rpartition(".")[2].lower().strip("_")
+    """Files and test functions: first those named like the symbol, then files named like an edited one."""
+    symbol = uses.symbol.rpartition(".")[2].lower().strip("_")
     stems = [PurePath(file).stem.lower().strip("_") for file in files]
     ranked: dict[tuple[str, str], tuple[bool, bool, str]] = {}
     for row in uses.files:
-        if row.test and row.path not in files:
-            for name in row.within:
-                last_name = name.rpartition(".")[2]
-                low = last_name.lower()
-                if low.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
-                    alike = like in low.split("_") or (len(like) > 3 and like in low)
-                    near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
-                    ranked.setdefault((row.path, last_name), (not alike, not near, row.path))
+        for name in row.within if row.test and row.path not in files else ():
+            function = name.rpartition(".")[2]
+            lower = function.lower()
+            if lower.startswith(("test", "it_", "should", "spec", "bench")) or row.path.endswith(".java"):
+                is_alike = symbol in lower.split("_") or (len(symbol) > 3 and symbol in lower)
+                is_near = any(stem in PurePath(row.path).stem.lower() for stem in stems)
+                ranked.setdefault((row.path, function), (not is_alike, not is_near, row.path))
     return sorted(ranked, key=lambda test: ranked[test])
 
 
@@ -227,7 +207,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
-NAMES, MOST_DEFINITIONS = 4, 12
+NAMES, MOST_NAMES = 4, 12
 COMMON = 20  # files: a name that more have comes after the others
 LARGEST = 1 << 20  # bytes of matching lines that are read
 INDEX = (
@@ -235,8 +215,7 @@ INDEX = (
 )  # bytes of git's index (some 8,000 files): a larger repository is not searched before a request
 LONGEST = 700  # characters of the notice
 DEFINITION_WIDTH = 80  # characters of a line of code
-DEFINITION_TESTS, DEFINITION_LINES = 2, 3  # test files that are named, and lines of each
-
+DEFINITION_TESTS = 2  # test files that are named
 _CODE = (
     "py pyi pyx js jsx mjs cjs ts tsx mts cts vue svelte c h cc cpp cxx hh hpp m mm cs java kt scala groovy go rs rb "
     "php swift lua dart ex exs zig jl sh"
@@ -248,9 +227,22 @@ _WORDS = (
     r"(?:(?:export|default|pub(?:\([^()]*\))?|public|private|protected|internal|abstract|static|final|async|const|"
     r"typedef|extern|inline|declare|readonly|let|var|val)\s+)*"
 )
+_KIND = (
+    r"(?:def|class|func|function\*?|fn|interface|trait|type|module|object|protocol|macro_rules!|#\s*define)"
+)
 _STATEMENT = re.compile(
     r"\s*(?:return|else|case|goto|await|yield|raise|throw|new|delete|import|from|assert|not)\b"
 )
+# What a line that defines NAME looks like, from what is sure to what may be something else.
+_FORMS = (
+    rf"\s*{_WORDS}(?:{_KIND}\s+(?:\([^()]*\)\s*)?NAME\b|(?:struct|union|enum)\s+NAME\s*(?:[{{:(<;]|$))",
+    rf"{_WORDS}NAME\s*(?::[^=]+)?=(?!=)",
+    r"(?:[A-Za-z_][\w \t*&:<>,]*[\s*&]|)NAME\s*\([^;]*$|\}\s*NAME;",  # C: a function, or a type
+    rf"\s+(?:{_WORDS}NAME\s*:\s*[A-Za-z\"'](?:[^,]*[^,.])?$|(?:self|this)\.NAME\s*(?::[^=]+)?=(?!=)"
+    r"|(?:async\s+|static\s+|get\s+|set\s+)*NAME\([^;]*\)\s*\{$|(?:public|private|protected|static)\s[^=;]*\sNAME\()",
+    r"\s+[A-Za-z_][\w \t]*[\s*]+NAME(?:\[[^\]]*\])?;",  # C: a member
+)
+_OF_C = (2, 4)
 
 
 class _Definition(NamedTuple):
@@ -267,14 +259,18 @@ class _Definition(NamedTuple):
 
 
 def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()) -> Callable[[], str]:
-    """Start to search for the code names in `text` that are not `known`. The returned function waits for the result:
-    where they are defined and which tests contain them, "" if the repository defines none; it raises GitError.
-    `why_not` returns why a file is withheld."""
+    """Starts to look for the code names of `text` that are not `known`; the result waits for the end, and says where
+    they are defined and which tests have them, "" if the repository defines none. `why_not` says which files are
+    withheld. Raises GitError then."""
     names = _names(text, known)
-    if not names or _is_large(worktree):
+    try:
+        is_large = (worktree.git_dir / "index").stat().st_size > INDEX
+    except FileNotFoundError:  # no file is tracked
+        is_large = True
+    if not names or is_large:
         return lambda: ""
     results: list[bytes | GitError] = []
-    search = Thread(target=lambda: results.append(_grepped(worktree, list(names))))
+    search = Thread(target=lambda: results.append(_grep(worktree, list(names))))
     search.start()
 
     def ready() -> str:
@@ -287,7 +283,7 @@ def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str
 
 
 def _names(text: str, known: Collection[str]) -> dict[str, set[str]]:
-    """The names in the text, each with the parts to search for."""
+    """The names, each with what it is looked up in."""
     names: dict[str, set[str]] = {}
     for match in NAME.finditer(text[:20_000]):
         *holders, name = parts_of(match[0])
@@ -295,19 +291,12 @@ def _names(text: str, known: Collection[str]) -> dict[str, set[str]]:
             continue  # the name of a file
         if len(name) > 1 and name.isascii() and name not in known and is_name(text, match):
             names.setdefault(name, set()).update(holders)
-        if len(names) == MOST_DEFINITIONS:
+        if len(names) == MOST_NAMES:
             break
     return names
 
 
-def _is_large(worktree: WorkTree) -> bool:
-    try:
-        return (worktree.git_dir / "index").stat().st_size > INDEX
-    except FileNotFoundError:  # no file is tracked
-        return True
-
-
-def _grepped(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
+def _grep(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
     """The lines that have one of the names; the first LARGEST bytes of them."""
     pattern = "|".join(name.replace("$", "[$]") for name in names)
     paths = [*(f"*.{suffix}" for suffix in _SUFFIXES), ":(exclude)*.min.*"]
@@ -322,97 +311,60 @@ def _grepped(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
 
 
 def _notice(names: Mapping[str, set[str]], grep_output: bytes, why_not: WhyNot) -> str:
-    from repoagent.uses.query import is_test
-
-    cut = len(grep_output) == LARGEST
     words = re.compile(rf"(?<![\w$])(?:{'|'.join(map(re.escape, names))})(?![\w$])")
-    looks = {name: [re.compile(form.replace("NAME", re.escape(name))) for form in _FORMS] for name in names}
+    forms = {name: [re.compile(form.replace("NAME", re.escape(name))) for form in _FORMS] for name in names}
     defined: dict[str, list[_Definition]] = {}
     lines: dict[str, dict[str, list[int]]] = {}
     is_shown: dict[str, bool] = {}
     for row in _GREP_LINE.finditer(grep_output):
-        path = os.fsdecode(row[1])
+        path, number = os.fsdecode(row[1]), int(row[2])
         if path not in is_shown:
             is_shown[path] = why_not(path) is None
         text = row[3][:1_000].decode("utf-8", "replace").rstrip()
         for name in dict.fromkeys(words.findall(text)) if is_shown[path] else ():
-            lines.setdefault(name, {}).setdefault(path, []).append(int(row[2]))
-            if (doubt := _doubt(looks[name], path, text)) is not None:
-                far = not any(holder in re.split(r"[/.]", path) for holder in names[name])
-                stub, inside = path.endswith((".pyi", ".d.ts")), text[:1].isspace()
-                definition = _Definition(
-                    is_test(path), stub, far, doubt, inside, path, int(row[2]), text.strip()
+            lines.setdefault(name, {}).setdefault(path, []).append(number)
+            is_far = not any(holder in re.split(r"[/.]", path) for holder in names[name])
+            of_other_module = is_far and names[name] and name[:1].isupper()
+            doubt = None if of_other_module else _doubt(forms[name], path, text)
+            if doubt is not None:
+                is_stub = path.endswith((".pyi", ".d.ts"))
+                where = (text[:1].isspace(), path, number, text.strip())
+                defined.setdefault(name, []).append(
+                    _Definition(is_test(path), is_stub, is_far, doubt, *where)
                 )
-                if not (far and names[name] and name[:1].isupper()):  # a class of another module
-                    defined.setdefault(name, []).append(definition)
     chosen = sorted((name for name in names if name in defined), key=lambda name: len(lines[name]) > COMMON)
     notice: list[str] = []
     for name in chosen[:NAMES]:
         notice.append(f"`{name}`: {_definitions(sorted(defined[name]))}")
-        if not cut and (tests := [path for path in lines[name] if is_test(path)]):
-            notice.append(f"  tests: {_test_lines(tests, lines[name], min(defined[name]).path)}")
+        tests = [path for path in lines[name] if is_test(path)]
+        if tests and len(grep_output) < LARGEST:
+            home = min(defined[name]).path.rpartition("/")[2].partition(".")[0].strip("_")
+            counts = {path: len(lines[name][path]) for path in tests}
+            tests.sort(key=lambda path: (home not in path.rpartition("/")[2], -counts[path], path))
+            listed = [
+                f"{plain(path, 100)} ({_numbers(lines[name][path])})" for path in tests[:DEFINITION_TESTS]
+            ]
+            listed += [f"{len(tests) - DEFINITION_TESTS} more"] if len(tests) > DEFINITION_TESTS else []
+            notice.append(f"  tests: {', '.join(listed)}")
     while sum(map(len, notice)) > LONGEST:
         del notice[-1]
     return "\n".join(["Names of the request, by text search:", *notice]) if notice else ""
 
 
-_KIND = (
-    r"(?:def|class|func|function\*?|fn|interface|trait|type|module|object|protocol|macro_rules!|#\s*define)"
-)
-# Patterns of a line that defines NAME, the most reliable first.
-_FORMS = (
-    rf"\s*{_WORDS}(?:{_KIND}\s+(?:\([^()]*\)\s*)?NAME\b|(?:struct|union|enum)\s+NAME\s*(?:[{{:(<;]|$))",
-    rf"{_WORDS}NAME\s*(?::[^=]+)?=(?!=)",
-    r"(?:[A-Za-z_][\w \t*&:<>,]*[\s*&]|)NAME\s*\([^;]*$|\}\s*NAME;",  # C: a function, or a type
-    rf"\s+(?:{_WORDS}NAME\s*:\s*[A-Za-z\"'](?:[^,]*[^,.])?$|(?:self|this)\.NAME\s*(?::[^=]+)?=(?!=)"
-    r"|(?:async\s+|static\s+|get\s+|set\s+)*NAME\([^;]*\)\s*\{$|(?:public|private|protected|static)\s[^=;]*\sNAME\()",
-    r"\s+[A-Za-z_][\w \t]*[\s*]+NAME(?:\[[^\]]*\])?;",  # C: a member
-)
-_OF_C = (2, 4)
-
-
 def _doubt(forms: Sequence[re.Pattern[str]], path: str, text: str) -> int | None:
-    """How far down in the forms the line is; None: it defines nothing."""
+    """The number of the first form that the line has; None: it defines nothing."""
     if _STATEMENT.match(text):
         return None
-    return next(
-        (at for at, form in enumerate(forms) if (at not in _OF_C or path.endswith(_C)) and form.match(text)),
-        None,
-    )
+    for number, form in enumerate(forms):
+        if (number not in _OF_C or path.endswith(_C)) and form.match(text):
+            return number
+    return None
 
 
 def _definitions(definitions: Sequence[_Definition]) -> str:
-    first, *others = [
-        definition
-        for definition in definitions
-        if (definition.doubt, definition.test) == (definitions[0].doubt, definitions[0].test)
-    ]
-    also = [
-        f"{_plain(definition.path, 100) * (definition.path != first.path)}:{definition.line}"
-        for definition in others[:2]
-    ]
-    also += [f"{len(others) - 2} more"] if len(others) > 2 else []
-    text = f"{_plain(first.path, 100)}:{first.line} {_plain(mask(first.text), DEFINITION_WIDTH)}"
+    first = definitions[0]
+    same = [each for each in definitions if (each.doubt, each.test) == (first.doubt, first.test)]
+    also = [f"{plain(each.path, 100) if each.path != first.path else ''}:{each.line}" for each in same[1:3]]
+    also += [f"{len(same) - 3} more"] if len(same) > 3 else []
+    text = f"{plain(first.path, 100)}:{first.line} {plain(mask(first.text), DEFINITION_WIDTH)}"
     return text + (f" (also {', '.join(also)})" if also else "")
-
-
-def _test_lines(tests: list[str], lines: Mapping[str, Sequence[int]], home: str) -> str:
-    """The test files that have the name, those that are called like the file that defines it first."""
-    stem = home.rpartition("/")[2].partition(".")[0].strip("_")
-    tests.sort(key=lambda path: (stem not in path.rpartition("/")[2], -len(lines[path]), path))
-    listed = [f"{_plain(path, 100)} ({_numbers(lines[path])})" for path in tests[:DEFINITION_TESTS]]
-    listed += [f"{len(tests) - DEFINITION_TESTS} more"] if len(tests) > DEFINITION_TESTS else []
-    return ", ".join(listed)
-
-
-def _numbers(lines: Sequence[int]) -> str:
-    if len(lines) == 1:
-        return f"line {lines[0]}"
-    ellipsis = ", ..." * (len(lines) > DEFINITION_LINES)
-    return f"{len(lines)} lines: {', '.join(map(str, lines[:DEFINITION_LINES]))}{ellipsis}"
-
-
-def _plain(text: str, width: int) -> str:
-    """`text` on one line, without anything that a terminal obeys."""
-    line = "".join(sign if sign.isprintable() else " " for sign in text)
-    return line if len(line) <= width else line[: width - 1] + "…"
