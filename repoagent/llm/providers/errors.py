@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -148,6 +147,8 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Seconds that the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date; else None."""
+    from email.utils import parsedate_to_datetime
+
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         with suppress(ValueError):
             if 0 <= (value := float(headers.get(name, ""))) < float("inf"):

@@ -1,0 +1,537 @@
+"""Claude on Amazon Bedrock and Google Vertex AI, through the real SDK and the clouds' own libraries, against a server on
+this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm.model import Reply, Retryable, Usage, Wishes
+from repoagent.llm.providers import anthropic_clouds
+from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel, api_of
+from repoagent.llm.registry import PROVIDERS
+from tests.llm.ask import ask
+from tests.llm.providers.cloud_server import (
+    ACCESS_KEY,
+    SECRET,
+    SECRETS,
+    SESSION,
+    TOKEN,
+    Bedrock,
+    BrokenBedrock,
+    DownVertex,
+    ExpiredVertex,
+    Mantle,
+    Vertex,
+    aws_environment,
+    aws_exception,
+    aws_status,
+    google_environment,
+    google_status,
+    no_aws,
+    no_google,
+)
+from tests.llm.providers.messages_server import (
+    Handler,
+    Script,
+    Server,
+    cut,
+    error_event,
+    hang_up,
+    messages_server,
+    page,
+    status,
+    text,
+)
+
+NAMES = {"bedrock": "us.anthropic.claude-sonnet-5-5-v1:0", "vertex": "claude-sonnet-5-5@20260901"}
+AWS, GOOGLE = (AnthropicModel(name, platform=platform) for platform, name in NAMES.items())
+BARE = AnthropicModel("anthropic.claude-sonnet-5-5", platform="bedrock")
+EACH = pytest.mark.parametrize("model", [AWS, GOOGLE], ids=["bedrock", "vertex"])
+Start = Callable[..., Server]
+Set = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def put(monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Sets environment variables; "" removes. There are none of the developer's, and no credentials that the SDK keeps
+    as long as the process runs."""
+    from anthropic.lib.aws._auth import _get_session
+
+    _get_session.cache_clear()
+    for name in [*os.environ]:
+        if name.startswith(("AWS_", "GOOGLE_", "CLOUD", "GCLOUD_")):
+            monkeypatch.delenv(name)
+
+    def put(**variables: str) -> None:
+        for name, value in variables.items():
+            if value:
+                monkeypatch.setenv(name, value)
+            else:
+                monkeypatch.delenv(name, raising=False)
+
+    return put
+
+
+@pytest.fixture
+def serve(put: Set, tmp_path: Path) -> Iterator[Start]:
+    """Starts the server of a model's cloud, to which the environment then leads."""
+    with ExitStack() as running:
+
+        def start(
+            model: AnthropicModel, script: Script, handler: type[Handler] | None = None, **more: str
+        ) -> Server:
+            default = Vertex if model is GOOGLE else Bedrock
+            server = running.enter_context(messages_server(script, handler or default))
+            google = google_environment(server, tmp_path, **more) if model is GOOGLE else None
+            put(**(google or aws_environment(server, tmp_path)))
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def nowhere(put: Set, tmp_path: Path) -> None:
+    """No credentials at all, and an address that nothing answers at."""
+    put(**no_aws(tmp_path), ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9", AWS_REGION="eu-north-9")
+    put(**no_google(tmp_path), ANTHROPIC_VERTEX_BASE_URL="http://127.0.0.1:9/v1")
+    put(ANTHROPIC_VERTEX_PROJECT_ID="a-project", CLOUD_ML_REGION="europe-north9")
+
+
+def call(model: AnthropicModel) -> tuple[Reply, list[str]]:
+    pieces: list[str] = []
+    return model.complete(ask(), pieces.append), pieces
+
+
+def refused(model: AnthropicModel, kind: type[ModelError] = ModelError) -> str:
+    with pytest.raises(kind) as raised:
+        call(model)
+    assert type(raised.value) is kind
+    assert not any(secret in str(raised.value) for secret in (*SECRETS, "ANTHROPIC_API_KEY"))
+    return str(raised.value)
+
+
+@EACH
+def test_a_reply_is_streamed_and_counted(serve: Start, model: AnthropicModel) -> None:
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    usage = dict(zip(names, (7, 20, 5, 3), strict=True))
+    serve(model, text("hello wörld", thinking="hm", usage=usage, model="claude-sonnet-5-5"))
+    reply, pieces = call(model)
+    assert reply == Reply("hello wörld", "end", Usage(7, 20, 5, 3), f"{model.platform}/claude-sonnet-5-5")
+    assert len(pieces) > 1 and "".join(pieces) == reply.text
+
+
+@EACH
+def test_what_is_sent(serve: Start, model: AnthropicModel) -> None:
+    server = serve(model, "ok")
+    wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, stop=("END",), cache="1h"))
+    call(wishing)
+    sent = server.requests[0]
+    assert {"anthropic_version", "max_tokens", "messages"} <= sent.body.keys()
+    assert {"model", "temperature"}.isdisjoint(sent.body)
+    assert sent.body["thinking"] == {"type": "adaptive"}
+    assert (sent.body["output_config"], sent.body["stop_sequences"]) == ({"effort": "low"}, ["END"])
+    assert (model.spec, model.context_tokens) == (f"{model.platform}/{model.name}", 1_000_000)
+    assert wishing.ignored() == ("temperature",)
+    if model is GOOGLE:
+        folder = "/v1/projects/a-project/locations/europe-north9/publishers/anthropic/models"
+        assert sent.path == f"{folder}/{model.name}:streamRawPredict"
+        assert sent.headers["authorization"] == f"Bearer {TOKEN}"
+    else:
+        assert sent.path == f"/model/{model.name}/invoke-with-response-stream"
+        assert sent.headers["authorization"].startswith(f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/")
+        assert "/eu-north-9/bedrock/aws4_request" in sent.headers["authorization"]
+        assert sent.headers["x-amz-security-token"] == SESSION and "x-amz-date" in sent.headers
+
+
+@EACH
+def test_missing_usage_is_estimated(serve: Start, model: AnthropicModel) -> None:
+    serve(model, text("0123456789" * 30, report_usage=False))
+    usage = call(model)[0].usage
+    assert usage.estimated and 50 < usage.output < 200
+
+
+@pytest.mark.parametrize(
+    ("model", "script", "handler"),
+    [
+        *(
+            (model, script, None)
+            for model in (AWS, GOOGLE)
+            for script in (cut("a part"), cut("a", cleanly=True), hang_up())
+        ),
+        (AWS, text("a text"), BrokenBedrock),
+    ],
+)
+def test_a_cut_stream_is_not_a_reply(
+    serve: Start, model: AnthropicModel, script: Script, handler: type[Handler] | None
+) -> None:
+    serve(model, script, handler)
+    words = refused(model, Retryable)
+    assert "broke off" in words or "cannot reach" in words
+
+
+TRANSIENT = [
+    (
+        AWS,
+        aws_exception("throttlingException", "Too many tokens", after="part"),
+        "the rate limit of the account",
+    ),
+    (AWS, aws_exception("serviceUnavailableException"), "overloaded"),
+    (AWS, aws_exception("internalServerException", "oops"), "500: oops"),
+    (AWS, aws_exception("modelStreamErrorException", "odd"), "500: odd"),
+    (AWS, aws_exception("modelTimeoutException", "slow"), "504: slow"),
+    (AWS, error_event("part"), "overloaded"),
+    (AWS, aws_status(429, "ThrottlingException", "Too many requests"), "the rate limit of the account"),
+    (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),
+    (AWS, aws_status(500, "InternalServerException", "oops"), "500: oops"),
+    (AWS, aws_status(503, "ServiceUnavailableException", "busy"), "503: busy"),
+    (AWS, status(529), "overloaded"),
+    (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "the rate limit of the account"),
+    (GOOGLE, google_status(503, "UNAVAILABLE", "busy"), "503: busy"),
+    (GOOGLE, google_status(500, "INTERNAL", "oops"), "500: oops"),
+    (GOOGLE, status(529), "overloaded"),
+    (GOOGLE, error_event("part"), "overloaded"),
+]
+FINAL = [
+    (
+        AWS,
+        aws_exception("validationException", "bad", after="part"),
+        "does not accept the request (400: bad)",
+    ),
+    (AWS, aws_status(400, "ValidationException", "prompt is too long: 9 > 8"), "too long"),
+    (AWS, aws_status(400, "ValidationException", "odd field"), "(400: odd field)"),
+    (
+        AWS,
+        aws_status(400, "ValidationException", "The provided model identifier is invalid."),
+        f"has no {AWS.spec}",
+    ),
+    (
+        AWS,
+        aws_status(400, "ValidationException", "x with on-demand throughput isn't supported"),
+        "for example bedrock/us.anthropic.claude-sonnet-5-5, and the region",
+    ),
+    (AWS, aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)"),
+    (AWS, aws_status(401, "Other", "who are you"), "rejected the key (Other): check the AWS credentials"),
+    (AWS, aws_status(403, "AccessDeniedException", f"no {SESSION}"), "(no [key])"),
+    (AWS, aws_status(403, "AccessDeniedException", "no access"), f"may not use {AWS.spec} (no access)"),
+    (
+        AWS,
+        aws_status(403, "UnrecognizedClientException", "The token is invalid"),
+        "rejected the key (Unrecognized",
+    ),
+    (
+        AWS,
+        aws_status(403, "InvalidSignatureException", f"Canonical String: {SESSION}"),
+        "rejected the key (InvalidSignatureException): check the AWS credentials and the clock",
+    ),
+    (AWS, aws_status(403, "ExpiredTokenException", "expired"), "rejected the key (ExpiredTokenException)"),
+    (
+        AWS,
+        aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"),
+        "cannot pay for this call (Too many tokens per day, please wait)",
+    ),
+    (AWS, page(), "it answered with text/html"),
+    (
+        GOOGLE,
+        google_status(401, "UNAUTHENTICATED", f"bad {TOKEN}"),
+        "rejected the key (UNAUTHENTICATED): run `gcloud",
+    ),
+    (
+        GOOGLE,
+        google_status(403, "PERMISSION_DENIED", f"no predict for {TOKEN}"),
+        f"the key may not use {GOOGLE.spec} (no predict for [key]): enable the Vertex AI API",
+    ),
+    (
+        GOOGLE,
+        google_status(404, "NOT_FOUND", "Publisher Model was not found"),
+        f"has no {GOOGLE.spec} (Publisher Model was not found): check the name, for example vertex/claude",
+    ),
+    (
+        GOOGLE,
+        google_status(400, "FAILED_PRECONDITION", "It is not servable in region us-east9."),
+        f"has no {GOOGLE.spec}",
+    ),
+    (GOOGLE, status(400, "prompt is too long: 9 tokens > 8 maximum"), "too long"),
+    (
+        GOOGLE,
+        google_status(400, "INVALID_ARGUMENT", "odd field"),
+        "does not accept the request (400: odd field)",
+    ),
+    (GOOGLE, status(413), "too long"),
+    (GOOGLE, page(), "it answered with text/html"),
+]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("model", "script", "words", "kind"),
+    [*((*row, Retryable) for row in TRANSIENT), *((*row, ModelError) for row in FINAL)],
+)
+def test_rejections(
+    serve: Start, model: AnthropicModel, script: Script, words: str, kind: type[ModelError]
+) -> None:
+    serve(model, script)
+    assert words in refused(model, kind)
+
+
+def test_a_rejection_of_each_cloud(serve: Start) -> None:
+    """Of the table above, for each run of the tests."""
+    for model, script, words in (FINAL[6], FINAL[14]):
+        serve(model, script)
+        assert words in refused(model)
+
+
+def test_what_a_throttled_stream_has_cost(serve: Start) -> None:
+    serve(AWS, aws_exception("throttlingException", after="a long text " * 20))
+    with pytest.raises(Retryable) as raised:
+        call(AWS)
+    assert raised.value.usage.input == 100 and raised.value.usage.output > 10
+
+
+@pytest.mark.soak
+@EACH
+def test_time_limits(serve: Start, model: AnthropicModel) -> None:
+    serve(
+        model, [text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)]
+    )
+    quick = replace(model, read_seconds=0.2)
+    assert "for 0.2 s" in refused(quick, Retryable)
+    assert "no data for 0.2 s" in refused(quick, Retryable)
+    assert call(model)[0].text == "late"
+
+
+@pytest.mark.parametrize(
+    ("name", "api"),
+    [
+        ("anthropic.claude-opus-5", "mantle"),
+        ("anthropic.claude-sonnet-5-5", "mantle"),
+        ("anthropic.claude-opus-4-6-v1", "bedrock"),
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", "bedrock"),
+        ("us.anthropic.claude-opus-5", "bedrock"),
+        ("arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-5", "bedrock"),
+    ],
+)
+def test_which_api_of_bedrock(name: str, api: str, put: Set) -> None:
+    put(ANTHROPIC_BEDROCK_BASE_URL="")
+    assert api_of("bedrock", name) == api
+    put(ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9")
+    assert api_of("bedrock", name) == "bedrock"
+
+
+def test_a_bare_name_goes_to_the_messages_api(serve: Start, put: Set) -> None:
+    server = serve(BARE, ["ok", aws_status(403, "AccessDeniedException", "not yours")], Mantle)
+    put(ANTHROPIC_BEDROCK_BASE_URL="", ANTHROPIC_BEDROCK_MANTLE_BASE_URL=f"{server.url}/anthropic")
+    assert call(BARE)[0].text == "ok"
+    assert server.requests[0].body["model"] == "anthropic.claude-sonnet-5-5"
+    assert "/eu-north-9/bedrock-mantle/aws4_request" in server.requests[0].headers["authorization"]
+    assert "may not use bedrock/anthropic.claude-sonnet-5-5 (not yours)" in refused(BARE)
+    server.count = 5
+    assert BARE.count_tokens(ask()) == 5
+
+
+def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:
+    arn = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{AWS.name}"
+    server = serve(AWS, "ok")
+    call(AnthropicModel(arn, platform="bedrock"))
+    assert urllib.parse.unquote(server.requests[0].path.split("/")[2]) == arn
+    assert server.requests[0].body["thinking"] == {"type": "adaptive"}
+
+
+def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
+    server = serve(AWS, ["ok", status(403, "no model for secret-bearer")])
+    put(AWS_BEARER_TOKEN_BEDROCK="secret-bearer")
+    assert call(AWS)[0].text == "ok"
+    assert server.requests[0].headers["authorization"] == "Bearer secret-bearer"
+    assert "no model for [key]" in refused(AWS)
+
+
+def test_where_tokens_are_counted(serve: Start, nowhere: None) -> None:
+    assert AWS.count_tokens(ask()) is None
+    server = serve(GOOGLE, "ok")
+    assert GOOGLE.count_tokens(ask()) is None
+    server.count = 42
+    assert GOOGLE.count_tokens(ask()) == 42
+
+
+SSO = (
+    "[profile sso]\nsso_session = s\nsso_account_id = 1\nsso_role_name = r\n"
+    "[sso-session s]\nsso_region = us-east-1\nsso_start_url = https://example.invalid/start\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("variables", "config", "words"),
+    [
+        ({}, "", "no AWS credentials: run `aws configure`"),
+        ({"AWS_ACCESS_KEY_ID": ACCESS_KEY}, "", "AWS_SECRET_ACCESS_KEY"),
+        ({"AWS_PROFILE": "wrok"}, "", "no AWS profile 'wrok'"),
+        ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no AWS profile 'wrok'"),
+        ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
+        ({"AWS_PROFILE": "sso"}, SSO, "the AWS login has expired: run `aws sso login`"),
+        ({}, "no section\n", "cannot read the AWS configuration"),
+        ({}, "[default]\ncredential_process = /no/such/program\n", "cannot load AWS credentials"),
+        ({"ANTHROPIC_BEDROCK_BASE_URL": "127.0.0.1:9/x"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
+        ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
+        ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_wrong_settings_of_aws(
+    put: Set, tmp_path: Path, variables: dict[str, str], config: str, words: str
+) -> None:
+    put(HOME=str(tmp_path), **variables)
+    if config:
+        (tmp_path / "aws-config").write_text(config)
+    assert words in refused(AWS)
+
+
+def test_the_region_and_the_keys_of_a_profile(serve: Start, put: Set, tmp_path: Path) -> None:
+    server = serve(AWS, "ok")
+    put(
+        AWS_REGION="",
+        AWS_ACCESS_KEY_ID="",
+        AWS_SECRET_ACCESS_KEY="",
+        AWS_SESSION_TOKEN="",
+        AWS_PROFILE="work",
+    )
+    (tmp_path / "aws-config").write_text("[profile work]\nregion = ap-south-9\n")
+    keys = f"[work]\naws_access_key_id = {ACCESS_KEY}\naws_secret_access_key = {SECRET}\n"
+    (tmp_path / "aws-credentials").write_text(keys)
+    assert call(AWS)[0].text == "ok"
+    assert "/ap-south-9/bedrock/" in server.requests[0].headers["authorization"]
+
+
+def test_a_token_with_a_line_end_is_not_shown(serve: Start, put: Set) -> None:
+    serve(AWS, "ok")
+    put(AWS_SESSION_TOKEN=SESSION + "\n")
+    refused(AWS)
+
+
+def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
+    put(AWS_BEARER_TOKEN_BEDROCK="key")
+    assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
+    assert "cannot reach 127.0.0.1" in refused(AWS, Retryable)
+
+
+def test_the_connection_is_opened_early(serve: Start) -> None:
+    server = serve(AWS, "ok")
+    AnthropicBackend("bedrock").preload(AWS.name)
+    deadline = time.monotonic() + 20
+    while not server.warmed and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.05)  # the answer has to arrive, too
+    assert call(AWS)[0].text == "ok"
+    assert (server.warmed, server.connections) == (1, 1)
+
+
+@EACH
+@pytest.mark.parametrize("module", ["no_such_module", "no_such_package.module"])
+def test_without_the_extra(
+    nowhere: None, put: Set, monkeypatch: pytest.MonkeyPatch, model: AnthropicModel, module: str
+) -> None:
+    name = model.platform
+    put(AWS_REGION="eu-north-8", CLOUD_ML_REGION=module)  # a client is made once for one environment
+    monkeypatch.setitem(PROVIDERS, name, replace(PROVIDERS[name], requires=(module,)))
+    assert f"pip install 'git-repoagent[{name}]'" in refused(model)
+    monkeypatch.undo()
+    assert anthropic_clouds.missing(name) == ""
+
+
+def test_the_project_of_the_credentials(serve: Start, put: Set) -> None:
+    server = serve(GOOGLE, ["ok", "ok"])
+    put(ANTHROPIC_VERTEX_PROJECT_ID="")
+    call(GOOGLE)
+    put(GOOGLE_CLOUD_PROJECT="project-of-the-shell")
+    call(GOOGLE)
+    projects = [request.path.split("/")[3] for request in server.requests]
+    assert projects == ["project-of-the-account", "project-of-the-shell"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "account", "words"),
+    [
+        ({"CLOUD_ML_REGION": ""}, {}, "no region is set for Vertex AI: set CLOUD_ML_REGION"),
+        (
+            {"ANTHROPIC_VERTEX_PROJECT_ID": ""},
+            {"project_id": ""},
+            "no Google Cloud project is set: set ANTHROPIC_",
+        ),
+        (
+            {"ANTHROPIC_VERTEX_BASE_URL": "127.0.0.1:9/x"},
+            {},
+            "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION",
+        ),
+        (
+            {"ANTHROPIC_VERTEX_BASE_URL": "http://[::1"},
+            {},
+            "check ANTHROPIC_VERTEX_BASE_URL and CLOUD_ML_REGION",
+        ),
+    ],
+)
+def test_wrong_settings_of_google(
+    serve: Start, put: Set, variables: dict[str, str], account: dict[str, str], words: str
+) -> None:
+    serve(GOOGLE, "ok", **account)
+    put(**variables)
+    assert words in refused(GOOGLE)
+
+
+def test_a_token_that_google_refuses(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth import _exponential_backoff
+
+    monkeypatch.setattr(_exponential_backoff.time, "sleep", lambda seconds: None)
+    serve(GOOGLE, "ok", ExpiredVertex)
+    words = "Google no longer accepts the credentials (invalid_grant: Invalid JWT Signature.): run `gcloud"
+    assert words in refused(GOOGLE)
+    serve(GOOGLE, "ok", DownVertex)
+    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
+    serve(GOOGLE, "ok", token_uri="http://127.0.0.1:9/token")
+    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
+
+
+ACCOUNT = {
+    "type": "service_account",
+    "client_email": "a@b",
+    "token_uri": "http://x",
+    "private_key": "PRIVATE KEY",
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "cannot load Google Cloud credentials (DefaultCredentialsError): run `gcloud"),
+        ("no json", "cannot load Google Cloud credentials"),
+        (json.dumps({"type": "odd"}), "cannot load Google Cloud credentials"),
+        (json.dumps(ACCOUNT), "cannot load Google Cloud credentials"),
+    ],
+)
+def test_a_file_without_credentials(
+    nowhere: None, put: Set, tmp_path: Path, content: str, words: str
+) -> None:
+    assert "no Google Cloud credentials: run `gcloud auth application-default login`" in refused(GOOGLE)
+    file = tmp_path / "key.json"
+    if content:
+        file.write_text(content)
+    put(GOOGLE_APPLICATION_CREDENTIALS=str(file))
+    assert words in refused(GOOGLE)
+
+
+def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
+    """Its library warns of quotas, which does not concern an edit, and asks Google itself for a token."""
+    from google.auth import _cloud_sdk
+
+    file = tmp_path / "user.json"
+    user = {"type": "authorized_user", "client_id": _cloud_sdk.CLOUD_SDK_CLIENT_ID, "client_secret": "s"}
+    file.write_text(json.dumps({**user, "refresh_token": "r"}))
+    put(GOOGLE_APPLICATION_CREDENTIALS=str(file), HTTPS_PROXY="http://127.0.0.1:9")
+    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
