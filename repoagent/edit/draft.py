@@ -21,9 +21,8 @@ from repoagent.patch.model import SourceText
 
 if TYPE_CHECKING:
     from repoagent.edit.small_models.excerpts import Window
-    from repoagent.llm.attachments import Attachments
     from repoagent.llm.conversation import Turn
-    from repoagent.llm.media import Media
+    from repoagent.llm.media import Attachments, Media
     from repoagent.patch.errors import PatchRefused
     from repoagent.patch.locate.exact import Placement
     from repoagent.patch.targets import Outcome

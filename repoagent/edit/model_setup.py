@@ -18,8 +18,7 @@ from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_mode
 from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced, state_folder
 
 if TYPE_CHECKING:
-    from repoagent.llm.attachments import Attachments
-    from repoagent.llm.media import Media
+    from repoagent.llm.media import Attachments, Media
 
 HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
 
@@ -71,8 +70,8 @@ def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
 
     @cache
     def create() -> Attachments:
-        from repoagent.llm.attachments import Attachments
-        from repoagent.llm.availability import attachment_refusal
+        from repoagent.llm.media import Attachments
+        from repoagent.llm.open_model import attachment_refusal
 
         def refusal(media: Sequence[Media]) -> str:
             return attachment_refusal(setup.settings, setup.model.spec, media, setup.context_tokens)

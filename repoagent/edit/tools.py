@@ -79,8 +79,7 @@ def _read(session: EditSession, action: Action) -> Observation:
 
 def media_in(data: bytes, path: str) -> Media | None:
     """The image or PDF that a file is; None for text. Raises UsageError for a broken or unsupported one."""
-    from repoagent.llm.attachments import media_of
-    from repoagent.llm.media import type_of
+    from repoagent.llm.media import media_of, type_of
 
     if type_of(data) is None and decode(data) is not None:
         return None
@@ -93,7 +92,7 @@ def media_in(data: bytes, path: str) -> Media | None:
 
 
 def _attached(session: EditSession, media: Media) -> Observation:
-    from repoagent.llm.attachments import in_words
+    from repoagent.llm.media import in_words
 
     attachments = session.attachments() if session.attachments is not None else None
     why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"

@@ -330,8 +330,7 @@ def read(
     path = call.path(path)
     source, data = present(call.worktree, path)
     if (media := media_in(data, path)) is not None:
-        from repoagent.llm.attachments import in_words
-        from repoagent.llm.media import MediaLimits, refuse_over
+        from repoagent.llm.media import MediaLimits, in_words, refuse_over
         from repoagent.llm.model import Message, Part, Request
 
         no_pdf = "this tool gives text and images. Make text of it (pdftotext), or images of its pages (pdftoppm -png)"

@@ -451,8 +451,8 @@ def check_addresses(worktree: WorkTree | None) -> Iterator[Check]:
 
 def check_online(worktree: WorkTree | None) -> Iterator[Check]:
     """Whether the configured models can be reached, at no cost."""
-    from repoagent.llm.availability import configured_models
     from repoagent.llm.model import display_name
+    from repoagent.llm.open_model import configured_models
 
     problems: dict[str, str] = {}
     for row in configured_models(_settings(worktree)):

@@ -12,8 +12,8 @@ from repoagent.agent.context_window.shorten_text import Quoted, pieces, size, tr
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import EDIT, QUIET
 from repoagent.dataclass import dataclass
-from repoagent.llm.attachments import reference
 from repoagent.llm.conversation import ATTACHED, Turn
+from repoagent.llm.media import reference
 from repoagent.llm.model import fence, printable, without_thought
 from repoagent.llm.usage import estimate_tokens
 

@@ -16,7 +16,7 @@ from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 
 if TYPE_CHECKING:
-    from repoagent.llm.availability import StatusRow
+    from repoagent.llm.open_model import StatusRow
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -38,8 +38,8 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_session
 def _show(session: Session, as_json: bool) -> None:
     """Print the models and providers."""
-    from repoagent.llm.availability import configured_models, provider_rows
     from repoagent.llm.catalog import data_date, families
+    from repoagent.llm.open_model import configured_models, provider_rows
 
     settings, terminal = session.open(find_layout())
     with terminal.working("asking the providers"):
@@ -91,7 +91,7 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Test the model NAME (a spec or an alias; by default the one for edits) with a minimal call."""
     from repoagent.cli.ui.progress import as_object
     from repoagent.edit.model_setup import model_setup
-    from repoagent.llm.availability import smallest_request
+    from repoagent.llm.open_model import smallest_request
     from repoagent.llm.usage import estimate
 
     settings, terminal = session.open(find_layout(), {"model": name} if name else None)

@@ -57,7 +57,7 @@ def read_model_file(path: Path) -> ModelFile:
         status = path.stat()
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~name of an unknown user
         reason = getattr(error, "strerror", None) or error
-        raise ModelError(f"cannot read {str(path)!r} ({reason}): name a model file, local/PATH") from error
+        raise ModelError(f"cannot read {path} ({reason}): name a model file, local/PATH") from error
     if not stat.S_ISREG(status.st_mode):
         kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
         raise ModelError(f"{path} is {kind}: name a model file, local/PATH")

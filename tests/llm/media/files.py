@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from repoagent.llm.attachments import media_of
-from repoagent.llm.media import Media
+from repoagent.llm.media import Media, media_of
 from repoagent.llm.model import Message, Part, Request
 
 

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repoagent.config.layers import load
-from repoagent.llm.attachments import Attachments
-from repoagent.llm.availability import attachment_refusal
 from repoagent.llm.conversation import Turn, to_messages
-from repoagent.llm.media import Media
+from repoagent.llm.media import Attachments, Media
+from repoagent.llm.open_model import attachment_refusal
 from repoagent.storage.layout import Layout
 from tests.llm.media.files import media, pdf, png
 

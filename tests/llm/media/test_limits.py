@@ -8,11 +8,11 @@ import pytest
 
 from repoagent.config.layers import load
 from repoagent.errors import LimitReached, UsageError
-from repoagent.llm.availability import check_attachments
 from repoagent.llm.cassettes import Recorder, Replay
 from repoagent.llm.client import complete
 from repoagent.llm.media import Media, MediaLimits, refuse_over
 from repoagent.llm.model import Model, Reply, render
+from repoagent.llm.open_model import check_attachments
 from repoagent.llm.providers.anthropic import media_limits
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.providers.llamacpp import LocalModel

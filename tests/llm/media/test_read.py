@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
-from repoagent.llm.attachments import BrokenMedia, media_of, page_count, size_of
+from repoagent.llm.media import BrokenMedia, media_of, page_count, size_of
 from tests.llm.media.files import gif, jpeg, media, pdf, pdf_of, png, webp
 
 Make = Callable[[int, int], bytes]
@@ -116,7 +116,7 @@ def test_a_pdf_with_something_odd_is_counted_without_a_word(capfd: pytest.Captur
 
 
 def test_the_pages_of_a_large_pdf_are_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repoagent.llm.attachments._LARGEST_COUNTED", 200)
+    monkeypatch.setattr("repoagent.llm.media._LARGEST_COUNTED", 200)
     found = media(pdf(3), "a.pdf")
     assert found.pages == 0 and found.tokens > 0
 
