@@ -20,28 +20,26 @@ from repoagent.llm.registry import parse_spec
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
-_REPORTED = re.compile(r" \(([\w.:/@-]+)\)$")  # the model that a program reports, at the end of `Reply.model`
-
 
 def display_name(spec: str) -> str:
     """`spec` for the user and for conversations: without keys."""
     provider, name, model = parsed = parse_spec(spec)
-    if provider.argument != "command":
-        return spec
-    return f"{name}{provider.separator}{parsed.backend.display_name(model)}"
+    is_command = provider.argument == "command"
+    return f"{name}{provider.separator}{parsed.backend.display_name(model)}" if is_command else spec
 
 
 def public(spec: str) -> str:
     """`spec` for a commit: a file without its folders, a command without its arguments (but with the model that it
     reports)."""
     provider, name, model = parse_spec(spec)
-    reported = None
-    if provider.argument == "command":
-        reported = _REPORTED.search(model)
-        model = next((word for word in model.split() if "=" not in word), "")
-    elif provider.argument != "file":
+    if provider.argument not in {"command", "file"}:
         return spec
-    return f"{name}{provider.separator}{model.rpartition('/')[2]}{reported[0] if reported else ''}"
+    reported = ""
+    if provider.argument == "command":
+        match = re.search(r" \([\w.:/@-]+\)$", model)
+        reported = match[0] if match else ""
+        model = next((word for word in model.split() if "=" not in word), "")
+    return f"{name}{provider.separator}{model.rpartition('/')[2]}{reported}"
 
 
 Role = Literal["user", "assistant"]
@@ -84,12 +82,8 @@ class Blocks:
     @property
     def unseen(self) -> str:
         """What is sent in addition to the text of the reply."""
-        return "".join(
-            value
-            for item in self.items
-            if item.get("type") in {"thinking", "redacted_thinking", "reasoning"}
-            for value in strings(item)
-        )
+        thoughts = {"thinking", "redacted_thinking", "reasoning"}
+        return "".join(strings([item for item in self.items if item.get("type") in thoughts]))
 
 
 def strings(value: object, without: Collection[str] = ()) -> list[str]:
@@ -294,9 +288,6 @@ class Retryable(ModelError):
         self.usage = usage or Usage()
 
 
-_THOUGHT = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
-
-
 def fence(content: str, label: str = "content") -> str:
     """Quote `content` for a prompt under `label`, a tag's name and arguments (`file path="a.py"`).
 
@@ -305,7 +296,8 @@ def fence(content: str, label: str = "content") -> str:
     """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]
-    mark = f' id="{absent(content)}"' if holds_tag(name, content) else ""
+    has_tag = re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE)
+    mark = f' id="{absent(content)}"' if has_tag else ""
     end = "" if content.endswith("\n") or not content else "\n"
     return f"<{label}{mark}>\n{content}{end}</{name}{mark}>"
 
@@ -313,11 +305,6 @@ def fence(content: str, label: str = "content") -> str:
 def unfenced(text: str, name: str = "output") -> str:
     """`text` without the tags of `fence`."""
     return re.sub(rf"^</?{re.escape(name)}(?: [^>\n]*)?>\n?", "", text, flags=re.MULTILINE)
-
-
-def holds_tag(name: str, content: str) -> bool:
-    """Whether `content` has something like the beginning or the end of a tag `name`."""
-    return re.search(rf"<\s*/?\s*{re.escape(name)}", content, re.IGNORECASE) is not None
 
 
 def absent(content: str) -> str:
@@ -336,7 +323,7 @@ def printable(text: str) -> str:
 
 def without_thought(reply: str) -> str:
     """A reply without the thinking that some models write before it."""
-    return _THOUGHT.sub("", reply, count=1)
+    return re.sub(r"\s*<think>.*?</think>", "", reply, count=1, flags=re.DOTALL)
 
 
 def wire_text(text: str) -> str:
@@ -346,14 +333,8 @@ def wire_text(text: str) -> str:
 
 def tools_text(tools: Sequence[Schema]) -> str:
     """The native tools, a line each."""
-    return "".join(
-        json.dumps(
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
-            ensure_ascii=False,
-        )
-        + "\n"
-        for tool in tools
-    )
+    values = ({"name": it.name, "description": it.description, "parameters": it.parameters} for it in tools)
+    return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
 
 
 def render(request: Request) -> str:
