@@ -14,13 +14,15 @@ import click
 from repoagent.cli.click_commands import Command
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, write_json
 from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.terminal_text import clean, display_width
+from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from click.shell_completion import CompletionItem
 
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
@@ -127,7 +129,8 @@ def command(session: Session, /, **values: Any) -> None:
         if options.as_json:
             write_json(terminal, {"settings": [_as_object(setting) for setting in settings]})
         else:
-            terminal.styled(_table(list(settings), terminal))
+            page = Page.of(terminal)
+            page.write(_table(list(settings), page), terminal)
 
 
 def _show_one(session: Session, key: str, options: SimpleNamespace) -> None:
@@ -184,26 +187,20 @@ def _as_object(setting: Setting) -> dict[str, object]:
     return {"key": setting.key, "value": value, "origin": setting.origin}
 
 
-def _table(settings: list[Setting], terminal: Terminal) -> str:
-    """A line for each setting, two on a narrow terminal; values that are not defaults are highlighted."""
-    page, home = Page.of(terminal), f"file:{Path.home()}/"
-    rows = []
+_COLUMNS = (Column("option"), Column("value", cut="end", least=20), Column("from", cut="end", least=7))
+
+
+def _table(settings: list[Setting], page: Page) -> Iterator[str]:
+    """A line for each setting; those that are not defaults are highlighted."""
+    home = f"file:{Path.home()}/"
+    rows: list[tuple[Cell, ...]] = []
     for setting in settings:
         origin = setting.origin
+        own = ["bold"] if origin != "default" else []
         origin = f"file:~/{origin.removeprefix(home)}" if origin.startswith(home) else origin
-        rows.append((setting.key, clean(setting.shown.replace("\n", " ") or "none"), clean(origin)))
-    keys, values, origins = (max(map(display_width, column)) for column in zip(*rows, strict=True))
-    narrow = page.width is not None and keys + values + origins + 4 > page.width
-    lines = []
-    for key, value, origin in rows:
-        own = origin != "default"
-        head = page.paint(key, *(["bold"] if own else [])) + " " * (keys - display_width(key))
-        tail = page.paint(origin, "cyan" if own else "dim")
-        if not narrow:
-            lines.append(f"{head}  {value}{' ' * (values - display_width(value))}  {tail}\n")
-        else:
-            lines.append(f"{head}  {value}\n" + (f"{' ' * keys}    {tail}\n" if own else ""))
-    return "".join(lines)
+        value = clean(setting.shown.replace("\n", " ") or "none")
+        rows.append(((setting.key, *own), (value,), (clean(origin), "cyan" if own else "dim")))
+    return page.table(_COLUMNS, rows)
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
