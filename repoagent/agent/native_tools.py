@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -56,11 +57,19 @@ def messages_of(
         native = blocks_of(turn) if turn.role == "assistant" else None
         if native is None:
             continue
-        actions = parse(turn.text, by_name, nonce=nonce, loose=loose).actions
+        following = takewhile(
+            lambda pair: pair[1].role != "assistant", enumerate(turns[number + 1 :], number + 1)
+        )
+        performed = [at for at, seen in following if seen.role == "observation" and "extra" not in seen.meta]
         calls = [(call, parse(tag, by_name).actions) for call, tag in native.calls]
-        pairs = dict(zip(_performed(turns, number), _matched(actions, calls), strict=False))
-        results = {at: call for at, call in pairs.items() if call}
-        if len(results) == len(calls):
+        results: dict[int, str] = {}  # the calls that the observations answer; others answer tags
+        for at, action in zip(
+            performed, parse(turn.text, by_name, nonce=nonce, loose=loose).actions, strict=False
+        ):
+            if call := next((call for call, requested in calls if requested == (action,)), ""):
+                results[at] = call
+                calls = [(other, requested) for other, requested in calls if other != call]
+        if len(results) == len(native.calls):
             blocks[number] = native
             answers |= results
     return to_messages(turns, nonce, blocks, answers, attached)
@@ -108,25 +117,3 @@ def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _performed(turns: Sequence[Turn], number: int) -> list[int]:
-    """The numbers of the observations that came of the actions of the reply at `number`, in their order."""
-    numbers = []
-    for at in range(number + 1, len(turns)):
-        if turns[at].role == "assistant":
-            break
-        if turns[at].role == "observation" and "extra" not in turns[at].meta:
-            numbers.append(at)
-    return numbers
-
-
-def _matched(actions: Sequence[Action], calls: Sequence[tuple[str, Sequence[Action]]]) -> list[str]:
-    """For each action the id of the call that it is, "" for one that was written as a tag."""
-    left = list(calls)
-    ids = []
-    for action in actions:
-        call = next((call for call, actions in left if list(actions) == [action]), "")
-        left = [(other, actions) for other, actions in left if other != call]
-        ids.append(call)
-    return ids

@@ -57,23 +57,29 @@ def parse(
 @lru_cache(maxsize=512)  # the replies of a run are looked at after each step; that is a pure function of them
 def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose: bool) -> Parsed:
     parts = list(pieces(reply, DATA | tools, nonce, loose=loose))
-    cut = parts[-1].start if parts and parts[-1].kind == "imitation" else len(reply)
-    parts = [piece for piece in parts if piece.kind != "imitation"]
-    doubtful = _cut_short(reply, parts, cut)
-    cut = len(reply) if doubtful else cut  # so that what is kept is as doubtful when it is read again
+    dropped = parts.pop().text if parts and parts[-1].kind == "imitation" else ""
+    doubtful = _cut_short(parts, dropped)
+    if doubtful:  # what is kept is to be as doubtful when it is read again
+        dropped = ""
     tags = [piece.action for piece in parts if piece.action]
-    actions = _actions(reply, parts, tools)
+    actions = [action for action in tags if action.kind in tools]
+    patches = [number for number, piece in enumerate(parts) if piece.kind == "patch"]
+    if patches and EDIT in tools:
+        body = "".join(piece.text for piece in parts if piece.action is None)
+        before = sum(piece.action is not None and piece.action.kind in tools for piece in parts[: patches[0]])
+        actions.insert(before, Action(EDIT, {}, body))
+    actions.sort(key=lambda action: action.kind in ENDS)
     words = {"prose", "slip", "code"} | ({"patch"} if EDIT not in tools else set())  # no tool applies it
-    thought = "".join(_text(reply, piece) for piece in parts if piece.kind in words)
+    thought = "".join(piece.text for piece in parts if piece.kind in words)
     problem = own_closing_tag(doubtful) if doubtful else None
-    problem = problem or _problem(reply, parts, actions, tools, dropped=was_cut or cut < len(reply))
+    problem = problem or _problem(parts, actions, tools, dropped=was_cut or bool(dropped))
     asks = any(action.kind != "think" for action in actions)
     return Parsed(
-        reply[:cut],
+        reply[: len(reply) - len(dropped)],
         thought=thought.strip(),
-        actions=() if problem else actions,
+        actions=() if problem else tuple(actions),
         problem=problem,
-        dropped=reply[cut:],
+        dropped=dropped,
         commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
         foreign=None if problem or asks else foreign(thought),
@@ -100,25 +106,14 @@ def _prompt(name: str) -> str:
     return (files("repoagent.agent") / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def _actions(reply: str, parts: Sequence[Piece], tools: Collection[str]) -> tuple[Action, ...]:
-    actions: list[Action] = []
-    for piece in parts:
-        if piece.kind == "patch" and EDIT in tools and all(action.kind != EDIT for action in actions):
-            body = "".join(_text(reply, other) for other in parts if other.action is None)
-            actions.append(Action(EDIT, {}, body))
-        elif piece.action and piece.action.kind in tools:
-            actions.append(piece.action)
-    return tuple(sorted(actions, key=lambda action: action.kind in ENDS))
-
-
 def _problem(
-    reply: str, parts: Sequence[Piece], actions: Sequence[Action], tools: Collection[str], *, dropped: bool
+    parts: Sequence[Piece], actions: Sequence[Action], tools: Collection[str], *, dropped: bool
 ) -> str | None:
     for piece in parts:
         if piece.problem:
             return piece.problem
-    kinds = [action.kind for action in actions]
-    if len(ENDS.intersection(kinds)) > 1 or {"reject", EDIT} <= set(kinds):
+    kinds = {action.kind for action in actions}
+    if kinds >= ENDS or {"reject", EDIT} <= kinds:
         return "it has an action or edit and also rejects the task; send only one of them."
     if actions:
         return None
@@ -126,20 +121,23 @@ def _problem(
         return "there is no action before the part that imitates another speaker."
     if any(piece.kind == "slip" for piece in parts):
         return "an action is inside a line; put it on its own line, or in backticks if you only mention it."
-    if _is_fenced_action(reply, parts, tools):
-        return "the action is in a code fence; write it without the fence."
-    return None if any(_words(reply, piece) for piece in parts) else "it is empty."
+    written = [piece for piece in parts if piece.action is None and piece.text.strip()]
+    if len(written) == 1 and written[0].kind == "code":
+        name = NAME.match(written[0].text.partition("\n")[2])
+        if name and name[1] in tools:
+            return "the action is in a code fence; write it without the fence."
+    return None if written else "it is empty."
 
 
-def _cut_short(reply: str, parts: Sequence[Piece], cut: int) -> str | None:
+def _cut_short(parts: Sequence[Piece], dropped: str) -> str | None:
     """The name of a tag that is closed more often than opened, so that a body without id may have been cut.
 
     Code and patches are no excuse: what looks like one may have begun inside the body. But a diff may well
     change the lines of a file that has a tag `note`.
     """
     plain = [piece.action for piece in parts if piece.action and piece.mark is None]
-    texts = [_text(reply, piece) for piece in parts if piece.action is None]
-    texts += [*(action.body for action in plain), reply[cut:]]
+    texts = [piece.text for piece in parts if piece.action is None]
+    texts += [*(action.body for action in plain), dropped]
     for name in sorted({action.kind for action in plain}):
         opening, closing = f"<{name}(?![\\w-])", f"</{name}(?![\\w-])"
         if name in DATA:
@@ -147,19 +145,3 @@ def _cut_short(reply: str, parts: Sequence[Piece], cut: int) -> str | None:
         if any(len(re.findall(closing, text)) > len(re.findall(opening, text)) for text in texts):
             return name
     return None
-
-
-def _is_fenced_action(reply: str, parts: Sequence[Piece], tools: Collection[str]) -> bool:
-    written = [piece for piece in parts if _words(reply, piece)]
-    if len(written) != 1 or written[0].kind != "code":
-        return False
-    name = NAME.match(_text(reply, written[0]).partition("\n")[2])
-    return name is not None and name[1] in tools
-
-
-def _words(reply: str, piece: Piece) -> bool:
-    return piece.action is None and _text(reply, piece).strip() != ""
-
-
-def _text(reply: str, piece: Piece) -> str:
-    return reply[piece.start : piece.end]

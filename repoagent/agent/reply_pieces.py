@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import field, replace
-from typing import Any, Literal
+from typing import Literal
 
-from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing, render
+from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
 from repoagent.agent.state import EDIT, Tool
 from repoagent.dataclass import dataclass
 
@@ -38,14 +37,13 @@ Kind = Literal["prose", "slip", "code", "patch", "tag", "bad", "imitation"]
 
 @dataclass(frozen=True)
 class Piece:
-    """`reply[start:end]`. A tag has its `action`, and its id as `mark`; a bad one has the `problem`.
+    """A part of a reply. A tag has its `action`, and its id as `mark`; a bad one has the `problem`.
 
     A "slip" is prose that holds a whole action inside a line: only mentioned, or not written as it should.
     """
 
     kind: Kind
-    start: int
-    end: int
+    text: str
     action: Action | None = None
     mark: str | None = None
     problem: str = ""
@@ -63,33 +61,35 @@ def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> I
     last: Piece | None = None
     if thought := _LEADING_THINK.match(reply):  # of a reasoning model: nothing in it is performed
         at = thought.end()
-        last = Piece("tag", 0, at, Action("think", {}, thought[1]), mark="")
+        last = Piece("tag", thought[0], Action("think", {}, thought[1]), mark="")
         yield last
     patches = {span.start + at: span.end + at for span in patch_spans(reply[at:], loose=loose)}
     while at < len(reply):
         line_end = reply.find("\n", at) + 1 or len(reply)
         line_end = next((start for start in patches if at < start < line_end), line_end)
+        line = reply[at:line_end]
         fresh = at == 0 or reply[at - 1] == "\n"
         after = last.action.kind if last and last.action and not fresh else None
         name = NAME.match(reply, at)
         if fresh and _imitates(reply, at, line_end, nonce):
-            last = Piece("imitation", at, len(reply))
+            last = Piece("imitation", reply[at:])
         elif at in patches:
-            last = Piece("patch", at, patches[at])
+            last = Piece("patch", reply[at : patches[at]])
         elif name and name[1] in known and (fresh or after):
-            last = _tag(reply, at, name[1], line_end)
+            last = _tag(reply, at, name[1], line)
             known = known if last.action else frozenset()
         elif fresh and (end := _fence_end(reply, at)) and not any(at < start < end for start in patches):
-            last = Piece("code", at, end)
+            last = Piece("code", reply[at:end])
         elif after and after not in _HARMLESS and not _OBSERVATION.match(reply, at):
-            last = Piece("bad", at, line_end, problem=f"there is text after <{after}> on its line.")
-        elif (start := _OBSERVATION.search(_without_inline_code(reply[at:line_end]))) is not None:
-            yield Piece("prose", at, at + start.start())
-            last = Piece("imitation", at + start.start(), len(reply))
+            last = Piece("bad", line, problem=f"there is text after <{after}> on its line.")
+        elif (start := _OBSERVATION.search(_without_inline_code(line))) is not None:
+            yield Piece("prose", line[: start.start()])
+            last = Piece("imitation", reply[at + start.start() :])
+            at += start.start()
         else:
-            last = Piece("slip" if _holds_action(reply[at:line_end], known) else "prose", at, line_end)
+            last = Piece("slip" if _holds_action(line, known) else "prose", line)
         yield last
-        at = last.end
+        at += len(last.text)
 
 
 def _without_inline_code(text: str) -> str:
@@ -104,11 +104,11 @@ def _imitates(reply: str, at: int, line_end: int, nonce: str) -> bool:
     return _IMITATION.match(reply, at) is not None and (reply[at] == "<" or reply[:at].strip() != "")
 
 
-def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
+def _tag(reply: str, at: int, name: str, line: str) -> Piece:
     """The action that starts at `at`, or the problem with it."""
 
     def bad(problem: str) -> Piece:
-        return Piece("bad", at, line_end, problem=problem)
+        return Piece("bad", line, problem=problem)
 
     if name == EDIT:
         return bad("an edit has no tag: write it as a patch, in the form described at the start.")
@@ -119,26 +119,29 @@ def _tag(reply: str, at: int, name: str, line_end: int) -> Piece:
     if args is None:
         return bad(f"the tag <{name}> has the same argument twice.")
     mark = args.pop("id", None)
+    end, body = opened.end(), ""
     if opened[3]:
-        return _to_end_of_line(reply, Piece("tag", at, opened.end(), Action(name, args), mark=""))
-    close = closing(name, mark)
-    closed = close.search(reply, opened.end())
-    end = f"</{name}>" if mark is None else f'</{name} id="{mark}">'
-    if closed is None:
-        return bad(f"<{name}> is not closed; end it with {end}, or write <{name} …/> if it has no body.")
-    body = reply[opened.end() : closed.start()]
-    rest = reply[closed.end() :]
-    if mark is None:
-        # the first closing tag may be part of the body: after an opening one, or inside its code
-        in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
-        if in_code or re.search(rf"<{name}(?![\w-])", body):
-            return bad(own_closing_tag(name))
-    elif (again := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: again.start()]):
-        return bad(f"{end} occurs more than once; choose an id that the body does not contain.")
-    action = Action(
-        name, args, body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
-    )
-    return _to_end_of_line(reply, Piece("tag", at, closed.end(), action, mark))
+        mark = ""
+    else:
+        close = closing(name, mark)
+        closed = close.search(reply, opened.end())
+        written = f"</{name}>" if mark is None else f'</{name} id="{mark}">'
+        if closed is None:
+            return bad(
+                f"<{name}> is not closed; end it with {written}, or write <{name} …/> if it has no body."
+            )
+        end, body, rest = closed.end(), reply[opened.end() : closed.start()], reply[closed.end() :]
+        if mark is None:
+            # the first closing tag may be part of the body: after an opening one, or inside its code
+            in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
+            if in_code or re.search(rf"<{name}(?![\w-])", body):
+                return bad(own_closing_tag(name))
+        elif (again := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: again.start()]):
+            return bad(f"{written} occurs more than once; choose an id that the body does not contain.")
+        body = body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
+    if blank := _REST_OF_LINE.match(reply, end):
+        end = blank.end()
+    return Piece("tag", reply[at:end], Action(name, args, body), mark)
 
 
 def own_closing_tag(name: str) -> str:
@@ -146,11 +149,6 @@ def own_closing_tag(name: str) -> str:
         f"it is ambiguous where <{name}> ends, because its body may contain the tag itself. Give it an id "
         f'that the body does not contain: <{name} id="x7">…</{name} id="x7">.'
     )
-
-
-def _to_end_of_line(reply: str, piece: Piece) -> Piece:
-    rest = _REST_OF_LINE.match(reply, piece.end)
-    return replace(piece, end=rest.end() if rest else piece.end)
 
 
 def _fence_end(reply: str, at: int) -> int:
@@ -175,7 +173,6 @@ def _holds_action(line: str, known: Set[str]) -> bool:
 
 
 LEAD = 300  # characters of a paragraph that only announces what follows
-SHOWN = 200  # characters of a command that is shown as it should be written
 
 _SHELL = frozenset(["bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "shellsession"])
 _NAMES = {  # what tools are called elsewhere
@@ -194,8 +191,10 @@ _CALLS = frozenset(
 )
 _SURE = _CALLS | _TOOL_OF_NAME.keys() | _NAMES.keys()
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "action", "recipient_name")
-_ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "tool_input", "action_input")
-_COMMAND_KEYS = ("command", "cmd", "script", "code")
+_ARGUMENT_KEYS = {
+    "arguments", "parameters", "input", "args", "params", "tool_input", "action_input",
+    "command", "cmd", "script", "code",
+}  # fmt: skip
 
 _TAG = re.compile(r"<(?:\w+:)?([A-Za-z][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
 _START = re.compile(r"[ \t]*(?:<(?:\w+:)?([A-Za-z][\w.-]*)|([{\[])|(`{3,}|~{3,}))")
@@ -206,13 +205,11 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call in another form. `name`: the tool as it is called there, "" for a shell block; `command`: its shell
-    command, if any. `sure`: it cannot be part of an answer, as other markup may be."""
+    """A tool call in another form. `name`: the tool as it is called there, "" for a shell block. `sure`: it cannot be
+    part of an answer, as other markup may be."""
 
     form: Literal["tag", "call", "fence"]
     name: str = ""
-    command: str = ""
-    arguments: Mapping[str, str] = field(default_factory=dict)
     sure: bool = True
 
 
@@ -250,24 +247,16 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     if tool == EDIT and EDIT in tools:
         sentence = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
     elif tool in tools:
-        args = call.arguments if tool == call.name and tool != "run" else {}
-        action = Action(tool, args, call.command if tool == "run" else "")
-        if action.args or (action.body and len(action.body) <= SHOWN):
-            written = render(action)
-        else:  # as the prompt shows it
-            example = _EXAMPLE.search(tools[tool].text)
-            written = example[0] if example else f"<{tool}/>"
+        example = _EXAMPLE.search(tools[tool].text)  # as the prompt shows it
         purpose = "to run a command write" if tool == "run" else "write"
-        sentence = f"{wrong}; {purpose} {written}."
+        sentence = f"{wrong}; {purpose} {example[0] if example else f'<{tool}/>'}."
     else:
         no = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
         sentence = f"{wrong}{no}; the tools are {', '.join(names)}."
     if call.form == "fence":
-        sentence += " If it is your answer, send it again."
-    elif not call.sure:
-        sentence += " If it is part of your answer, put it in a code block."
-    return sentence
+        return f"{sentence} If it is your answer, send it again."
+    return sentence if call.sure else f"{sentence} If it is part of your answer, put it in a code block."
 
 
 def _block(text: str) -> Call | None:
@@ -279,8 +268,7 @@ def _block(text: str) -> Call | None:
         return None  # there are several blocks
     language = block[2].lower()
     if language in _SHELL:
-        lines = [line.removeprefix("$ ") for line in block[3].strip().splitlines()]
-        return Call("fence", command="\n".join(lines), sure=False) if lines else None
+        return Call("fence", sure=False) if block[3].strip() else None
     return _json(block[3]) if language in {"", "json", "tool_call", "tool_code"} else None
 
 
@@ -290,13 +278,18 @@ def _element(text: str) -> Call | None:
     at = 0
     while opened := _TAG.match(text, at):
         name = opened[1].lower()
-        close = re.compile(rf"</(?:\w+:)?{re.escape(opened[1])}\s*>").search(text, opened.end())
-        if not opened[3] and close is None and name not in _CALLS:
-            return None
-        end = len(text) if close is None else close.start()
-        body = "" if opened[3] else text[opened.end() : end]
-        first = first or _call(name, opened[2], body)
-        at = opened.end() if opened[3] else len(text) if close is None else close.end()
+        at = opened.end()
+        if not opened[3]:
+            close = re.compile(rf"</(?:\w+:)?{re.escape(opened[1])}\s*>").search(text, at)
+            if close is None and name not in _CALLS:
+                return None
+            body = text[at : close.start() if close else None]
+            at = close.end() if close else len(text)
+        else:
+            body = ""
+        first = first or (
+            _wrapped(name, opened[2], body) if name in _CALLS else Call("tag", name, name in _SURE)
+        )
         at += len(text[at:]) - len(text[at:].lstrip())
     rest = text[at:]
     if first is None or (rest and (not first.sure or len(rest) > LEAD or "\n\n" in rest)):
@@ -304,68 +297,34 @@ def _element(text: str) -> Call | None:
     return first
 
 
-def _call(name: str, attributes: str, body: str) -> Call:
-    if name not in _CALLS:
-        command = ""
-        if _TOOL_OF_NAME.get(name, name) == "run":
-            command = (_command(_decoded(body.strip())) or body).strip()
-        if inner := re.search(r"<(?:command|cmd|parameter name=\"command\")>(.*?)</", command, re.DOTALL):
-            command = inner[1].strip()
-        return Call("tag", name, command, sure=name in _SURE)
-    if call := _json(body.strip()):
+def _wrapped(name: str, attributes: str, body: str) -> Call:
+    """The call in a tag that only says that it is one."""
+    if call := _json(body):
         return call
     inner = _TAG.search(body)
     named = _ATTRIBUTE.search(attributes) or (_ATTRIBUTE.search(inner[2]) if inner else None)
-    pairs = re.findall(r"<(?:\w+:)?parameter name=\"(\w+)\">(.*?)</", body, re.DOTALL)
-    args = {key: value.strip() for key, value in pairs}
     tool = named[1] if named else inner[1].lower() if inner else name
-    return Call("call", tool.removeprefix("functions."), _command(args), args)
+    return Call("call", tool.removeprefix("functions."))
 
 
 def _json(text: str) -> Call | None:
-    """A tool call as JSON: an object that names a tool and has arguments for it."""
+    """A tool call as JSON: an object that names a tool and has arguments for it, perhaps inside others."""
     try:
         value, end = json.JSONDecoder().raw_decode(text.strip())
     except (ValueError, RecursionError):
         return None
-    return _object(value) if text.strip()[end:].strip()[:1] in {"", "{", "<"} else None
-
-
-def _object(value: Any) -> Call | None:
-    if isinstance(value, list):
-        return _object(value[0]) if value else None
-    if not isinstance(value, dict):
+    if text.strip()[end:].strip()[:1] not in {"", "{", "<"}:
         return None
-    if isinstance(inner := value.get("tool_calls"), list) or isinstance(inner := value.get("function"), dict):
-        return _object(inner)
+    while True:
+        if isinstance(value, list) and value:
+            value = value[0]
+        elif isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+            value = value["tool_calls"]
+        elif isinstance(value, dict) and isinstance(value.get("function"), dict):
+            value = value["function"]
+        else:
+            break
+    if not isinstance(value, dict) or _ARGUMENT_KEYS.isdisjoint(value):
+        return None
     name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), "")
-    args = next((value[key] for key in _ARGUMENT_KEYS if key in value), None)
-    args = _decoded(args) if isinstance(args, str) else args
-    if args is None and any(key in value for key in _COMMAND_KEYS):
-        args = value
-    if not name or args is None:
-        return None
-    arguments = args if isinstance(args, dict) else {}
-    plain = {
-        key: str(value)
-        for key, value in arguments.items()
-        if isinstance(value, str | int) and key.isidentifier()
-    }
-    return Call("call", name.removeprefix("functions."), _command(arguments), plain)
-
-
-def _command(arguments: Any) -> str:
-    """The shell command in the arguments of a call; one that is a list of words is `bash -lc TEXT`."""
-    if not isinstance(arguments, dict):
-        return ""
-    command = next((arguments[key] for key in _COMMAND_KEYS if key in arguments), "")
-    if isinstance(command, list):
-        return str(command[-1]) if command else ""
-    return str(command)
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return Call("call", name.removeprefix("functions.")) if name else None

@@ -7,7 +7,6 @@ the name again, and could reach what is refused here.
 
 from __future__ import annotations
 
-import email.message
 import ipaddress
 import os
 import re
@@ -15,12 +14,11 @@ import socket
 import ssl
 import threading
 import time
-import zlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import closing
 from urllib.parse import quote, urljoin, urlsplit
 
-import httpcore2
+import httpx2
 
 from repoagent import __version__
 from repoagent.dataclass import dataclass
@@ -213,140 +211,96 @@ def not_public(url: Url, address: str) -> UsageError:
 
 def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     """The response at `url`, and where it redirects to, "" for nowhere. Raises UsageError."""
-    site, secure = url.site, url.scheme == "https"
-    origin = httpcore2.URL(
-        scheme=url.scheme, host=url.host.strip("[]"), port=url.port, target=url.target.encode("ascii")
-    )
-    headers = {"Host": site.partition("://")[2], **_HEADERS}
-    try:
-        backend = _Pinned(_resolved(url, net, deadline), deadline)
-        trust = net.trust() if secure else None
-        with (
-            httpcore2.ConnectionPool(ssl_context=trust, network_backend=backend) as pool,
-            pool.stream("GET", origin, headers=list(headers.items())) as response,
-        ):
-            fields = email.message.Message()
-            for name, value in response.headers:
-                fields[name.decode("latin-1")] = value.decode("utf-8", "replace")
-            target = fields.get("location", "") if response.status in _MOVED else ""
-            data, cut, broken = (b"", False, False) if target else _body(response, fields, net.largest)
-            kind = fields.get_content_type() if fields.get("content-type") else ""
-            charset = fields.get_content_charset() or ""
-            return Page(url, response.status, kind, charset, data, cut, broken), target
-    except (httpcore2.TimeoutException, TimeoutError) as error:
-        raise UsageError(f"{site} did not complete its answer within {net.seconds:g} s.") from error
-    except (httpcore2.ProtocolError, ValueError) as error:
-        raise UsageError(f"invalid response from {site} ({type(error).__name__}).") from error
-    except (httpcore2.NetworkError, OSError) as error:
-        cause = error.args[0] if error.args and isinstance(error.args[0], OSError) else error
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            message = f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
-        elif isinstance(cause, ssl.SSLError):
-            message = f"could not open an encrypted connection to {site}: {cause.reason or cause}."
-        else:
-            message = f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}."
-            names = [f"{name}_proxy" for name in ("https", "http", "all")]
-            if proxy := next((n for n in names if os.environ.get(n) or os.environ.get(n.upper())), ""):
-                message += f" (The proxy of {proxy} is not used.)"
-        raise UsageError(message) from error
+    results: list[tuple[Page, str] | Exception] = []
 
-
-def _resolved(url: Url, net: Net, deadline: float) -> list[str]:
-    """The addresses of the host of `url`, all of them public. Raises UsageError, OSError."""
-    results: list[Sequence[str] | OSError] = []
-
-    def look_up() -> None:
+    def exchange() -> None:
         try:
-            results.append(net.resolve(url.host, url.port))
-        except (OSError, UnicodeError) as error:
-            results.append(error if isinstance(error, OSError) else OSError(str(error)))
+            results.append(_exchange(url, net, deadline))
+        except (UsageError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            results.append(error)
 
-    # in a thread, so that one that hangs can be abandoned
-    thread = threading.Thread(target=look_up, daemon=True)
+    # in a thread, so that a step that hangs or drips is abandoned in time
+    thread = threading.Thread(target=exchange, daemon=True)
     thread.start()
     thread.join(max(0.0, deadline - time.monotonic()))
-    if not results:
-        raise TimeoutError
-    if isinstance(results[0], OSError):
-        raise results[0]
-    addresses = list(results[0])
+    result = results[0] if results else TimeoutError()
+    site = url.site
+    if isinstance(result, tuple):
+        return result
+    if isinstance(result, TimeoutError | httpx2.TimeoutException):
+        raise UsageError(f"{site} did not complete its answer within {net.seconds:g} s.") from result
+    if isinstance(result, httpx2.DecodingError):
+        raise UsageError(f"could not decompress the response ({result}).") from result
+    if isinstance(result, httpx2.ProtocolError | httpx2.InvalidURL | ValueError):
+        raise UsageError(f"invalid response from {site} ({type(result).__name__}).") from result
+    if not isinstance(result, httpx2.NetworkError | OSError):
+        raise result
+    causes = [arg for error in (result, result.__cause__) if error for arg in error.args]
+    cause = next((cause for cause in causes if isinstance(cause, OSError)), result)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        message = f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
+    elif isinstance(cause, ssl.SSLError):
+        message = f"could not open an encrypted connection to {site}: {cause.reason or cause}."
+    else:
+        message = f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}."
+        names = [f"{name}_proxy" for name in ("https", "http", "all")]
+        if proxy := next(
+            (name for name in names if os.environ.get(name) or os.environ.get(name.upper())), ""
+        ):
+            message += f" (The proxy of {proxy} is not used.)"
+    raise UsageError(message) from result
+
+
+def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+    """Request `url` from the first of its addresses that answers."""
+    host = url.host.strip("[]")
+    addresses = list(net.resolve(url.host, url.port))
     if not addresses:
         raise UsageError(f"{url.host} has no IP address.")
     if refused := [address for address in addresses if not net.may(address)]:
         raise not_public(url, refused[0])
-    return addresses[:_TRIES]
-
-
-class _Pinned(httpcore2.SyncBackend):
-    """Connects to the first of `addresses` that answers, whatever the name; each step ends at `deadline`."""
-
-    def __init__(self, addresses: Sequence[str], deadline: float) -> None:
-        self.addresses, self.deadline = addresses, deadline
-
-    def connect_tcp(self, host: str, port: int, *args: Any, **options: Any) -> httpcore2.NetworkStream:
-        for number, address in enumerate(self.addresses):
-            timeout = _left(self.deadline) / (len(self.addresses) - number)
+    addresses = addresses[:_TRIES]
+    timeout = httpx2.Timeout(net.seconds, connect=net.seconds / len(addresses))
+    headers = {"Host": url.site.partition("://")[2], **_HEADERS}
+    verify = net.trust() if url.scheme == "https" else False
+    with httpx2.Client(verify=verify, trust_env=False, timeout=timeout) as client:
+        for address in addresses:
+            # the certificate is that of the name, whatever the address
+            target = httpx2.URL(
+                scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode("ascii")
+            )
+            request = client.build_request("GET", target, headers=headers, extensions={"sni_hostname": host})
             try:
-                return _Stream(super().connect_tcp(address, port, timeout), self.deadline)
-            except (httpcore2.NetworkError, httpcore2.TimeoutException):
-                if address == self.addresses[-1]:
+                response = client.send(request, stream=True)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if address == addresses[-1]:
                     raise
-        raise OSError("no address")
+                continue
+            with closing(response):
+                location = response.headers.get("location", "") if response.status_code in _MOVED else ""
+                data, cut, broken = (
+                    (b"", False, False) if location else _body(response, net.largest, deadline)
+                )
+                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                charset = (response.charset_encoding or "").lower()
+                return Page(url, response.status_code, kind, charset, data, cut, broken), location
+    raise AssertionError("there is an address")
 
 
-class _Stream(httpcore2.NetworkStream):
-    """A connection that ends at `deadline`, however slowly it sends."""
-
-    def __init__(self, stream: httpcore2.NetworkStream, deadline: float) -> None:
-        self.stream, self.deadline = stream, deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self.stream.read(max_bytes, _left(self.deadline))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self.stream.write(buffer, _left(self.deadline))
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        secure = self.stream.start_tls(ssl_context, server_hostname, _left(self.deadline))
-        return _Stream(secure, self.deadline)
-
-    def close(self) -> None:
-        self.stream.close()
-
-    def get_extra_info(self, info: str) -> Any:
-        return self.stream.get_extra_info(info)
-
-
-def _left(deadline: float) -> float:
-    """The seconds until `deadline`. Raises TimeoutError."""
-    if (left := deadline - time.monotonic()) <= 0:
-        raise TimeoutError
-    return left
-
-
-def _body(
-    response: httpcore2.Response, fields: email.message.Message, largest: int
-) -> tuple[bytes, bool, bool]:
+def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[bytes, bool, bool]:
     """The decompressed body, whether it has more than `largest` bytes, and whether it ended early."""
-    packing = fields.get("content-encoding", "").strip().lower()
-    if packing not in {"", "identity", "gzip", "x-gzip", "deflate"}:
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing not in {"", "identity", "gzip", "deflate"}:
         raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
-    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packing not in {"", "identity"} else None
     body = bytearray()
-    taken = 0
     try:
-        for data in response.iter_stream():
-            taken += len(data)
-            body += data if unpack is None else unpack.decompress(data, largest + 1 - len(body))
-            if len(body) > largest or taken > largest:
+        for data in response.iter_bytes():
+            body += data
+            if len(body) > largest or response.num_bytes_downloaded > largest:
                 return bytes(body[:largest]), True, False
-            if unpack is not None and unpack.eof:
-                break
-    except zlib.error as error:
-        raise UsageError(f"could not decompress the response ({error}).") from error
-    except (httpcore2.RemoteProtocolError, httpcore2.ReadError) as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError
+    except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
         if not body:
             raise UsageError("the response ended early.") from error
         return bytes(body), False, True

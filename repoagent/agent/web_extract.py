@@ -8,7 +8,7 @@ import re
 import resource
 import sys
 
-SECONDS, MEMORY = 20, 1 << 31
+SECONDS, MEMORY, OUTPUT = 20, 1 << 31, 1 << 22
 _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
@@ -16,6 +16,7 @@ def main(url: str) -> None:
     """Read a page in UTF-8 from standard input, and write its title and its text, as Markdown, to standard output."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of its standard output, which is a file
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     from trafilatura import extract, html2txt, load_html

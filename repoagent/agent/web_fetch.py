@@ -7,9 +7,9 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from importlib.resources import files
 
@@ -80,29 +80,27 @@ def decoded(page: Page) -> str:
 def _of_html(html: str, url: str, wrap: Wrap) -> str:
     """Extract the text in a process of its own, with limits on its time, memory and output."""
     text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
-    with tempfile.TemporaryFile() as page, tempfile.TemporaryFile() as errors:
+    with (
+        tempfile.TemporaryFile() as page,
+        tempfile.TemporaryFile() as extracted,
+        tempfile.TemporaryFile() as errors,
+        suppress(subprocess.TimeoutExpired),
+    ):
         page.write(html.encode("utf-8", "replace"))
         page.seek(0)
-        process = subprocess.Popen(
+        done = subprocess.run(
             wrap([sys.executable, "-I", "-c", text, url]),
             stdin=page,
-            stdout=subprocess.PIPE,
+            stdout=extracted,
             stderr=errors,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             start_new_session=True,
+            timeout=SECONDS,
+            check=False,
         )
-        late = threading.Timer(SECONDS, process.kill)
-        late.start()
-        try:
-            with process:
-                extracted = process.stdout.read(2 * LARGEST) if process.stdout else b""
-                if process.stdout and process.stdout.read(1):  # more text than the page can have
-                    process.kill()
-        finally:
-            late.cancel()
-            process.kill()
-        if process.returncode == 0:
-            return extracted.decode("utf-8", "replace")
+        if done.returncode == 0:
+            extracted.seek(0)
+            return extracted.read().decode("utf-8", "replace")
         errors.seek(0)
         if re.search(b"ImportError|ModuleNotFoundError", errors.read(1 << 16)):
             raise UsageError("cannot read HTML pages: reinstall repoagent with its extra `browse`.")

@@ -235,22 +235,22 @@ FENCE = "I look first.\n```bash\nls -l\n```"
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        ("<bash>ls -l</bash>", "there is no tool `bash` here; to run a command write <run>ls -l</run>."),
+        ("<bash>ls -l</bash>", "there is no tool `bash` here; to run a command write <run>COMMAND</run>."),
         (
             "Let me look.\n\nThen on.\n<execute_command>\n<command>ls</command>\n</execute_command>",
-            "<run>ls</run>",
+            "<run>COMMAND</run>",
         ),
-        ('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "<run>ls</run>"),
-        ('<tool_call>{"name": "read", "arguments": {"path": "a.py"}}', '<read path="a.py"/>'),
+        ('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "<run>COMMAND</run>"),
+        ('<tool_call>{"name": "read", "arguments": {"path": "a.py"}}', '<read path="FILE" lines="1-9"/>'),
         (
             '<function_calls>\n<invoke name="shell">\n<parameter name="command">ls</parameter>\n</invoke>\n</function_calls>',
-            "<run>ls</run>",
+            "<run>COMMAND</run>",
         ),
         ('{"name": "read_file", "arguments": "{\\"path\\": \\"a\\"}"}', '<read path="FILE" lines="1-9"/>'),
-        ('```json\n{"tool": "bash", "args": {"cmd": ["bash", "-lc", "ls"]}}\n```', "<run>ls</run>"),
+        ('```json\n{"tool": "bash", "args": {"cmd": ["bash", "-lc", "ls"]}}\n```', "<run>COMMAND</run>"),
         (
             '{"type": "function", "function": {"name": "bash", "arguments": {"command": "ls"}}}',
-            "<run>ls</run>",
+            "<run>COMMAND</run>",
         ),
         ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
         (
@@ -260,7 +260,7 @@ FENCE = "I look first.\n```bash\nls -l\n```"
         ("I run it.\n<python>print(1)</python>", "there is no tool `python` here; the tools are"),
         (
             FENCE,
-            "a code block is not performed; to run a command write <run>ls -l</run>. If it is your answer",
+            "a code block is not performed; to run a command write <run>COMMAND</run>. If it is your answer",
         ),
     ],
 )

@@ -77,17 +77,15 @@ class Known:
     commands: tuple[str, ...] = ()
 
     def render(self) -> str:
-        blocks = []
-        if self.plan.strip():
-            blocks.append(f"The plan:\n{self.plan.strip()}")
-        if self.changed:
-            blocks.append("Files changed:\n" + "\n".join(f"- {_line(line)}" for line in self.changed))
-        if self.commands:
-            more = (
-                f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
-            )
-            lines = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
-            blocks.append(f"Commands run{more}, with the result of the last run of each:\n{lines}")
+        changed = "\n".join(f"- {_line(line)}" for line in self.changed)
+        commands = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
+        more = f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
+        sections = {
+            "The plan": self.plan.strip(),
+            "Files changed": changed,
+            f"Commands run{more}, with the result of the last run of each": commands,
+        }
+        blocks = [f"{title}:\n{text}" for title, text in sections.items() if text]
         return "\n\n".join([_CERTAIN, *blocks]) if blocks else ""
 
 
@@ -136,8 +134,8 @@ def joined(text: str, known: Known, most: int) -> str:
     if _STEPS in text:  # as many steps as fit, the newest
         before, _, steps = text.partition(_STEPS)
         before = trimmed(before.strip(), most // 2, _LEFT_OUT)
-        lines = steps.split("\n")
         left = most - size(before) - size(_STEPS) - 60
+        lines = steps.split("\n")
         newest: list[str] = []
         while lines and (left := left - size(lines[-1]) - 1) >= 0:
             newest.insert(0, lines.pop())

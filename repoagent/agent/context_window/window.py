@@ -13,25 +13,8 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from repoagent.agent.context_window import checkpoint
-from repoagent.agent.context_window.checkpoint import (
-    BYTES,
-    CHECKPOINT,
-    Known,
-    borders,
-    is_checkpoint,
-    tokens,
-    without_attached,
-)
-from repoagent.agent.context_window.shorten_text import (
-    Quoted,
-    pieces,
-    share,
-    size,
-    spilled_to,
-    trimmed,
-    unquoted,
-)
+from repoagent.agent.context_window import checkpoint, shorten_text
+from repoagent.agent.context_window.checkpoint import CHECKPOINT, Known, borders, is_checkpoint, tokens
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
@@ -75,8 +58,7 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     later: list[tuple[str, int, int]] = []  # path, first and last line
     edited: set[str] = set()
     result: Turn | None = None  # of the edit in the reply that comes next, backwards
-    for number in range(len(turns) - 1, -1, -1):
-        turn = turns[number]
+    for number, turn in reversed(list(enumerate(turns))):
         if turn.role == "assistant" and result is not None and result.meta.get("ok") != "no":
             edited |= set(_EDITED.findall(turn.text))
         if turn.role != "observation":
@@ -85,26 +67,26 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         if turn.meta.get("kind") == "edit":
             result = turn
         if number < newest and ATTACHED in turn.meta:
-            slim[number] = without_attached(turn)
+            slim[number] = checkpoint.without_attached(turn)
             continue
         reads = []
         if turn.meta.get("kind") == "read" and turn.meta.get("ok") != "no":
-            labels = [piece.label for piece in pieces(turn.text) if isinstance(piece, Quoted)]
-            matches = [match for label in labels if (match := _READ.match(label))]
-            reads = [(unquoted(match[1]), int(match[2]), int(match[3])) for match in matches]
+            quoted = [piece for piece in shorten_text.pieces(turn.text) if not isinstance(piece, str)]
+            matches = filter(None, (_READ.match(piece.label) for piece in quoted))
+            reads = [(shorten_text.unquoted(match[1]), int(match[2]), int(match[3])) for match in matches]
         if number < newest and len(turn.text) > _WORTH_A_NOTE:
             names = "; ".join(f"{path}, lines {first}-{last}" for path, first, last in reads)
-            read_again = all(
+            note = ""
+            if reads and all(
                 any(new == path and start <= first and last <= end for new, start, end in later)
                 for path, first, last in reads
-            )
-            if reads and read_again:
-                slim[number] = replace(turn, text=f"({names}: omitted, you read it again later.)")
+            ):
+                note = f"({names}: omitted, you read it again later.)"
             elif reads and all(path in edited for path, _, _ in reads):
                 note = f"({names}: omitted, the file was edited since. Read it again if it matters.)"
-                slim[number] = replace(turn, text=note)
-            elif files := spilled_to(turn.text):
-                slim[number] = replace(turn, text=f"(Omitted; it is in {', '.join(files)}.)")
+            elif files := shorten_text.spilled_to(turn.text):
+                note = f"(Omitted; it is in {', '.join(files)}.)"
+            slim[number] = replace(turn, text=note or turn.text)
         later += reads
     return tuple(slim)
 
@@ -153,7 +135,7 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     results = [turn for turn in recent if turn.role != "user"]
     most = int((mark.budget - tokens(words)) * RECENT_MOST) if mark.budget else tokens(recent)
     if tokens(results) > most:
-        each = share([tokens([turn]) for turn in results], most)
+        each = shorten_text.share([tokens([turn]) for turn in results], most)
         recent = [turn if turn.role == "user" else _within(turn, each) for turn in recent]
     return (*words[:before], mark.turn, *recent, *later)
 
@@ -167,7 +149,7 @@ def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
     *older, last = words
     last = _within(last, most * 3 // 4)
     left = most - tokens([last])
-    each = share([tokens([turn]) for turn in older], left)
+    each = shorten_text.share([tokens([turn]) for turn in older], left)
     shown = [_within(turn, max(each, 40)) for turn in older]
     while shown and tokens(shown) > left:
         shown.pop(0)
@@ -195,9 +177,10 @@ def _first_kept(turns: Sequence[Turn], budget: int, part: float) -> int:
 def _within(turn: Turn, most: int) -> Turn:
     """`turn` in at most `most` tokens."""
     if tokens([turn]) > most:
-        turn = without_attached(turn)
-    overhead = tokens([turn]) - -(-size(turn.text) // BYTES)
-    return replace(turn, text=trimmed(turn.text, max(0, most - overhead) * BYTES, _CUT))
+        turn = checkpoint.without_attached(turn)
+    overhead = tokens([turn]) - -(-shorten_text.size(turn.text) // checkpoint.BYTES)
+    room = max(0, most - overhead) * checkpoint.BYTES
+    return replace(turn, text=shorten_text.trimmed(turn.text, room, _CUT))
 
 
 @dataclass(frozen=True)
@@ -277,8 +260,10 @@ class Window:
         question = checkpoint.question(self._most(state) * 2 // 3)
         mark = newest(state.turns)
         least = max(start, mark.at + 1 if mark else 0)
-        ends = [len(state.turns), *reversed([border for border in borders(state.turns) if border >= least])]
-        for end in ends:
+        for end in [
+            len(state.turns),
+            *(border for border in reversed(borders(state.turns)) if border >= least),
+        ]:
             turns = (*shown_turns(state.turns[:end]), question)
             if tokens(turns) <= self.budget and len(turns) > 1:
                 return turns
@@ -288,7 +273,7 @@ class Window:
         """The bytes for the body of a checkpoint."""
         words = _clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
         most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
-        return max(0, most - 20) * BYTES
+        return max(0, most - 20) * checkpoint.BYTES
 
     def _with_edit(self, state: State) -> State:
         """The state, with the user's edit of the checkpoint file if there is one."""

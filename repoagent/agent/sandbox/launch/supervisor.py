@@ -34,7 +34,9 @@ _FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the fre
 
 
 class Limits:
-    """What a command may use, and where to report which limit it exceeded."""
+    """What a command may use, in bytes, and where to report which limit it exceeded: a descriptor, None for standard
+    error. `depth`: processes between the child of the inner parent and the command. `daemons`: a command that ends by
+    itself may leave processes outside its group."""
 
     def __init__(
         self,
@@ -46,49 +48,28 @@ class Limits:
         *,
         daemons: bool = False,
     ) -> None:
-        self.memory = memory  # bytes
-        self.processes = processes
-        self.report = report  # a descriptor; None for standard error
+        self.memory, self.processes, self.report, self.depth = memory, processes, report, depth
         self.min_free = {folder: min(_FREE_SPACE, _free_bytes(folder) // 2) for folder in folders}
-        self.depth = depth  # processes between the child of the inner parent and the command
-        self.daemons = daemons  # a command that ends by itself may leave processes outside its group
-
-
-class _Signals:
-    def __init__(self, handled: set[int], blocked_before: set[int]) -> None:
-        self.handled = handled
-        self.blocked_before = blocked_before
+        self.daemons = daemons
 
 
 def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
     """Run `start` (which executes the command) in a child; return its exit code, 128+n after signal n."""
     parent = os.getppid()
-    signal.signal(
-        signal.SIGCHLD, signal.SIG_DFL
-    )  # if it were ignored, the kernel would discard the exit code
+    # if it were ignored, the kernel would discard the exit code
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     handled = {int(number) for number in _FORWARDED if signal.getsignal(number) != signal.SIG_IGN}
     handled |= {int(signal.SIGCHLD), _ORPHANED}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, handled)
-    signals = _Signals(handled, set(map(int, before)))
+    before = set(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, handled)))
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     outer = os.getpid()
     inner = os.fork()
     if not inner:
-        os._exit(_run_inner(start, limits, outer, signals))
+        os._exit(_run_inner(start, limits, outer, handled, before))
     _release_streams(limits)
-    return _run_outer(inner, parent, signals, daemons=limits.daemons)
-
-
-def exit_code(status: int) -> int:
-    """The exit code that a shell gives for a status of wait(2)."""
-    code = os.waitstatus_to_exitcode(status)
-    return 128 - code if code < 0 else code
-
-
-def _run_outer(inner: int, parent: int, signals: _Signals, *, daemons: bool) -> int:
-    code = None
+    code, daemons = None, limits.daemons
     while code is None:
-        received = signal.sigtimedwait(signals.handled, _PARENT_POLL)
+        received = signal.sigtimedwait(handled, _PARENT_POLL)
         # polled, since a death signal is also sent when only the thread that started us ends
         if os.getppid() != parent:
             code, daemons = KILLED, False
@@ -98,11 +79,19 @@ def _run_outer(inner: int, parent: int, signals: _Signals, *, daemons: bool) -> 
             with suppress(ProcessLookupError):
                 os.kill(inner, received.si_signo)
     if not daemons:  # else the inner parent has killed what may not stay
-        _kill_all(os.getpid(), [])
+        _kill_all(outer, [])
     return code
 
 
-def _run_inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signals: _Signals) -> int:
+def exit_code(status: int) -> int:
+    """The exit code that a shell gives for a status of wait(2)."""
+    code = os.waitstatus_to_exitcode(status)
+    return 128 - code if code < 0 else code
+
+
+def _run_inner(
+    start: Callable[[], NoReturn], limits: Limits, outer: int, handled: set[int], blocked_before: set[int]
+) -> int:
     os.setsid()
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, _ORPHANED)
@@ -113,11 +102,11 @@ def _run_inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signal
         os.setsid()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked_before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
         start()
     _release_streams(limits)
     _raise_priority()
-    code, exceeded, killed = _watch(child, outer, limits, signals)
+    code, exceeded, killed = _watch(child, outer, limits, handled)
     if limits.daemons and not killed:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child, signal.SIGKILL)
@@ -129,7 +118,7 @@ def _run_inner(start: Callable[[], NoReturn], limits: Limits, outer: int, signal
     return code
 
 
-def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[int, str, bool]:
+def _watch(child: int, outer: int, limits: Limits, handled: set[int]) -> tuple[int, str, bool]:
     """Wait for the command: its exit code, the limit that it exceeded ("" for none), and whether to kill the rest."""
     began = checked = time.monotonic()
     deadline = None
@@ -139,7 +128,7 @@ def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[i
             return KILLED, "", True
         limited = limits.memory or limits.processes or limits.min_free
         wait = _POLL[current > began + 1] if limited or deadline else 3600.0
-        received = signal.sigtimedwait(signals.handled, wait)
+        received = signal.sigtimedwait(handled, wait)
         if os.getppid() != outer:
             return KILLED, "", True
         if current - checked >= _POLL[0]:  # also where one signal follows another, as in a fork bomb
@@ -151,9 +140,18 @@ def _watch(child: int, outer: int, limits: Limits, signals: _Signals) -> tuple[i
             if code is not None:
                 return code, "", deadline is not None
         elif received and received.si_signo != _ORPHANED:
-            _forward(received.si_signo, child, limits.depth)
+            # to the command, or to the child until the command has started
+            _signal(_first_descendant(child, limits.depth) or child, received.si_signo)
             if received.si_signo in _ENDING and deadline is None:
                 deadline = current + _GRACE
+
+
+def _signal(process: int, number: int) -> None:
+    """Send a signal to the group of a process, or to the process alone."""
+    for kill in (os.killpg, os.kill):
+        with suppress(ProcessLookupError, PermissionError):
+            kill(process, number)
+            return
 
 
 def _exceeded_limit(limits: Limits) -> str:
@@ -179,16 +177,6 @@ def _free_bytes(folder: str) -> int:
     except OSError:
         return 0
     return disk.f_bavail * disk.f_frsize
-
-
-def _forward(number: int, child: int, depth: int) -> None:
-    """Send a signal to the group of the command, or of the child until the command has started."""
-    command = _first_descendant(child, depth)
-    try:
-        os.killpg(command or child, number)
-    except (ProcessLookupError, PermissionError):
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(command or child, number)
 
 
 def _reap(awaited: int) -> int | None:
