@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -91,7 +91,7 @@ class Game:
 
 def play(
     *replies: str,
-    verdicts: tuple[Observation, ...] = (),
+    verdicts: Sequence[Observation] = (),
     state: State = ASKED,
     before_finish: Callable[[State], Observation | None] = lambda state: None,
     before_answer: Callable[[State], Observation | None] = lambda state: None,
@@ -112,75 +112,87 @@ def refusal(text: str = "hunk 1 does not fit") -> Observation:
     return Observation("edit", text, ok=False)
 
 
-# Failures.
+THREE = ("<run>a", "<run>b", "<run>c")  # malformed replies
+ON = "<finish>x</finish>"
+READ = '<read path="a"/>'
 
 
-def test_a_limit_is_not_swallowed() -> None:
-    with pytest.raises(LimitReached):
-        play('<read path="a"/>')
+@pytest.mark.parametrize(
+    ("replies", "verdicts", "done", "told"),
+    [
+        ((*THREE, ON), (), [], "not closed"),
+        ((*THREE, "<run>ok</run>", *THREE, ON), (), ["run ok"], "not closed"),
+        (("", ON), (), [], "empty"),
+        (
+            [f"try {n}\n{DIFF}" for n in range(4)],
+            [refusal(f"reason {n}") for n in range(3)],
+            ["edit"] * 4,
+            "reason 2",
+        ),
+        (
+            [*(f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)), ON],
+            (*[refusal()] * 3, APPLIED, *[refusal()] * 3),
+            [done for n in range(7) for done in ("edit", f"read {n}")],
+            "content of 6",
+        ),
+        ((READ, '<read  path="a"/>\n', ON), (), ["read a"] * 2, "exactly this"),
+        (
+            (READ, '<read path="b"/>', READ, '<read path="b"/>', ON),
+            (),
+            ["read a", "read b"] * 2,
+            "exactly this",
+        ),
+        ((READ, ' <think>x</think>\n<read path="b"/>', ON), (), ["read a", "read b"], "content of b"),
+        ((*["<run>make test</run>"] * 5, ON), (), ["run make test"] * 5, "exit 0, call 5"),
+        (("I read it.\nObservation: it is fine", ON), (), [], "another speaker"),
+        ((f"{DIFF}\nHuman: and y too\n{OTHER}", ON), (), ["edit"], "dropped"),
+        ((f"{DIFF}{READ}", OTHER), (), ["edit", "read a", "edit"], "content of a"),
+    ],
+)
+def test_what_goes_wrong_goes_back(
+    replies: Sequence[str], verdicts: Sequence[Observation], done: list[str], told: str
+) -> None:
+    game = play(*replies, verdicts=verdicts)
+    assert (game.outcome.kind, game.table.done) == ("finished", done)
+    assert told in game.agent.told()
+    assert game.outcome.text == ("x" if replies[-1] == ON else game.outcome.text)
 
 
-def test_malformed_replies_are_corrected_three_times() -> None:
-    game = play("<run>a", "<run>b", "<run>c", "<finish>done</finish>")
-    assert game.outcome.kind == "finished"
-    assert game.table.done == []
-    assert "not closed" in game.agent.told()
+NO = Refused("the change was refused")
+TRIES = [f"try {n}\n{DIFF}" for n in range(9)]
 
 
-def test_the_fourth_malformed_reply_in_a_row_is_the_end() -> None:
-    with pytest.raises(ModelError, match="malformed after 3 corrections"):
-        play("<run>a", "<run>b", "<run>c", "<run>d", "<finish>done</finish>")
+@pytest.mark.parametrize(
+    ("replies", "verdicts", "error", "message"),
+    [
+        ([READ], (), LimitReached, "no more calls"),
+        ([*THREE, "<run>d", ON], (), ModelError, "malformed after 3 corrections"),
+        (TRIES, [*[refusal()] * 3, Observation("edit", "no", ok=False, error=NO)], Refused, "the change was"),
+        (
+            [text for n in range(5) for text in (TRIES[n], f'<read path="{n}"/>')],
+            [refusal(f"reason {n}") for n in range(5)],
+            Refused,
+            "reason 3",
+        ),
+        ([DIFF] * 9, [refusal()] * 9, Refused, "does not fit"),
+        ([READ] * 9, (), ModelError, "stuck in a loop"),
+        ([READ, '<read path="b"/>'] * 5, (), ModelError, "stuck in a loop"),
+    ],
+)
+def test_what_goes_wrong_too_often_is_raised(
+    replies: Sequence[str], verdicts: Sequence[Observation], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message) as caught:
+        play(*replies, verdicts=verdicts)
+    assert (caught.value is NO) == (message == "the change was")
 
 
-def test_corrections_count_only_in_a_row() -> None:
-    game = play(
-        "<run>a", "<run>b", "<run>c", "<run>ok</run>", "<run>d", "<run>e", "<run>f", "<finish>x</finish>"
-    )
-    assert game.outcome.kind == "finished"
-
-
-def test_an_empty_reply_is_corrected() -> None:
-    game = play("", "<finish>x</finish>")
-    assert "empty" in game.agent.told()
-
-
-def test_a_refused_edit_goes_back_with_the_reason_three_times() -> None:
-    reasons = tuple(refusal(f"reason {n}") for n in range(3))
-    game = play(DIFF, f"Again.\n{DIFF}", f"And again.\n{DIFF}", f"Now.\n{DIFF}", verdicts=reasons)
-    assert game.outcome.kind == "finished"
-    assert game.agent.told() == "reason 2"
-
-
-def test_the_fourth_refusal_in_a_row_is_raised() -> None:
-    error = Refused("the change was refused")
-    verdicts = (*(refusal(f"reason {n}") for n in range(3)), Observation("edit", "no", ok=False, error=error))
-    with pytest.raises(Refused) as caught:
-        play(*(f"try {n}\n{DIFF}" for n in range(5)), verdicts=verdicts)
+def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:
+    error = CheckFailed("make test failed")
+    failed = Observation("check", "1 failed", ok=False, error=error)
+    with pytest.raises(CheckFailed) as caught:
+        play(*TRIES, before_finish=lambda state: failed)
     assert caught.value is error
-
-
-def test_looking_around_does_not_make_refusals_fewer() -> None:
-    replies = [text for n in range(5) for text in (f"try {n}\n{DIFF}", f'<read path="{n}"/>')]
-    with pytest.raises(Refused, match="reason 3"):
-        play(*replies, verdicts=tuple(refusal(f"reason {n}") for n in range(5)))
-
-
-def test_an_applied_edit_makes_refusals_start_anew() -> None:
-    bad, good = refusal(), APPLIED
-    replies = [f'try {n}\n{DIFF}<read path="{n}"/>' for n in range(7)]
-    game = play(*replies, "<finish>x</finish>", verdicts=(bad, bad, bad, good, bad, bad, bad))
-    assert game.outcome.kind == "finished"
-
-
-def test_after_a_failure_the_rest_of_the_reply_is_not_done() -> None:
-    game = play(f"{DIFF}<run>make</run>\n<finish>done</finish>", "<reject>no</reject>", verdicts=(refusal(),))
-    assert game.table.done == ["edit"]
-    assert [turn.meta["kind"] for turn in game.turns if turn.role == "observation"] == [
-        "edit",
-        "skipped",
-        "skipped",
-    ]
-    assert game.outcome.kind == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +220,8 @@ def test_after_a_refused_edit_look_ups_go_on_and_nothing_writes() -> None:
     game = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
     assert game.table.done == ["edit", "read x", "run ls x"]
     assert "run was not performed, because `edit` before it failed." in [turn.text for turn in game.turns]
+    kinds = [turn.meta["kind"] for turn in game.turns if turn.role == "observation"]
+    assert kinds == ["edit", "skipped", "read", "run", "skipped"] and game.outcome.kind == "rejected"
 
 
 @pytest.mark.parametrize("at", range(1, 7))
@@ -330,40 +344,6 @@ def test_the_words_beside_the_end_and_the_messages_are_kept() -> None:
     assert play(f"Only half.\n{DIFF}").outcome.text == "Only half."
 
 
-def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:
-    error = CheckFailed("make test failed")
-    failed = Observation("check", "1 failed", ok=False, error=error)
-    with pytest.raises(CheckFailed) as caught:
-        play(*(f"try {n}\n{DIFF}" for n in range(9)), before_finish=lambda state: failed)
-    assert caught.value is error
-
-
-def test_the_third_same_turn_is_the_end_and_the_second_is_told() -> None:
-    with pytest.raises(ModelError, match="stuck in a loop"):
-        play(*['<read path="a"/>'] * 9)
-    game = play('<read path="a"/>', ' <think>x</think>\n<read path="b"/>', "<finish>x</finish>")
-    assert not any("exactly this" in turn.text for turn in game.turns)
-    game = play('<read path="a"/>', '<read  path="a"/>\n', "<finish>x</finish>")
-    assert "exactly this" in game.agent.told()
-
-
-def test_the_same_command_with_another_result_is_no_repetition() -> None:
-    game = play(*["<run>make test</run>"] * 5, "<finish>x</finish>")
-    assert len(game.table.done) == 5
-
-
-def test_ping_pong_is_noticed() -> None:
-    with pytest.raises(ModelError, match="stuck in a loop"):
-        play(*['<read path="a"/>', '<read path="b"/>'] * 5)
-    game = play(*['<read path="a"/>', '<read path="b"/>'] * 2, "<finish>x</finish>")
-    assert "exactly this" in game.agent.told()
-
-
-def test_the_same_refused_edit_ends_with_the_refusal() -> None:
-    with pytest.raises(Refused, match="does not fit"):
-        play(*[DIFF] * 9, verdicts=(refusal(),) * 9)
-
-
 def test_what_imitates_an_observation_is_dropped_and_that_is_said() -> None:
     fake = "<run>make test</run>\n\n<observation>ok</observation>\n<run>rm -rf x</run>\n<finish>done</finish>"
     game = play(fake, "<finish>really</finish>")
@@ -374,18 +354,6 @@ def test_what_imitates_an_observation_is_dropped_and_that_is_said() -> None:
     assert any(event.kind == "dropped" and "rm -rf" in event.text for event in game.events)
 
 
-def test_an_edit_followed_by_an_imitation_is_not_taken_as_the_end() -> None:
-    game = play(f"{DIFF}\nHuman: and y too\n{OTHER}", "<finish>x only</finish>")
-    assert game.table.done == ["edit"]
-    assert game.outcome.text == "x only"
-
-
-def test_prose_before_an_imitation_is_no_answer() -> None:
-    game = play("I read it.\nObservation: it is fine", "<finish>x</finish>")
-    assert game.outcome.kind == "finished"
-    assert "another speaker" in game.agent.told()
-
-
 # Ends.
 
 
@@ -394,11 +362,6 @@ def test_an_edit_alone_ends_the_run_with_one_call() -> None:
     assert (game.outcome.kind, game.outcome.text) == ("finished", "It was wrong.")
     assert (game.outcome.commit_message, game.outcome.notes) == ("Make it 2", ("tabs",))
     assert len(game.agent.seen) == 1
-
-
-def test_an_edit_that_also_reads_is_not_the_end() -> None:
-    game = play(f'{DIFF}<read path="a"/>', OTHER)
-    assert game.table.done == ["edit", "read a", "edit"]
 
 
 def test_the_last_commit_message_and_all_notes_count() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.sandbox.launch.syscalls import within
@@ -131,41 +132,33 @@ def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
     without network access. git takes no optional locks, and trusts the work tree even if another user owns it: whether
     to open it was decided before.
     """
-    scratch = Path(policy.scratch)
     secrets = {value for value in secrets_of(environment).values() if len(value) >= SHORTEST}
+
+    def is_secret(name: str, value: str) -> bool:
+        if _DROPPED.fullmatch(name) or _SECRET_NAME.search(name) or redact(value, {}) != value:
+            return True
+        return any(secret in value for secret in secrets)
+
     clean = {
         name: value
         for name, value in environment.items()
-        if name in _KEPT_ALWAYS or not (_is_secret(name, value) or any(secret in value for secret in secrets))
+        if name in _KEPT_ALWAYS or not is_secret(name, value)
     }
-    clean |= {name: str(scratch / folder) for name, folder in _CACHES.items()}
-    if not policy.network:
-        clean |= _OFFLINE
-    downloaded = Path(
-        environment.get("GRADLE_USER_HOME") or Path(environment.get("HOME", "/"), ".gradle"), "caches"
-    )
-    if downloaded.is_dir():
+    clean |= {name: str(policy.scratch / folder) for name, folder in _CACHES.items()}
+    clean |= {} if policy.network else _OFFLINE
+    gradle = environment.get("GRADLE_USER_HOME") or Path(environment.get("HOME", "/"), ".gradle")
+    if (downloaded := Path(gradle, "caches")).is_dir():
         clean["GRADLE_RO_DEP_CACHE"] = str(downloaded)
-    return clean | _for_git(policy)
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return bool(_DROPPED.fullmatch(name) or _SECRET_NAME.search(name) or redact(value, {}) != value)
-
-
-def _for_git(policy: Policy) -> dict[str, str]:
-    settings = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
-    try:
-        foreign = policy.top.stat().st_uid != os.geteuid()
-    except OSError:
-        foreign = False
-    if foreign:
-        settings |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "safe.directory",
-            "GIT_CONFIG_VALUE_0": os.path.realpath(policy.top),
-        }
-    return settings
+    clean |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+    with suppress(OSError):
+        if policy.top.stat().st_uid != os.geteuid():
+            top = os.path.realpath(policy.top)
+            clean |= {
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "safe.directory",
+                "GIT_CONFIG_VALUE_0": top,
+            }
+    return clean
 
 
 _LARGEST = 64 * 1024  # bytes of a pyvenv.cfg
@@ -179,32 +172,26 @@ def environments(env: Mapping[str, str], writable: Sequence[str], hidden: Sequen
     Environments in a `writable` folder are skipped, as a command could forge one to gain access; so are `hidden` ones,
     and those that contain the home folder.
     """
-    named = [
-        os.path.dirname(part.rstrip("/"))  # noqa: PTH120
-        for part in env.get("PATH", "").split(os.pathsep)
-        if part.rstrip("/").endswith("/bin")
-    ]
+    own_home = os.path.realpath(Path.home())
+
+    def is_safe(path: str) -> bool:
+        return not within(own_home, path) and not any(within(path, other) for other in (*writable, *hidden))
+
+    programs = [part.rstrip("/") for part in env.get("PATH", "").split(os.pathsep)]
+    named = [part.removesuffix("/bin") for part in programs if part.endswith("/bin")]
     named += [env.get("VIRTUAL_ENV", ""), env.get("CONDA_PREFIX", "")]
     for path in dict.fromkeys(os.path.realpath(name) for name in named if name.startswith("/")):
-        if _is_safe(path, writable, hidden) and (home := _home(path)) is not None:
-            yield path
-            base = os.path.realpath(os.path.dirname(home))  # noqa: PTH120
-            if home and _is_safe(base, writable, hidden) and any(Path(base).glob("lib/python3*/os.py")):
+        if not is_safe(path):
+            continue
+        try:
+            data = read_regular(Path(path, "pyvenv.cfg"), most=_LARGEST)
+        except RepoagentError:  # a link, or too large
+            continue
+        if data is None and not Path(path, "conda-meta").is_dir():
+            continue
+        yield path
+        # the folder of the base interpreter
+        if home := _HOME.search((data or b"").decode("utf-8", "replace")):
+            base = os.path.realpath(Path(home[1]).parent)
+            if is_safe(base) and any(Path(base).glob("lib/python3*/os.py")):
                 yield base
-
-
-def _is_safe(path: str, writable: Sequence[str], hidden: Sequence[str]) -> bool:
-    home = os.path.realpath(Path.home())
-    return not within(home, path) and not any(within(path, other) for other in (*writable, *hidden))
-
-
-def _home(path: str) -> str | None:
-    """The folder of the base interpreter of an environment, "" if it has none; None if it is not an environment."""
-    try:
-        data = read_regular(Path(path, "pyvenv.cfg"), most=_LARGEST)
-    except RepoagentError:  # a link, or too large
-        return None
-    if data is None:
-        return "" if os.path.isdir(f"{path}/conda-meta") else None  # noqa: PTH112
-    match = _HOME.search(data.decode("utf-8", "replace"))
-    return match[1] if match else ""

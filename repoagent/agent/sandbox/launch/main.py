@@ -88,16 +88,14 @@ def _lock_folder(path: str) -> int | None:
 
 def _starter(spec: dict[str, Any], command: list[str]) -> Callable[[], NoReturn]:
     """What the supervisor calls in the child: confine this process, then execute the command."""
-    confine: dict[str, Callable[[dict[str, Any], list[str]], None]] = {
-        "none": lambda _spec, _command: None,
-        "bubblewrap": _prefix_bubblewrap,
-        "landlock": _enter_landlock,
-    }
 
     def start() -> NoReturn:
         try:
             _raise_oom_score()
-            confine[spec["kind"]](spec, command)
+            if spec["kind"] == "bubblewrap":
+                _prefix_bubblewrap(spec, command)
+            elif spec["kind"] == "landlock":
+                _enter_landlock(spec)
         except OSError as error:
             _fail(error)
         try:
@@ -134,7 +132,7 @@ def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
     command[:0] = [spec["program"], *options, "--"]
 
 
-def _enter_landlock(spec: dict[str, Any], _command: list[str]) -> None:
+def _enter_landlock(spec: dict[str, Any]) -> None:
     from . import seccomp
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one is written, or passed to a program, outside
