@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
-from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, likely, tried, unconfined
+from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, unconfined
 from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
@@ -62,7 +62,7 @@ class Confinement:
             trees = (self.hidden, self.hidden_in_main) if self.hidden_in_main is not None else (self.hidden,)
             paths = (tree.worktree.top / path for tree in trees for path in hidden_paths(tree, may))
             policy = replace(policy, hide=(*policy.hide, *paths), read_only=policy.read_only or may == "read")
-        return tried(self.sandbox).wrap(argv, policy, report)
+        return self.sandbox.wrap(argv, policy, report)
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
@@ -89,7 +89,7 @@ def create_confinement(
     )
     if request.allow_sensitive:
         policy = replace(policy, shield=())
-    return _confinement(worktree, policy, likely() if request.confine else None)
+    return _confinement(worktree, policy, find() if request.confine else None)
 
 
 def confined_check(

@@ -1,14 +1,8 @@
-"""The sandboxes, bubblewrap or Landlock with seccomp, and which of them works on this machine, found by trying.
-
-The result is cached in the user's cache folder until the machine restarts or something that it depends on changes. The
-cache saves a trial before the first request; `tried` repeats it before a command runs, so that a stale or forged entry
-cannot let a command out.
-"""
+"""The sandboxes, bubblewrap or Landlock with seccomp, and which of them works on this machine, found by trying."""
 
 from __future__ import annotations
 
 import base64
-import json
 import marshal
 import os
 import shutil
@@ -19,11 +13,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from repoagent import __version__
 from repoagent.agent.sandbox.launch import seccomp
 from repoagent.agent.sandbox.launch.syscalls import (
     DEVICE,
@@ -45,11 +37,8 @@ from repoagent.agent.sandbox.mount_plan import (
 )
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused, RepoagentError
-from repoagent.storage.atomic import read_regular, write_whole
 
 _PATIENCE = 20.0  # seconds; it takes some hundredths
-_STATUS = ("Uid", "Gid", "Groups", "Cap", "NoNewPrivs", "Seccomp")  # lines of /proc/self/status
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 
@@ -271,83 +260,8 @@ _WITHOUT_MOUNTS = (
 
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
-    """The best sandbox that works on this machine, or None. Tried once per process, and cached for the next."""
-    best = next((sandbox for sandbox in candidates() if works(sandbox)), None)
-    facts: dict[str, object] = {}
-    if isinstance(best, Bubblewrap):
-        facts = {"sandbox": "bubblewrap", "sizes": best.sizes}
-    elif isinstance(best, Landlock):
-        facts = {"sandbox": "landlock", "mounting": best.mounting}
-    file, key = _cache_file(), _key()
-    with suppress(OSError, RepoagentError):  # the trial is repeated then
-        if facts and file and key:
-            write_whole(file, json.dumps({"key": key, **facts}).encode())
-        elif file:
-            file.unlink(missing_ok=True)
-    return best
-
-
-def likely() -> Sandbox | None:
-    """The cached sandbox, without a trial; else `find`. Pass it to `tried` before anything runs in it."""
-    return _guess() or find()
-
-
-def tried(sandbox: Sandbox) -> Sandbox:
-    """`sandbox`; if it comes from the cache, the best one that works now.
-
-    Raises Refused if none does: a command that was allowed in a sandbox never runs without one.
-    """
-    if sandbox is not _guess():
-        return sandbox
-    best = find()
-    if best is None:
-        raise Refused(
-            f"no command was run: the sandbox {sandbox.name} worked here before, but does not now. "
-            f"{why_none()} Start again to run without a sandbox."
-        )
-    return best
-
-
-@lru_cache(maxsize=1)
-def _guess() -> Sandbox | None:
-    """The cached sandbox. Only its kind is read from the cache, not the program or version."""
-    try:
-        file, key, program = _cache_file(), _key(), _bubblewrap()
-        cached = json.loads((read_regular(file, most=4096) if file else None) or b"{}")
-    except (OSError, ValueError, RepoagentError):
-        return None
-    if not key or not isinstance(cached, dict) or cached.get("key") != key:
-        return None
-    if cached.get("sandbox") == "bubblewrap" and program:
-        return Bubblewrap(program, sizes=cached.get("sizes") is True)
-    if cached.get("sandbox") == "landlock":
-        return Landlock(landlock_abi(), mounting=cached.get("mounting") is True)
-    return None
-
-
-def _cache_file() -> Path | None:
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        base = cache if cache.is_absolute() else Path.home() / ".cache"
-    except RuntimeError:  # no home folder
-        return None
-    return base / "repoagent" / "sandbox.json" if sys.platform == "linux" else None
-
-
-def _key() -> str:
-    """A hash of what the result depends on; "" if a restart of the machine cannot be detected."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-        lines = Path("/proc/self/status").read_text(errors="replace").splitlines()
-        spaces = [f"{space.name} {space.readlink()}" for space in sorted(Path("/proc/self/ns").iterdir())]
-        program = _bubblewrap()
-        status = os.stat(program) if program else None  # noqa: PTH116
-    except OSError:
-        return ""
-    parts = [__version__, sys.executable, boot, *os.uname(), *spaces, str(program), str(landlock_abi())]
-    parts += [f"{status.st_mtime_ns} {status.st_ino} {status.st_mode}"] if status else []
-    parts += [line for line in lines if line.startswith(_STATUS)]
-    return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
+    """The best sandbox that works on this machine, or None. Tried once per process."""
+    return next((sandbox for sandbox in candidates() if works(sandbox)), None)
 
 
 def candidates() -> Iterator[Sandbox]:
