@@ -330,7 +330,7 @@ words = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 def test_our_own_hook_and_a_change_of_it_are_recognized(
     name: str, command: list[str], strict: bool, more: str
 ) -> None:
-    text = hook_script(name, command, strict=strict)
+    text = hook_script(name, [f"/{command[0]}", *command[1:]], strict=strict)
     assert hook_of(text) == name and is_unchanged(text)
     assert not is_unchanged(text + more)
     assert subprocess.run(["sh", "-n"], input=os.fsencode(text), check=False).returncode == 0
