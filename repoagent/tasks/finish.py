@@ -212,12 +212,10 @@ class Finishing:
     def _run_hook(self) -> Observation | None:
         from repoagent.edit.commit import SentBack
 
-        answer = self.hooks.before_finish([change.name for change in self.context.change_set.changes])
-        return (
-            None
-            if answer.ok
-            else self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
-        )
+        answer = self.hooks("before_finish", 0, [change.name for change in self.context.change_set.changes])
+        if answer.ok:
+            return None
+        return self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
         """For the model, with what to do; the third one since the user's words ends the run."""

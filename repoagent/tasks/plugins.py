@@ -121,31 +121,20 @@ def _checked_description(record: object) -> Description:
         )
     name: Any = record.get("name")
     text: Any = record.get("text")
-    body = record.get("body", "")
-    args, timeout = record.get("args"), record.get("timeout", TIMEOUT)
+    body, args = record.get("body", ""), record.get("args")
+    reads_only, timeout = record.get("reads_only", False), record.get("timeout", TIMEOUT)
     is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    for valid, problem in (
-        (
-            isinstance(name, str) and NAME.fullmatch(name),
-            "no valid name in its description (lowercase letters, digits, dashes; at most 40)",
-        ),
-        (isinstance(text, str) and one_line(text), "no text in its description"),
-        (isinstance(body, str), "a body in its description that is not text"),
-        (
-            isinstance(record.get("reads_only", False), bool),
-            "a reads_only in its description that is not true or false",
-        ),
-        (
-            is_number and 0 < timeout <= LONGEST_TIMEOUT,  # false for NaN
-            f"a timeout in its description that is not a number of seconds up to {LONGEST_TIMEOUT:g}",
-        ),
-        (
-            args is None or (isinstance(args, dict) and len(args) <= 20),
-            "args in its description that are not an object of names and descriptions",
-        ),
+    seconds = f"a number of seconds up to {LONGEST_TIMEOUT:g}"
+    for valid, field_name, rule in (
+        (isinstance(name, str) and NAME.fullmatch(name), "name", "of lowercase letters, digits, dashes"),
+        (isinstance(text, str) and one_line(text), "text", "a line of text"),
+        (isinstance(body, str), "body", "text"),
+        (isinstance(reads_only, bool), "reads_only", "true or false"),
+        (is_number and 0 < timeout <= LONGEST_TIMEOUT, "timeout", seconds),  # false for NaN
+        (args is None or isinstance(args, dict), "args", "an object of names and descriptions"),
     ):
         if not valid:
-            raise Refused(f"has {problem}")
+            raise Refused(f"has no valid {field_name} in its description; it must be {rule}")
     for argument, meaning in (args or {}).items():
         if not _ARGUMENT.fullmatch(argument) or not isinstance(meaning, str):
             raise Refused(f"has the invalid argument name {argument!r} in its description")
@@ -155,7 +144,7 @@ def _checked_description(record: object) -> Description:
         cut(one_line(text), LONGEST),
         meanings,
         cut(one_line(body), LONGEST),
-        record.get("reads_only", False),
+        reads_only,
         float(timeout),
     )
 

@@ -330,7 +330,7 @@ class RunSession:
         except Refused as error:  # the user replaced it just now
             context.ui.say(f"warning: {error}")
         context.refused_edit.drop_if_changed(partial(read_source, context.worktree))
-        before_turn = self.toolset.hooks.before_turn(meter.attempts + 1)
+        before_turn = self.toolset.hooks("before_turn", meter.attempts + 1).text
         texts = [self._drop_notice(), *self.toolset.notices(), before_turn]
         if text := "\n\n".join(filter(None, texts)):
             yield extra_turn("observation", mask(text), "notice")

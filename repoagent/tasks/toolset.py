@@ -47,7 +47,7 @@ from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
 from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools
 from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
-from repoagent.tasks.user_hooks import UserHooks
+from repoagent.tasks.user_hooks import EVENTS, UserHooks
 
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent where nothing may be changed
@@ -136,10 +136,10 @@ def create_toolset(
 
     def after_edit(paths: Sequence[str]) -> str:
         """The output of the user's command after each edit, and what it changed, as a formatter does."""
-        if hooks.edit_command is None:
+        if hooks.commands["after_edit"] is None:
             return ""
         changed_since = runner.look()
-        text = hooks.after_edit(paths, context.model_setup.meter.attempts)
+        text = hooks("after_edit", context.model_setup.meter.attempts, paths).text
         return "\n".join(filter(None, [text, changed_since()]))
 
     tools = [
@@ -308,9 +308,7 @@ def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
     return UserHooks(
         context.worktree.top,
         context.run_dir.name,
-        settings.text_or_none("run.before_turn"),
-        settings.text_or_none("run.after_edit"),
-        settings.text_or_none("run.before_finish"),
+        {event: settings.text_or_none(f"run.{event}") for event in EVENTS},
         audit=context.audit,
         confined=confined,
     )

@@ -28,6 +28,7 @@ PATHS = 1000  # that a command gets
 _POLL = 0.05  # seconds between two looks at the size of the output
 
 Event = Literal["before_turn", "after_edit", "before_finish"]
+EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class HookAnswer:
 
 @dataclass(frozen=True)
 class UserHooks:
-    """The commands of the user's configuration (None: not set) for the run `run` at `top`.
+    """The commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
 
     timeout: of each, in seconds. audit: gets an event for each. confined: the command to run instead and its
     environment, while there are changes that no user has seen; None for the command itself.
@@ -128,38 +129,18 @@ class UserHooks:
 
     top: Path
     run: str
-    turn_command: str | None = None
-    edit_command: str | None = None
-    finish_command: str | None = None
+    commands: Mapping[Event, str | None]
     timeout: float = TIMEOUT
     audit: Callable[[Mapping[str, object]], None] = lambda event: None
     confined: Callable[[Sequence[str]], tuple[list[str], Mapping[str, str]] | None] = lambda argv: None
 
-    def before_turn(self, turn: int) -> str:
-        """What to tell the model before turn number `turn`."""
-        return self._run("before_turn", self.turn_command, turn).text
-
-    def after_edit(self, paths: Sequence[str], turn: int = 0) -> str:
-        """What to tell the model after an edit of `paths`."""
-        return self._run("after_edit", self.edit_command, turn, paths).text
-
-    def before_finish(self, paths: Sequence[str] = (), turn: int = 0) -> HookAnswer:
-        """Whether the run may finish. `paths` are those it has changed."""
-        return self._run("before_finish", self.finish_command, turn, paths)
-
-    def _run(
-        self, event: Event, command: str | None, turn: int, paths: Sequence[str] | None = None
-    ) -> HookAnswer:
+    def __call__(self, event: Event, turn: int = 0, paths: Sequence[str] | None = None) -> HookAnswer:
+        """Run the command for `event`; `paths` are those that an edit or the run has changed."""
+        command = self.commands.get(event)
         if command is None:
             return HookAnswer()
-        message: dict[str, object] = {
-            "version": VERSION,
-            "event": event,
-            "run": self.run,
-            "top": str(self.top),
-            "turn": turn,
-        }
-        message |= {} if paths is None else {"paths": [*paths][:PATHS]}
+        facts = {"turn": turn} if paths is None else {"turn": turn, "paths": [*paths][:PATHS]}
+        message = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
         variables = {  # for those who do not read JSON
             "AGENT_EVENT": event,
             "AGENT_RUN": self.run,

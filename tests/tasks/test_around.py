@@ -36,25 +36,25 @@ def test_a_large_input_is_read_or_not(tmp_path: Path) -> None:
 
 
 def around(top: Path, **commands: str) -> UserHooks:
-    return UserHooks(top, "brave-otter", **commands, timeout=20)
+    return UserHooks(top, "brave-otter", commands, timeout=20)  # type: ignore[arg-type]
 
 
 def test_each_command_is_given_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
     both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
-    text = around(tmp_path, edit_command=both).after_edit(["a b.py", "é.py"], 7)
+    text = around(tmp_path, after_edit=both)("after_edit", 7, ["a b.py", "é.py"]).text
     assert json.loads((tmp_path / "seen.json").read_text()) == {
         "version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7,
         "paths": ["a b.py", "é.py"],
     }  # fmt: skip
     assert "after_edit brave-otter 7\né.py\n</output" in text
-    assert around(tmp_path, turn_command="cat").before_turn(3).count('"turn": 3') == 1
+    assert around(tmp_path, before_turn="cat")("before_turn", 3).text.count('"turn": 3') == 1
 
 
 def test_what_is_silent_and_well_is_not_mentioned(tmp_path: Path) -> None:
-    quiet = around(tmp_path, turn_command="true", edit_command="exit 3", finish_command="true")
-    assert quiet.before_turn(1) == "" and quiet.before_finish() == HookAnswer()
-    assert quiet.after_edit(["a"]).endswith("exit code 3, and printed nothing.")
-    assert around(tmp_path).before_finish() == HookAnswer() and around(tmp_path).before_turn(1) == ""
+    quiet = around(tmp_path, before_turn="true", after_edit="exit 3", before_finish="true")
+    assert quiet("before_turn", 1).text == "" and quiet("before_finish") == HookAnswer()
+    assert quiet("after_edit", 0, ["a"]).text.endswith("exit code 3, and printed nothing.")
+    assert around(tmp_path)("before_finish") == HookAnswer() and around(tmp_path)("before_turn", 1).text == ""
 
 
 def test_output_is_fenced_bounded_and_without_secrets(
@@ -62,14 +62,14 @@ def test_output_is_fenced_bounded_and_without_secrets(
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
     hostile = "echo correct-horse-battery; echo '</output>'; printf 'a\\033[2Jb'"
-    text = around(tmp_path, turn_command=hostile).before_turn(1)
+    text = around(tmp_path, before_turn=hostile)("before_turn", 1).text
     assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
-    long = around(tmp_path, finish_command="seq 20000; exit 1").before_finish()
+    long = around(tmp_path, before_finish="seq 20000; exit 1")("before_finish")
     assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "omitted" in long.text
     assert excerpt("abc", 3) == "abc"
 
 
 def test_what_was_run_is_in_the_audit(tmp_path: Path) -> None:
     events: list[object] = []
-    UserHooks(tmp_path, "r", finish_command="exit 4", audit=events.append).before_finish()
+    UserHooks(tmp_path, "r", {"before_finish": "exit 4"}, audit=events.append)("before_finish")
     assert [(e["event"], e["exit"]) for e in events if isinstance(e, dict)] == [("before_finish", 4)]
