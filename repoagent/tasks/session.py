@@ -404,7 +404,7 @@ class RunSession:
 
     def _revert(self) -> None:
         """Revert the uncommitted changes, after the model rejected the task."""
-        from repoagent.tasks.changes.revert import revert
+        from repoagent.tasks.changes.change_set import revert
         from repoagent.tasks.edit_tool import write_reverse
         from repoagent.tasks.uncommitted_by_run import conflict_message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
@@ -26,15 +26,15 @@ from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import new_edit_id
 from repoagent.errors import RepoagentError, UsageError, install_extra
-from repoagent.git.files import FileChange
+from repoagent.git.file_writer import Moved
 from repoagent.git.process import git
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
+from repoagent.tasks.changes.change_set import Write, overlaps_text, paths_of, revert
 from repoagent.tasks.changes.detect import names_of
-from repoagent.tasks.changes.revert import change_tools
 from repoagent.tasks.changes.snapshot import Guard, Watch
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
@@ -146,11 +146,7 @@ def create_toolset(
         writing_tool(context, after_edit),
         *reading_tools(context),
         task_tool(context.run_dir.plan),
-        *change_tools(
-            context.change_set,
-            _writer(context),
-            lambda path: context.refused_edit.withdraw() if path == DRAFT else "",
-        ),
+        *_change_tools(context),
         _write_tool(context.run_dir.scratch),
         finishing.tool(),
     ]
@@ -188,7 +184,7 @@ def create_toolset(
     return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
 
 
-def _writer(context: RunContext) -> Callable[[Sequence[FileChange]], None]:
+def _writer(context: RunContext) -> Write:
     return lambda changes: write(context.worktree, changes, new_edit_id())
 
 
@@ -312,6 +308,49 @@ def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
         audit=context.audit,
         confined=confined,
     )
+
+
+def _change_tools(context: RunContext) -> tuple[Tool, ...]:
+    """`keep` and `restore`."""
+    change_set = context.change_set
+
+    def keep(action: Action) -> Observation:
+        path = _path(action)
+        if path in paths_of(change_set.changes):
+            return Observation("keep", f"{path} is already part of your change.")
+        names = [change.name for change in change_set.candidates]
+        below = [name for name in names if path and name.startswith(path.rstrip("/") + "/")]
+        if not change_set.keep([path, *below]):
+            known = f": {', '.join(names)}" if names else "."
+            text = f"cannot keep {path}: no command created or changed it{known}"
+            return Observation("keep", text, ok=False)
+        files = f" ({len(below)} files)" if len(below) > 1 else ""
+        return Observation("keep", f"{path}{files} is now part of your change.")
+
+    def restore(action: Action) -> Observation:
+        path = _path(action)
+        if path == DRAFT and (text := context.refused_edit.withdraw()):
+            return Observation("restore", text)
+        if change_set.of(path) is None:
+            return Observation("restore", f"You have not changed {path}.", ok=False)
+        try:
+            overlaps = revert(change_set, [path], _writer(context))
+        except Moved:
+            return Observation("restore", f"another program is writing {path}; try again.", ok=False)
+        except RepoagentError as error:
+            return Observation("restore", str(error), ok=False)
+        if overlaps:
+            text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
+            return Observation("restore", text + "Undo your change with an edit.", ok=False)
+        return Observation("restore", f"{path} is restored to what it was before your change.")
+
+    keep_text = '<keep path="FILE"/> adds a file or folder that a command created to your change.'
+    restore_text = '<restore path="FILE"/> undoes all your changes to a file.'
+    return Tool("keep", keep_text, keep), Tool("restore", restore_text, restore)
+
+
+def _path(action: Action) -> str:
+    return action.args.get("path", "").strip().removeprefix("./")
 
 
 def _write_tool(folder: Path) -> Tool:

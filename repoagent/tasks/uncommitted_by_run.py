@@ -14,10 +14,17 @@ from repoagent.git.index import read_entries, read_status
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.locks import locked
-from repoagent.tasks.changes.change_set import ChangeSet, open_change_set, paths_of
+from repoagent.tasks.changes.change_set import (
+    ChangeSet,
+    Overlaps,
+    open_change_set,
+    overlaps_text,
+    paths_of,
+    revert,
+    revert_whole,
+)
 from repoagent.tasks.changes.detect import names_of
 from repoagent.tasks.changes.interrupted import settle_commit
-from repoagent.tasks.changes.revert import Overlaps, overlaps_text, revert, revert_whole
 from repoagent.tasks.edit_tool import write, write_reverse
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 

@@ -8,7 +8,7 @@ impossible. The index may be anyone's file, so every entry is validated.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,7 @@ from repoagent.dataclass import dataclass
 from repoagent.edit.draft import Draft
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
-from repoagent.git.merge import Conflict, merge
+from repoagent.git.merge import Conflict, lines_text, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
@@ -29,6 +29,8 @@ _LISTS = ("changes", "candidates", "pending")
 _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
 
 Lines = tuple[tuple[int, int], ...]
+Write = Callable[[Sequence[FileChange]], None]
+Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
 
 
 def change_between(
@@ -326,3 +328,66 @@ def _with_result(change: FileChange, current: Content | None) -> FileChange:
     if current is None:
         return replace(change, path=None, old_path=change.old_path or change.path, after=None, mode=None)
     return replace(change, after=current.data, mode=current.mode)
+
+
+def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
+    """Undo the run's changes of `paths`; what others did to the files stays. Files in which they changed the same lines
+    are left as they are and returned. If `write` raises, nothing is changed."""
+    change_set.drop_vanished()  # a kill came between the files and the change set
+    reverse: dict[str, FileChange] = {}
+    overlaps: dict[str, Lines] = {}
+    top = change_set.worktree.top
+    for change in _changes_of(change_set, paths):
+        current = look(top, change.name)
+        if change.name in change_set.overlapping:
+            overlaps[change.name] = change_set.overlapping[change.name]
+        elif change.is_rename and look(top, change.old_path or "") is not None:
+            overlaps[change.name] = ()
+        elif isinstance(before := revert_lines(change_set.worktree, change, current), Conflict):
+            overlaps[change.name] = before.version or before.lines
+        else:
+            reverse[change.name] = change_between(change.path, current, change.old_path, before)
+    write([change for change in reverse.values() if not _is_noop(change)])
+    change_set.drop(reverse)
+    return overlaps
+
+
+def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
+    """Make files what they were before the run, without anything that others did since. Returns the copies of their
+    present content. If `write` raises, no file is changed."""
+    changes = _changes_of(change_set, paths)
+    reverse, copies = [], []
+    folder = free_folder(change_set.folder, "backup")
+    for change in changes:
+        for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
+            current = look(change_set.worktree.top, path)
+            before = before_of(change) if path == change.old_path else None
+            reverse.append(change_between(path, current, path, before))
+            if current is not None:
+                write_whole(folder / path, current.data)
+                copies.append(folder / path)
+    write([change for change in reverse if not _is_noop(change)])
+    change_set.drop([change.name for change in changes])
+    return tuple(copies)
+
+
+def overlaps_text(overlaps: Overlaps) -> str:
+    """ "f.txt (line 3), g.txt", for a message."""
+    return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())
+
+
+def _changes_of(change_set: ChangeSet, paths: Sequence[str]) -> list[FileChange]:
+    every = (*change_set.changes, *change_set.candidates)
+    return [change for change in every if paths_of([change]).intersection(paths)]
+
+
+def _is_noop(change: FileChange) -> bool:
+    return (change.old_path, change.before, change.old_mode) == (change.path, change.after, change.mode)
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
+    number = 1
+    while (folder := parent / f"{name}-{number}").exists():
+        number += 1
+    return folder

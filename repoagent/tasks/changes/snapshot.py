@@ -23,6 +23,7 @@ from repoagent.tasks.changes.change_set import (
     after_of,
     before_of,
     change_between,
+    free_folder,
     is_at_result,
     paths_of,
 )
@@ -132,14 +133,6 @@ class Guard:
         except (RepoagentError, OSError) as error:
             return f"could not restore it ({error}); check it"
         return "could not restore it; check it"
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
-    number = 1
-    while (folder := parent / f"{name}-{number}").exists():
-        number += 1
-    return folder
 
 
 class Watch:

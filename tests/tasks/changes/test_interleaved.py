@@ -15,8 +15,7 @@ from repoagent.git.files import REGULAR, FileChange
 from repoagent.git.transaction.results import InPlace, Inseparable
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import open_worktree
-from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.revert import revert
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set, revert
 from repoagent.tasks.edit_tool import write
 from tests.conftest import GitRepo
 
