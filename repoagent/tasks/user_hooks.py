@@ -163,8 +163,8 @@ class UserHooks:
         ending = "" if ran.ok else f", which {ran.ended}" if ran.ended else f", exit code {ran.code}"
         command_text = cut(one_line(mask(without_secrets(command))), 200)
         lead = f"The user's command {event} (`{command_text}`){ending}"
-        told = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
-        return HookAnswer(ran.ok, told)
+        text = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
+        return HookAnswer(ran.ok, text)
 
 
 def excerpt(text: str, limit: int = SHOWN) -> str:

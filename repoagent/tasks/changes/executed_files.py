@@ -41,8 +41,8 @@ class ExecutedWatch(Protocol):
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths, whether they exist or not. Calls git twice, and once for each submodule: git is asked there for
-    what changed."""
+    """Absolute paths, whether they exist or not. Calls git twice, and once for each submodule, where the user's
+    git runs, too."""
     top = worktree.top
     paths = [top / path for path in _obeyed(worktree)]
     for reason, patterns in LIST:
