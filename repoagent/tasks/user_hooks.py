@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Thread
 from typing import IO, Literal
 
 from repoagent.dataclass import dataclass
@@ -25,7 +26,7 @@ VERSION = 1
 TIMEOUT = 300.0  # seconds
 SHOWN = 8 * 1024  # characters of the output
 PATHS = 1000  # that a command gets
-_POLL = 0.05  # seconds between two looks at the size of the output
+_PATIENCE = 2.0  # seconds for output of what has left the process group
 
 Event = Literal["before_turn", "after_edit", "before_finish"]
 EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
@@ -62,9 +63,8 @@ def start(
     base: the environment, None for that of this process. environment: further variables. together: errors are part of
     the output. Everything it started has ended on return, also after ^C. Raises Refused if it can't be started.
     """
-    began = time.monotonic()
-    # files, not pipes: a pipe stays open as long as anything that the program started
-    with TemporaryFile() as source, TemporaryFile() as output, TemporaryFile() as errors:
+    began, ended = time.monotonic(), ""
+    with TemporaryFile() as source:
         source.write(stdin.encode("utf-8", "surrogateescape"))
         source.seek(0)
         try:
@@ -75,40 +75,53 @@ def start(
                     cwd=top,
                     env={**(os.environ if base is None else base), **(environment or {})},
                     stdin=source,
-                    stdout=output,
-                    stderr=subprocess.STDOUT if together else errors,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if together else subprocess.PIPE,
                     start_new_session=True,
                 )
         except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
             program = command if isinstance(command, str) else command[0]
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise Refused(f"could not run {program} ({reason})") from error
-        try:
-            ended = _wait(process, (output, errors), began + timeout)
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        ended = f"was ended after {timeout:g} seconds" if ended == "timeout" else ended
-        return Ran(process.returncode, _text(output), _text(errors), time.monotonic() - began, ended)
+    output, errors = bytearray(), bytearray()
+    readers = [
+        Thread(target=_read, args=(process, pipe, data), daemon=True)
+        for pipe, data in ((process.stdout, output), (process.stderr, errors))
+        if pipe is not None
+    ]
+    try:
+        for reader in readers:
+            reader.start()
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        ended = f"was ended after {timeout:g} seconds"
+    finally:
+        _kill(process)
+        process.wait()
+    for reader in readers:
+        reader.join(_PATIENCE)
+    if max(len(output), len(errors)) > LARGEST:
+        ended = f"was ended after printing {LARGEST // 1_000_000} MB"
+    return Ran(process.returncode, _text(output), _text(errors), time.monotonic() - began, ended)
 
 
-def _wait(process: subprocess.Popen[bytes], files: Sequence[IO[bytes]], deadline: float) -> str:
-    """Wait for the process to end or to do too much; what it did too much of."""
-    while True:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, min(_POLL, deadline - time.monotonic())))
-        if sum(os.fstat(file.fileno()).st_size for file in files) > LARGEST:
-            return f"was ended after printing {LARGEST // 1_000_000} MB"
-        if process.returncode is not None:
-            return ""
-        if time.monotonic() >= deadline:
-            return "timeout"
+def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytearray) -> None:
+    with pipe:
+        while piece := os.read(pipe.fileno(), 65_536):
+            data += piece
+            if len(data) > LARGEST:
+                _kill(process)
+                break
 
 
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return without_secrets(file.read(LARGEST).decode("utf-8", "replace")).replace("\r\n", "\n")
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the process and all that it left in the background."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _text(data: bytearray) -> str:
+    return without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
 
 
 @dataclass(frozen=True)
