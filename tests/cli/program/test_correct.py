@@ -53,44 +53,26 @@ def test_yes_takes_the_file_and_says_so_and_a_pipe_is_told(repo: GitRepo, run: R
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("outline", "app.py"),
-        ("outline", "app.py::greet"),
-        ("history", "app.py"),
-        ("neighbors", "app.py"),
-        ("uses", "app.py"),
-        ("context", "app.py:1-2"),
-        ("review", "app.py"),
-    ],
-)
-def test_commands_that_only_read_take_it_with_a_line(run: Run, arguments: tuple[str, ...]) -> None:
-    done = run(*arguments)
-    full = run(arguments[0], f"src/{arguments[1]}")
+    "words",
+    ["outline app.py", "outline app.py::greet", "history app.py", "neighbors app.py", "uses app.py",
+     "context app.py:1-2", "review app.py"],
+)  # fmt: skip
+def test_commands_that_only_read_use_the_file_with_a_note(run: Run, words: str) -> None:
+    command, path = words.split()
+    done, full = run(command, path), run(command, f"src/{path}")
     assert "no such file: app.py; using src/app.py\n" in done.err
     assert (done.code, done.out) == (full.code, full.out)
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ("outline", "src/ap.py"),
-        ("history", "src/ap.py"),
-        ("neighbors", "src/ap.py"),
-        ("uses", "ap.py"),
-        ("context", "src/ap.py"),
-        ("review", "src/ap.py"),
-        ("split", "src/ap.py"),
-        ("outline", "--summary", "src/ap.py"),
-        ("ask", "what is it?", "src/ap.py"),
-        ("memory", "show", "src/ap.py"),
-        ("memory", "note", "src/ap.py", "x"),
-        ("conversation", "show", "file:src/ap.py"),
-        ("edit", "a.txt", "x", "--read", "src/ap.py", "--yes"),
-    ],
-)
-def test_every_command_suggests_the_file_that_was_meant(run: Run, arguments: tuple[str, ...]) -> None:
-    done = run(*arguments, env={"REPOAGENT_MODEL": "manual"})
+    "words",
+    ["outline src/ap.py", "history src/ap.py", "neighbors src/ap.py", "uses ap.py", "context src/ap.py",
+     "review src/ap.py", "split src/ap.py", "outline --summary src/ap.py", "ask what? src/ap.py",
+     "memory show src/ap.py", "memory note src/ap.py x", "conversation show file:src/ap.py",
+     "edit a.txt x --read src/ap.py --yes"],
+)  # fmt: skip
+def test_every_command_suggests_the_nearest_file(run: Run, words: str) -> None:
+    done = run(*words.split(), env={"REPOAGENT_MODEL": "manual"})
     assert (done.code, done.out) == (2, "")
     assert "did you mean src/app.py?" in done.err and done.err.count("\n") == 1
 
@@ -134,11 +116,8 @@ def test_a_task_without_a_file_is_offered_to_run(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
         (["histroy"], "did you mean 'history'?"),
-        (["memory", "shwo"], "unknown command 'shwo'; did you mean 'show'?"),
         (["a.txt", "add a line"], "did you mean `repoagent edit a.txt 'add a line'`?"),
-        (["xyzzy"], "unknown command 'xyzzy' (see"),
         (["edit", "--modle", "x"], "did you mean '--model'?"),
     ],
 )
