@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.edit.ui import NonInteractive, Proposal
+    from repoagent.git.files import Source
     from repoagent.git.undo import UndoResult
     from repoagent.history.file_history import HistoryReport
     from repoagent.llm.model import Model
     from repoagent.llm.usage import Limits
     from repoagent.memory.search.passages import Kind
     from repoagent.memory.search.search import SearchResult
+    from repoagent.review.diff.select import How
     from repoagent.review.finding import Report
     from repoagent.syntax.outline import Outline
     from repoagent.tasks.session import RunOutcome
@@ -68,8 +70,21 @@ class Repository:
             self._git, path = path, worktree_path(path)
         self._worktree: WorkTree = _find_worktree(Path(path).absolute())
         self._overrides: Mapping[str, object] = dict(settings or {})
+        self._warn: Hear = log.warning
         for warning in self._settings(None).warnings:  # an invalid option is raised here
             log.warning(warning)
+
+    @classmethod
+    def of(cls, worktree: WorkTree, warn: Hear) -> Repository:
+        """The repository of an open work tree, for a program of ours; `warn` gets the warnings."""
+        repository = cls.__new__(cls)
+        repository._git, repository._worktree, repository._overrides, repository._warn = (
+            None,
+            worktree,
+            {},
+            warn,
+        )
+        return repository
 
     def __repr__(self) -> str:
         return f"Repository({str(self.top)!r})"
@@ -94,35 +109,55 @@ class Repository:
     ) -> Neighbors:
         """The files that change together with `files` (or folders), best score first. `min_score` is 0 to 1. Builds and
         updates the history index. Raises UsageError for a path or a revision that does not exist."""
-        from repoagent.api.results import neighbors_of
+        from repoagent.api.results import neighbors_result
+        from repoagent.history.neighbors import neighborhood
 
-        paths, at = self._paths(files), _revision(revision)
-        return neighbors_of(self._worktree, paths, revision=at, limit=_at_least_1(limit), min_score=min_score)
+        at, limit = _revision(revision), _at_least_1(limit)
+        answer = neighborhood(self._worktree, self._paths(files), at, limit=limit, min_score=min_score)
+        return neighbors_result(answer)
 
     def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
         """Where a symbol is used: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
         defines and other files use. At most `limit` files per symbol, and symbols per file. Matches by name; withheld
         files are left out. Raises UsageError for an unknown symbol or file, Refused for a file that may not be read."""
-        from repoagent.api.results import uses_of
+        from repoagent.edit.guards.off_limits import gate
+        from repoagent.uses.report import answer
 
-        return uses_of(self._worktree, os.fspath(what), limit=_at_least_1(limit), path_of=self._path)
+        withheld = gate(self.top, ())
+        return answer(self._worktree, os.fspath(what), withheld, limit=_at_least_1(limit), path_of=self._path)
 
     def history(self, file: StrPath, *, revision: str | Revision = "HEAD", limit: int = 20) -> HistoryReport:
-        """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first.
+        """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first, with the
+        commit summaries that exist.
 
         Raises NothingDone for a path without commits, UsageError for one that never existed.
         """
-        from repoagent.api.results import past_of
+        from repoagent.history.file_history import read_history
 
-        at = _revision(revision)
-        return past_of(self._worktree, self._path(file), revision=at, limit=_at_least_1(limit))
+        at, limit = _revision(revision), _at_least_1(limit)
+        history = read_history(self._worktree, self._path(file), revision=at, limit=limit)
+        paths = layout(self._worktree)
+        if not paths.summaries.is_dir():
+            return history
+        from repoagent.history.commit_summaries import find_known
+        from repoagent.history.summary_store import add_summaries
+
+        known = find_known(self.top, paths, history.steps)
+        return replace(history, steps=add_summaries(history.steps, known.summaries))
 
     def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
         """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed where the file
-        name does not tell it. Raises UsageError for a file without an outline."""
-        from repoagent.api.results import outlined
+        name does not tell it. Raises UsageError for a file without an outline: binary, too large or without a
+        grammar."""
+        from repoagent.syntax.outline import check_language, outline_of
 
-        return outlined(self._worktree, self._path(file), language=language)[1]
+        if language is not None:
+            check_language(language)
+        source, data = self.read(file)
+        outline = outline_of(source.path, data, language)
+        if outline.kind:
+            raise UsageError(f"{source.path} {outline.reason}")
+        return outline
 
     def split(
         self,
@@ -134,12 +169,35 @@ class Repository:
         write: bool = False,
     ) -> Split:
         """Split a file between its symbols into segments of at most `target_bytes`; with `natural`, one per top-level
-        symbol. `write` also writes them to `.repoagent/splits/`. Raises UsageError, Refused."""
-        from repoagent.api.results import split_of
-        from repoagent.split.pack import TARGET_BYTES
+        symbol. `write` also writes them to `.repoagent/splits/`, where the user edits them and `repoagent split --join`
+        commits them.
 
-        path, target = self._path(file), target_bytes or TARGET_BYTES
-        return split_of(self._worktree, path, target=target, natural=natural, language=language, write=write)
+        Raises UsageError for a missing file and an unknown language, Refused for a binary file and for a folder with
+        edited segments.
+        """
+        from repoagent.api.results import Split
+        from repoagent.split.create import create
+        from repoagent.split.folder import SplitOptions, check_options, check_text, default_folder, new_index
+        from repoagent.split.pack import TARGET_BYTES
+        from repoagent.split.source import SourceText
+        from repoagent.storage.folders import open_folder
+        from repoagent.storage.layout import ensure
+
+        options = SplitOptions(target_bytes or TARGET_BYTES, natural, language)
+        check_options(options)
+        source, data = self.read(file)
+        text = SourceText(source.path, data, self._worktree)
+        check_text(text, options)
+        if not write:
+            index, folder = new_index(text, options, Path()), None
+        else:
+            paths = layout(self._worktree)
+            ensure(paths)
+            with open_folder(paths.splits, create=True):
+                pass
+            folder = default_folder(text)
+            index = create(text, options, folder)
+        return Split(source.path, source.blob, index.language, len(data), index.segments, folder, data)
 
     def recall(
         self, query: str, *, limit: int = 10, files: Sequence[StrPath] = (), kinds: Sequence[Kind] = ()
@@ -156,7 +214,7 @@ class Repository:
             raise UsageError(f"the query {query!r} has no words to search for")
         paths = self._paths(files)
         search = Search(limit=_at_least_1(limit), kinds=kinds, files=[] if "." in paths else paths)
-        return answer(layout(self._worktree), query, search, warn=log.warning)
+        return answer(layout(self._worktree), query, search, warn=self._warn)
 
     def review(
         self,
@@ -168,6 +226,7 @@ class Repository:
         diff: str | bytes | Iterable[Diff] = b"",
         files: Sequence[StrPath] = (),
         model: str | Model | Literal[True] | None = None,
+        on_note: Hear | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Report:
         """Findings on the staged changes; or on `range` ("A..B"), on what HEAD has added since its merge base with
@@ -180,7 +239,11 @@ class Repository:
         Raises UsageError for a change that does not exist, NothingDone for an empty `git.DiffIndex`; with a model also
         ModelError, LimitReached.
         """
-        from repoagent.api.results import reviewed
+        from repoagent.git.worktree import open_at_head
+        from repoagent.review.diff.read import read_change
+        from repoagent.review.diff.select import ChangeSelector
+        from repoagent.review.review import ReviewRequest, review
+        from repoagent.review.untrusted import settings_before
 
         own = None if model is True else model
         merged = self._settings(settings, model=own)
@@ -188,11 +251,33 @@ class Repository:
             merged = self._settings(settings, model=name)
         notes: list[str] = []
         model_setup = None if model is None else _open_model(merged, own, notes)
-        report = reviewed(
-            self._worktree, merged, range=range, base=_revision(base), commit=_revision(commit), tracked=tracked,
-            diff=_patch_bytes(diff), files=self._paths(files), ready=model_setup, asks=model is not None,
-        )  # fmt: skip
-        return replace(report, notes=(*notes, *report.notes)) if notes else report
+        base, commit, patch = _revision(base), _revision(commit), _patch_bytes(diff)
+        ways: dict[How, object] = {}
+        ways |= {"range": range, "base": base, "commit": commit, "worktree": tracked, "diff": patch}
+        chosen = [how for how, value in ways.items() if value]
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)} cannot be combined: use one of them")
+        if range and ".." not in range:
+            raise UsageError(f"invalid range '{range}': write A..B, or pass one commit as `commit`")
+        pathspecs = tuple(f":(top,literal){file}" for file in self._paths(files))
+        value = _revision(range) or base or commit
+        selector = ChangeSelector(chosen[0] if chosen else "staged", value, pathspecs, self.top, patch)
+        _, head = open_at_head(self.top)
+        paths = layout(self._worktree)
+        change, unseen = read_change(self._worktree, head, selector)
+        merged = settings_before(change, self._worktree, paths, merged)
+        context, later = None, list[str]()
+        if model is not None:
+            from repoagent.review.llm.review import ReviewSession
+
+            hear = on_note or _ignore
+            context = ReviewSession(self._worktree, paths, merged, later.append, hear, ready=model_setup)
+        narrowed = bool(pathspecs)
+        request = ReviewRequest(
+            self._worktree, paths, merged, context, unseen, strict=model is not None, narrowed=narrowed
+        )
+        report = review(change, request)
+        return replace(report, notes=(*notes, *report.notes, *later))
 
     def edit(
         self,
@@ -276,6 +361,7 @@ class Repository:
         commit: bool | Options = True,
         dry_run: bool = False,
         decide: Decide | None = None,
+        on_note: Hear | None = None,
         strict: bool = False,
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
@@ -290,19 +376,35 @@ class Repository:
         Raises NothingDone where it is already applied, or `decide` returns False; Refused (its `details()` name the
         hunks) where it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
-        from repoagent.api.results import patched
+        from repoagent.api.results import edit_result
+        from repoagent.edit.apply_input import parse_bindings, read_patch_input
+        from repoagent.edit.apply_patch import apply
+        from repoagent.edit.commit import without_claims
+        from repoagent.edit.request import EditRequest, Target
         from repoagent.edit.ui import NonInteractive
+        from repoagent.tasks.check import check_of
 
         merged = self._settings(settings, check=check)
-        blobs = {self._path(name): _blob_id(blob) for name, blob in (sources or {}).items()}
-        data, file = _patch_bytes(patch), None if path is None else self._path(path)
+        blobs = [f"{self._path(name)}={_blob_id(blob)}" for name, blob in (sources or {}).items()]
+        parsed = read_patch_input("the patch", _patch_bytes(patch), self.top)
+        parsed = replace(parsed, message=without_claims(parsed.message).lstrip())  # as that of a model
+        request = EditRequest(
+            instruction=f"{message.strip()}\n" if message.strip() else "",
+            targets=() if path is None else (Target(self._path(path)),),
+            create=True,
+            check=check_of(merged),
+            strict=strict,
+            parse_check=merged.switch("edit.parse_check"),
+            dry_run=dry_run,
+            allow_sensitive=allow_sensitive,
+            sensitive=merged.texts("edit.sensitive"),
+            commit=_commit_options(commit),
+        )
         ui = NonInteractive()
-        _set_callbacks(ui, decide)
+        _set_callbacks(ui, decide, on_note)
         self._settle()
-        return patched(
-            self._worktree, data, merged, ui, sources=blobs, path=file, message=message,
-            options=_commit_options(commit), strict=strict, dry_run=dry_run, allow_sensitive=allow_sensitive,
-        )  # fmt: skip
+        outcome = apply(self._worktree, parsed, request, merged, ui, bindings=parse_bindings(blobs))
+        return edit_result(outcome, self.top, ui.said)
 
     def run(
         self,
@@ -387,11 +489,21 @@ class Repository:
     def _settle(self) -> None:
         from repoagent.edit.unfinished import settle
 
-        settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), log.warning)
+        settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), self._warn)
 
     def _path(self, path: StrPath) -> str:
         """A path, absolute or relative to the top, as one relative to the top."""
         return relative(self._worktree, os.fspath(path), self.top)
+
+    def read(self, file: StrPath) -> tuple[Source, bytes]:
+        """A file and its bytes. Raises UsageError for a missing one, Refused as `git.files.read_source`."""
+        from repoagent.git.files import read_source
+        from repoagent.git.similar_paths import no_such_file
+
+        source = read_source(self._worktree, self._path(file))
+        if source.data is None:
+            raise no_such_file(source.path, self.top)
+        return source, source.data
 
     def _paths(self, files: Files) -> list[str]:
         return [self._path(file) for file in _listed(files)]
@@ -464,7 +576,10 @@ def _at_least_1(limit: int) -> int:
 
 
 def _revision(revision: str | Revision) -> str:
+    """Raises UsageError for text that cannot be an argument of git."""
     if isinstance(revision, str):
+        if "\0" in revision or any("\ud800" <= character <= "\udfff" for character in revision):
+            raise UsageError(f"no such revision: {revision!r}; name a commit, a branch or a tag")
         return revision
     from repoagent.api.gitpython import revision_name
 
@@ -494,6 +609,10 @@ def _commit_options(commit: bool | Options) -> Options:
     if options.edit_message:
         raise UsageError("edit_message needs a terminal: pass the commit message instead")
     return options
+
+
+def _ignore(sentence: str) -> None:
+    """No one listens."""
 
 
 def _set_callbacks(

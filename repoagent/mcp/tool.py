@@ -13,7 +13,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 
 if TYPE_CHECKING:
-    from repoagent.config.settings import Settings
+    from repoagent.api.repository import Repository
     from repoagent.edit.guards.off_limits import WhyNot
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.media import Media
@@ -87,6 +87,13 @@ class Call:
     worktree: WorkTree
     why_not: WhyNot
 
+    @property
+    def repository(self) -> Repository:
+        from repoagent.api.repository import Repository
+        from repoagent.storage.layout import to_stderr
+
+        return Repository.of(self.worktree, to_stderr)
+
     def path(self, path: str, *, folder: bool = False) -> str:
         """`path`, relative to the top, normalized; with `folder` it may be one, "." for the top. Raises Refused for a
         path outside the work tree or in `.git`, and for a withheld file."""
@@ -99,12 +106,6 @@ class Call:
         if reason := self.why_not(path):
             raise Refused(reason)
         return path
-
-    def settings(self, flags: Mapping[str, object] | None = None) -> Settings:
-        from repoagent.config.layers import load
-        from repoagent.git.worktree import layout
-
-        return load(layout(self.worktree), cwd=self.worktree.top, flags=flags)
 
 
 @dataclass(frozen=True)

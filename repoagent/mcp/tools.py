@@ -136,10 +136,8 @@ def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> To
     limit=integer("Maximum number of files.", 1, 100),
 )
 def neighbors(call: Call, paths: list[str], revision: str = "HEAD", limit: int = 20) -> ToolResult:
-    from repoagent.api.results import neighbors_of
-
     paths = [call.path(path, folder=True) for path in paths]
-    answer = neighbors_of(call.worktree, paths, revision=revision, limit=limit)
+    answer = call.repository.neighbors(paths, revision=revision, limit=limit)
     rows = [
         f"{row.path}  score {row.score:.2f}, together in {row.together} of {row.commits} commits"
         + (f", last {row.last[:10]}" if row.last else "")
@@ -200,10 +198,9 @@ def uses(call: Call, symbol: str = "", path: str = "", limit: int = 20) -> ToolR
     limit=integer("Maximum number of commits.", 1, 100),
 )  # fmt: skip
 def history(call: Call, path: str, revision: str = "HEAD", limit: int = 20) -> ToolResult:
-    from repoagent.api.results import past_of
     from repoagent.history.render import history_block, to_dict
 
-    report = past_of(call.worktree, call.path(path, folder=True), revision=revision, limit=limit)
+    report = call.repository.history(call.path(path, folder=True), revision=revision, limit=limit)
     block = history_block(report.steps, partial=report.partial, limit=limit, people=report.people)
     data: dict[str, Any] = to_dict(report)
     del data["version"]
@@ -232,10 +229,10 @@ def _only(schema: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
 def outline(
     call: Call, path: str, language: str | None = None, depth: int | None = None, limit: int = 200
 ) -> ToolResult:
-    from repoagent.api.results import outlined
     from repoagent.syntax.symbol import render_outline
 
-    source, of_file = outlined(call.worktree, call.path(path), language=language)
+    path, repository = call.path(path), call.repository
+    of_file, source = repository.outline(path, language=language), repository.read(path)[0]
     symbols = [symbol for symbol in of_file.symbols if depth is None or symbol.depth < depth]
     data = {
         "path": of_file.path, "blob": source.blob, "language": of_file.language, "lines": of_file.lines,
@@ -270,12 +267,11 @@ def segments(
     natural: bool = False,
     limit: int = 200,
 ) -> ToolResult:
-    from repoagent.api.results import split_of
     from repoagent.edit.prompt.blocks import quoted, shown
     from repoagent.edit.prompt.large_files import read_part
 
     path = call.path(path)
-    split = split_of(call.worktree, path, target=target_bytes, natural=natural)
+    split = call.repository.split(path, target_bytes=target_bytes, natural=natural)
     count = len(split.segments)
     data: dict[str, Any] = {
         "path": split.path, "blob": split.blob, "language": split.language, "bytes": split.size, "count": count
@@ -322,13 +318,12 @@ def _segment(number: int, segment: IndexedSegment) -> dict[str, Any]:
 def read(
     call: Call, path: str, first_line: int = 1, last_line: int | None = None, characters: str | None = None
 ) -> ToolResult:
-    from repoagent.api.results import present
     from repoagent.edit.prompt.blocks import quoted, shown
     from repoagent.edit.prompt.large_files import read_part
     from repoagent.edit.tools import media_in
 
     path = call.path(path)
-    source, data = present(call.worktree, path)
+    source, data = call.repository.read(path)
     if (media := media_in(data, path)) is not None:
         from repoagent.llm.media import MediaLimits, in_words, refuse_over
         from repoagent.llm.model import Message, Part, Request
@@ -425,13 +420,12 @@ def review(
     paths: Sequence[str] = (),
     ask: bool = False,
 ) -> ToolResult:
-    from repoagent.api.results import reviewed
     from repoagent.review.output.formats import report_data
 
-    flags = {"model": call.service.model, "max_cost": call.service.max_cost} if ask else None
-    report = reviewed(
-        call.worktree, call.settings(flags), range=range, base=base, commit=commit, tracked=tracked,
-        files=[call.path(path, folder=True) for path in paths], asks=ask, hear=call.progress,
+    report = call.repository.review(
+        range, base=base, commit=commit, tracked=tracked, files=[call.path(path, folder=True) for path in paths],
+        model=call.service.model if ask else None, on_note=call.progress,
+        settings={"max_cost": call.service.max_cost} if ask else None,
     )  # fmt: skip
     visible = [finding for finding in report.findings if not call.why_not(finding.location.path)]
     findings = visible[:MAX_FINDINGS]
@@ -534,15 +528,12 @@ def _write_lock(call: Call) -> Iterator[None]:
 def _attempt(
     call: Call, data: bytes, blobs: Mapping[str, str], message: str, *, commit: bool, dry_run: bool
 ) -> EditResult:
-    from repoagent.api.results import patched
-    from repoagent.edit.ui import NonInteractive
     from repoagent.git.transaction.results import Options
 
-    ui = NonInteractive(agree=lambda proposal: not call.cancelled.is_set(), hear=call.progress)
     try:
-        return patched(
-            call.worktree, data, call.settings(), ui, sources=blobs, message=message,
-            options=Options(no_commit=not commit), dry_run=dry_run,
+        return call.repository.apply(
+            data, sources=blobs, message=message, commit=Options(no_commit=not commit), dry_run=dry_run,
+            decide=lambda proposal: not call.cancelled.is_set(), on_note=call.progress,
         )  # fmt: skip
     except NothingDone as error:
         raise (NothingDone(_CANCELLED) if call.cancelled.is_set() else error) from error

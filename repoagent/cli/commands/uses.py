@@ -58,10 +58,12 @@ def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int
     """
     if limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    from repoagent.api.results import uses_of
+    from repoagent.edit.guards.off_limits import gate
+    from repoagent.uses.report import answer as answer_of
 
     terminal = repo.terminal
-    answer = uses_of(repo.worktree, what, limit=limit, path_of=repo.relative)
+    withheld = gate(repo.worktree.top, ())
+    answer = answer_of(repo.worktree, what, withheld, limit=limit, path_of=repo.relative)
     something = any(uses.files or uses.definitions for uses in answer.symbols)
     if as_json:
         write_json(terminal, asdict(answer))

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.api.results import split_of
+from repoagent import Repository
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.git.worktree import open_worktree
 from repoagent.split.create import create
 from repoagent.split.folder import SplitOptions, check_text, default_folder, fill_names, new_index
 from repoagent.split.folder_index import VERSION, parse_index, read_index
@@ -96,7 +95,7 @@ def test_no_link_in_repoagent_is_followed(repo: GitRepo, tmp_path: Path, linked:
             with pytest.raises(RepoagentError, match=f"{linked} is a symbolic link|no such folder"):
                 create(source, SplitOptions(), place)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
-        split_of(open_worktree(repo.top), "src/app.py", write=True)
+        Repository(repo.top).split("src/app.py", write=True)
     with pytest.raises(Refused, match=f"{linked} is a symbolic link"):
         read_index(folder)
     assert sorted(outside.rglob("*")) == before
