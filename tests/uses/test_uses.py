@@ -126,7 +126,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
         (["src/none.py"], 2, "no such file: src/none.py"),
         (["src"], 2, "src is a folder; name a file or a symbol"),
         (["utils.py:lod"], 2, "utils.py has no symbol 'lod'; nearest: load"),
-        (["load", "-n", "0"], 2, "--limit must be at least 1, not 0"),
+        (["load", "-n", "0"], 2, "'--limit': 0 is not in the range x>=1"),
         (["docs.md"], 2, "repoagent found no definitions in docs.md; name a symbol instead"),
         (["../x:load"], 2, "../x:load is outside the work tree"),
     ],

@@ -43,7 +43,9 @@ BY = ("day", "model", "repository", "run", "file", "call")
     "--since", metavar="DAY", default="30d", show_default=True,
     help="Start at DAY: YYYY-MM-DD, today, Nd or ever.",
 )  # fmt: skip
-@click.option("-n", "--limit", type=int, metavar="N", help="Show at most N lines.  [default: 20]")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N lines.  [default: 20]"
+)
 @click.option("--html", metavar="FILE", help="Write a web page with charts to FILE; - is standard output.")
 @click.option("--cost", is_flag=True, help="Show the cost of model calls in all your repositories.")
 @click.option(
@@ -69,8 +71,6 @@ def command(session: Session, /, **values: Any) -> int:
         _show_cost(session, options)
         return Exit.DONE
     limit = 20 if limit is None else limit
-    if limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {limit}")
     if html is not None and options.as_json:
         raise UsageError("--json cannot be combined with --html")
     from repoagent.git.worktree import open_worktree
@@ -80,16 +80,11 @@ def command(session: Session, /, **values: Any) -> int:
     day = since if since[-1:] != "d" else _first_day(since)
     words = "from the beginning" if since == "ever" else f"since {day}"
     if html is not None:
+        from repoagent.cli.ui.terminal import deliver
         from repoagent.reports.activity_html import page as html_page
 
         text = html_page(activity, words, _around(worktree, activity))
-        if html == "-":
-            terminal.result(text)
-        else:
-            from repoagent.cli.ui.terminal import write_to
-
-            write_to(Path.cwd() / html, text.encode("utf-8"), "--html", private=True)
-            terminal.note(f"written to {html}")
+        deliver(terminal, text.encode(), html, "--html", private=True)
     elif options.as_json:
         events = [
             {**asdict(event), "time": event.time.isoformat(timespec="seconds")} for event in activity.events

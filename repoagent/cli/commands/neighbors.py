@@ -59,7 +59,13 @@ updated on use. Until it is complete, the last commits of FILE are used."""
 @click.command(epilog=EXAMPLES)
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @click.option(
-    "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Show at most N rows.",
 )
 @click.option(
     "--min-score",
@@ -147,8 +153,6 @@ def _check(options: SimpleNamespace) -> None:
         return
     if not options.files:
         raise UsageError("no file: name one, or use --map for the whole repository")
-    if options.limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {options.limit}")
     if not 0 <= options.min_score <= 1:
         raise UsageError(f"--min-score must be between 0 and 1, not {options.min_score:g}")
     if options.as_json and as_other:
@@ -161,15 +165,14 @@ def _deliver(
     terminal: Terminal, text: str, output: str | None, *, exact: bool = False, browser: str = ""
 ) -> None:
     """Write to the file of -o, or else to standard output; a page goes from a terminal to the browser."""
-    from repoagent.cli.ui.terminal import show_page, write_to
+    from repoagent.cli.ui.terminal import deliver, show_page
 
     if browser and output is None and terminal.shows:
         show_page(terminal, text, browser)
-    elif output not in (None, "-"):
-        write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
-        terminal.note(f"written to {output}")
+    elif exact or output not in (None, "-"):
+        deliver(terminal, text.encode("utf-8", "surrogateescape"), output)
     else:
-        (terminal.result if exact else terminal.styled)(text)
+        terminal.styled(text)
 
 
 def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:

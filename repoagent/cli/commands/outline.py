@@ -61,7 +61,7 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 
 @click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--depth", type=int, metavar="N", help="Show only the N outermost levels.")
+@click.option("--depth", type=click.IntRange(1), metavar="N", help="Show only the N outermost levels.")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Show only this kind. Repeatable.")
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
@@ -101,8 +101,6 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
     from repoagent.syntax.outline import check_language
 
     depth, kinds = options.depth, options.kinds
-    if depth is not None and depth < 1:
-        raise UsageError(f"--depth must be at least 1, not {depth}")
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise UsageError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
     if options.language is not None:

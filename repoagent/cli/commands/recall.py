@@ -50,7 +50,13 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 @click.command(epilog=EXAMPLES)
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
 @click.option(
-    "-n", "--limit", type=int, metavar="N", default=10, show_default=True, help="Show at most N results."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Show at most N results.",
 )
 @click.option(
     "--file",
@@ -79,8 +85,6 @@ def command(repo: Repository, /, **values: Any) -> int:
     query = " ".join(options.words)
     if not query.strip():
         raise UsageError("the query is empty")
-    if options.limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {options.limit}")
     if not parse(query).words:
         raise UsageError(f"no words in the query {query!r}")
     paths = [repo.relative(file) for file in options.files]

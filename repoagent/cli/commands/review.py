@@ -19,14 +19,12 @@ from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
 from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session
-from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.edit.model_setup import ModelSetup
     from repoagent.review.change import Change
     from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.dismissals import State
@@ -209,6 +207,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if options.fix and options.words and all(map(_is_id, options.words)):
         return _fix_named(open_repository(session, flags), options)
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
+    from repoagent.cli.ui.terminal import deliver
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
     from repoagent.review.output.formats import render
@@ -234,16 +233,9 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if is_text:
         show(report, terminal, top=worktree.top)
     for each, path in outputs:
-        data = render(report, each, top=worktree.top, change=change)
-        if path in (None, "-"):
-            terminal.result(data.decode("utf-8", "surrogateescape"))
-        else:
-            from repoagent.cli.ui.terminal import write_to
-
-            write_to(cwd / str(path), data, "-o")
-            terminal.note(f"written to {path}")
+        deliver(terminal, render(report, each, top=worktree.top, change=change), path)
     if options.fix:
-        return _fix(_Fixing(repo, options, bool(change.head)), report.findings)
+        return _fix(repo, options, report.findings, commits=bool(change.head))
     return Exit.NOTHING if reaches([report], repo.settings.text("review.fail_on")) else Exit.DONE
 
 
@@ -326,16 +318,6 @@ def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-@dataclass
-class _Fixing:
-    """What all fixes of one run share. `committed`: the reviewed change is in a commit, so fixes are committed too."""
-
-    repo: Repository
-    options: SimpleNamespace
-    committed: bool
-    ready: ModelSetup | None = None
-
-
 def _is_id(word: str) -> bool:
     """Whether a word of the command line can be (the beginning of) a finding's id."""
     return 4 <= len(word) <= 12 and not word.lower().strip("0123456789abcdef")
@@ -353,20 +335,22 @@ def _fix_named(repo: Repository, options: SimpleNamespace) -> Exit:
 
     last = read_last(repo.layout, warn=repo.terminal.warn)
     findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
-    return _fix(_Fixing(repo, options, last is not None and bool(last.head)), findings)
+    return _fix(repo, options, findings, commits=last is not None and bool(last.head))
 
 
-def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
-    """Fix `findings`, one edit each. A finding that cannot be fixed is reported and skipped.
+def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding], *, commits: bool) -> Exit:
+    """Fix `findings`, one edit each, in a commit each if the reviewed change is committed. A finding that cannot be
+    fixed is reported and skipped.
 
     Raises NothingDone without a finding to fix, and the error of the only finding.
     """
     from repoagent.cli.app import settle
     from repoagent.review.fix import as_data, can_be_fixed
 
-    terminal, options = fixing.repo.terminal, fixing.options
+    terminal = repo.terminal
+    options.ready = None  # the model for edits, opened once
     _require_answers(terminal, options)
-    settle(fixing.repo.worktree, terminal)
+    settle(repo.worktree, terminal)
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
         raise NothingDone("nothing to fix: no finding is on lines that can be edited")
@@ -375,7 +359,7 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
     for finding in todo:
         terminal.note(f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}")
         try:
-            done.append(_fix_one(fixing, finding))
+            done.append(_fix_one(repo, options, finding, commits=commits))
         except RepoagentError as error:
             if len(todo) == 1:
                 raise
@@ -386,14 +370,14 @@ def _fix(fixing: _Fixing, findings: Sequence[Finding]) -> Exit:
         fixes = [*(dict(as_data(fixed)) for fixed in done), *rest]
         terminal.done(json.dumps({"version": 1, "fixes": fixes}, indent=2) + "\n")
     finished = [fixed for fixed in done if fixed.result is not None]
-    if finished and not fixing.committed:
+    if finished and not commits:
         terminal.note("the fixes are in the work tree; review them, then `git add` them")
     if failed and not finished:
         return failed[0][1].exit_code
     return Exit.DONE if len(finished) == len(todo) else Exit.NOTHING
 
 
-def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
+def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, commits: bool) -> FixOutcome:
     from dataclasses import replace
 
     from repoagent.cli.ui.outcome import show_commit
@@ -401,19 +385,17 @@ def _fix_one(fixing: _Fixing, finding: Finding) -> FixOutcome:
     from repoagent.edit.model_setup import model_setup
     from repoagent.review import fix
 
-    worktree, _, settings, terminal, _ = fixing.repo
-    options, committed = fixing.options, fixing.committed
-    answers = SimpleNamespace(no_commit=not committed)
-    template = shared.edit_request(answers, settings, "")
+    worktree, _, settings, terminal, _ = repo
+    template = shared.edit_request(SimpleNamespace(no_commit=not commits), settings, "")
     change = fix.suggested_change(worktree, finding)
     with terminal.working("fixing") as working:
-        ui = TerminalInterface(terminal, working, yes=options.yes, commits=committed, model=change is None)
+        ui = TerminalInterface(terminal, working, yes=options.yes, commits=commits, model=change is None)
         if change is not None:
             fixed = fix.commit_suggestion(worktree, finding, change, template, settings, ui=ui)
         else:
             request = fix.fix_request(worktree, finding, template)
-            ready = fixing.ready or model_setup(settings, options.record, options.reply, terminal.warn)
-            fixing.ready, meter = ready, ready.meter  # opened once; `max_turns` limits each fix
+            ready = options.ready or model_setup(settings, options.record, options.reply, terminal.warn)
+            options.ready, meter = ready, ready.meter  # `max_turns` limits each fix
             meter.limits = replace(meter.limits, turns=meter.attempts + settings.whole("max_turns"))
             fixed = fix.ask_for_edit(worktree, finding, request, settings, ui=ui, ready=ready)
     if not options.as_json:

@@ -13,7 +13,7 @@ from repoagent.cli.session import write_json
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import one_line
-from repoagent.errors import Exit, UsageError
+from repoagent.errors import Exit
 from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
@@ -48,7 +48,13 @@ code is 1 if nothing was found."""
 @click.command(epilog=EXAMPLES)
 @click.argument("what", metavar="SYMBOL|FILE")
 @click.option(
-    "-n", "--limit", type=int, metavar="N", default=20, show_default=True, help="Show at most N rows."
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Show at most N rows.",
 )
 @pass_repository
 def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int:
@@ -56,8 +62,6 @@ def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int
 
     SYMBOL is a name, Class.method, or FILE:NAME for the one that a file defines.
     """
-    if limit < 1:
-        raise UsageError(f"--limit must be at least 1, not {limit}")
     from repoagent.edit.guards.off_limits import gate
     from repoagent.uses.report import answer as answer_of
 

@@ -343,6 +343,17 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
     write_whole(path, data, private=private)
 
 
+def deliver(
+    terminal: Terminal, data: bytes, output: str | None, option: str = "-o", *, private: bool = False
+) -> None:
+    """Write `data` as the result, or to the file that `option` names; see `write_to`."""
+    if output in (None, "-"):
+        terminal.result(data.decode("utf-8", "surrogateescape"))
+    else:
+        write_to(Path.cwd() / str(output), data, option, private=private)
+        terminal.note(f"written to {output}")
+
+
 def show_page(terminal: Terminal, text: str, name: str) -> None:
     """Write a page to a new temporary file that only the user can read, print its path and open it in the browser. The
     file stays: the browser may read it after this process has ended."""

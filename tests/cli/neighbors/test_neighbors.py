@@ -57,7 +57,7 @@ def pair(repo: GitRepo) -> GitRepo:
         (["core.py", "--at", "nope"], "no such commit: nope; name a commit, branch or tag"),
         (["core.py", "--at", "--all"], "no such commit: --all; name a commit, branch or tag"),
         (["core.py", "--at", "HEAD:core.py"], "no such commit: HEAD:core.py; name a commit, branch or tag"),
-        (["core.py", "--limit", "0"], "--limit must be at least 1, not 0"),
+        (["core.py", "--limit", "0"], "'--limit': 0 is not in the range x>=1"),
         (["core.py", "--min-score", "1.5"], "--min-score must be between 0 and 1, not 1.5"),
         (["core.py", "--min-score", "nan"], "--min-score must be between 0 and 1, not nan"),
         (["core.py", "-o", "no/folder/x.html"], "no such folder"),

@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
         (["empty::f"], "empty is a directory; :: needs a file"),
         (["-"], "standard input needs --language"),
         (["-", "--language", "pyton"], "unknown language 'pyton'; the languages are: ada, bash,"),
-        (["app.py", "--depth", "0"], "--depth must be at least 1, not 0"),
+        (["app.py", "--depth", "0"], "'--depth': 0 is not in the range x>=1"),
         (["app.py", "--kind", "klass"], "unknown kind 'klass'; the kinds are function, method,"),
         ([], "missing argument 'FILE...'"),
         (["app.py", "--words", "40"], "--words needs --summary"),

@@ -45,7 +45,7 @@ def remembered(repo: GitRepo) -> GitRepo:
         ([""], 2, "the query is empty"),
         (["  "], 2, "the query is empty"),
         (["?!"], 2, "no words in the query '?!'"),
-        (["cache", "-n", "0"], 2, "--limit must be at least 1, not 0"),
+        (["cache", "-n", "0"], 2, "'--limit': 0 is not in the range x>=1"),
         (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
         (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
         (["nowhere"], 1, "nothing found for 'nowhere'"),
