@@ -1,16 +1,20 @@
-"""From a finished draft to the commit: compare with the disk, ask, write, check, commit. Or nothing at all."""
+"""From a finished draft to the commit: compare with the disk, ask, write, check, commit. Or nothing at all.
+
+The diff is what is shown and stored, the bytes are what is written. A second parser that shares no code with the first
+must agree that they say the same (`read_back`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.edit.commit import CommitOutcome, SentBack, commit
-from repoagent.edit.diff_crosscheck import DiffStat, read_back
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.sensitive import concerns, described, hidden_changes
-from repoagent.edit.ui import CANCELLED, Decision, Proposal, UserInterface
+from repoagent.edit.ui import CANCELLED, Decision, DiffStat, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import REGULAR, FileChange, read_source
@@ -21,8 +25,11 @@ from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 
 if TYPE_CHECKING:
+    from unidiff.patch import PatchedFile
+
     Message = Callable[[tuple[FileChange, ...]], str]
 
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 RELOCATIONS = 3  # someone who saves more often than this between a yes and the write is still at work
 
 
@@ -206,3 +213,50 @@ def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
     path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
     return f"the change is saved in {path}"
+
+
+def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
+    """Parse `diff`, the canonical one of `changes`, and count it.
+
+    Raises ValueError if unidiff rejects it, or if the parsed hunks, applied to the bytes before, do not produce the
+    bytes after: that is a defect, and nothing may be written.
+    """
+    from unidiff.errors import UnidiffParseError
+    from unidiff.patch import PatchSet
+
+    try:
+        files = PatchSet(io.StringIO(diff, newline="\n"))
+    except UnidiffParseError as error:
+        raise ValueError(f"cannot parse the canonical diff: {error}") from error
+    if len(files) != len(changes):
+        raise ValueError(f"the canonical diff has {len(files)} files for {len(changes)} changes")
+    for file, change in zip(files, changes, strict=True):
+        if not file.is_binary_file and _applied(file, change.before or b"") != (change.after or b""):
+            raise ValueError(f"the canonical diff of {change.name} does not produce the bytes to write")
+    return DiffStat(len(files), files.added, files.removed)
+
+
+def _applied(file: PatchedFile, before: bytes) -> bytes:
+    """`before` with the hunks of `file`, by their numbers alone."""
+    lines = _LINE.findall(before)
+    after: list[bytes] = []
+    at = 0
+    for hunk in file:
+        start = hunk.source_start - (hunk.source_length > 0)
+        after += lines[at:start]
+        old: list[bytes] = []
+        new: list[bytes] = []
+        sides: list[list[bytes]] = []
+        for line in hunk:
+            if line.line_type == "\\":  # no newline at the end of the line before, on its sides
+                for side in sides:
+                    side[-1] = side[-1].removesuffix(b"\n")
+                continue
+            sides = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
+            for side in sides:
+                side.append(line.value.encode("utf-8", "surrogateescape"))
+        at = start + len(old)
+        if lines[start:at] != old:
+            raise ValueError(f"the canonical diff of {file.path} quotes lines that do not exist")
+        after += new
+    return b"".join(after + lines[at:])

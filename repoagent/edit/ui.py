@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.diff_crosscheck import DiffStat
 from repoagent.edit.guards.sensitive import Concern
 from repoagent.git.files import FileChange
 from repoagent.patch.errors import SPACED, TOLERANCES
@@ -19,6 +18,18 @@ if TYPE_CHECKING:
 
 CANCELLED = "cancelled: nothing was changed"  # how the end of an edit begins that the user did not want
 USUAL = {"numbers", "counts", "blank-context"}
+
+
+@dataclass(frozen=True)
+class DiffStat:
+    """The size of a change: files, lines added and removed (none for binary files)."""
+
+    files: int
+    added: int
+    removed: int
+
+    def __str__(self) -> str:
+        return f"{self.files} file{'s' * (self.files != 1)} +{self.added} -{self.removed}"
 
 
 @dataclass(frozen=True)

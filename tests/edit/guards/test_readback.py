@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.edit.diff_crosscheck import DiffStat, read_back
+from repoagent.edit.review_and_commit import read_back
+from repoagent.edit.ui import DiffStat
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.patch.render import canonical_diff
 
