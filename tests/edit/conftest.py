@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,29 @@ def diff(path: str, *lines: str) -> str:
 
 
 GREET = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return f'hello, {name}'")
+
+
+def greeting(old: str, new: str) -> str:
+    """A fenced diff that changes what `greet` returns."""
+    return diff("src/app.py", " def greet(name):", f"-    return {old}", f"+    return {new}")
+
+
+HELLO = "'hello ' + name"  # what it returns at first
+
+
+@pytest.fixture
+def edit(run: Run) -> Run:
+    """`repoagent edit FILE REQUEST OPTIONS --yes`, which must end with `code`."""
+
+    def edit(
+        *options: str,
+        file: str = "src/app.py",
+        request: str = "greet with a comma",
+        code: int = 0,
+        **how: Any,
+    ) -> Done:
+        done: Done = run("edit", file, request, *options, "--yes", **how)
+        assert done.code == code, done.err
+        return done
+
+    return edit
