@@ -59,9 +59,7 @@ class ModelSetup:
             return configured
         window = self.context_tokens
         return min(
-            OUTPUT_TOKENS,
-            self.known.max_output or OUTPUT_TOKENS,
-            window // 2 if window else OUTPUT_TOKENS,
+            OUTPUT_TOKENS, self.known.max_output or OUTPUT_TOKENS, window // 2 if window else OUTPUT_TOKENS
         )
 
 

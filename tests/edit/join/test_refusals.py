@@ -9,51 +9,52 @@ import pytest
 
 from tests.cli.applying import program
 from tests.conftest import GitRepo
-from tests.edit.join.conftest import MakeSplit, Split
+from tests.edit.join.conftest import Split
 
 pytestmark = pytest.mark.soak
+OURS = (2, b"second = first", b"second = ours")
+PARSE = b"parse(value):\n    first = value\n    second = "
+
+
+def refused(split: Split, *words: str, options: tuple[str, ...] = (), code: int = 3) -> str:
+    """Join, which must fail with `code` and `words` and change nothing; returns the error."""
+    before = split.everything()
+    done = split.join(*options)
+    assert done.code == code, done.err
+    for text in words:
+        assert text in done.err
+    assert split.everything() == before
+    return done.err
 
 
 def test_nothing_edited(split: Split) -> None:
-    before = split.everything()
-    done = split.join()
-    assert done.code == 1 and "no segment of src/big.py has been edited" in done.err
-    assert split.everything() == before
+    refused(split, "no segment of src/big.py has been edited", code=1)
     split.change(b"second = first", b"second = theirs")  # or an undo of the last join
-    done = split.join()
-    assert done.code == 1 and "has changed, and `repoagent split --refresh parts` brings" in done.err
+    refused(split, "has changed, and `repoagent split --refresh parts` brings", code=1)
 
 
 def test_the_same_lines_are_named_in_both_files(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
+    split.edit(*OURS)
     split.change(b"def load(value):\n", b"def load(value):\n    # new\n")
-    split.change(
-        b"parse(value):\n    first = value\n    second = first",
-        b"parse(value):\n    first = value\n    second = theirs",
-    )
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "line 3 of 002.py against line 11 of src/big.py" in done.err
-    done = split.join("--json")
-    (conflict,) = done.json["error"]["conflicts"]
+    split.change(PARSE + b"first", PARSE + b"theirs")
+    refused(split, "line 3 of 002.py against line 11 of src/big.py")
+    (conflict,) = split.join("--json").json["error"]["conflicts"]
     assert conflict == {
         "files": ["002.py"], "places": [{"file": "002.py", "lines": [3, 3], "source_lines": [11, 11]}],
     }  # fmt: skip
-    assert split.everything() == before
 
 
 def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
-    split.change(
-        b"second = first\n    third = second\n    return third\n\n\ndef check",
-        b"second = theirs\n    third = second\n    return third\n\n\ndef check",
+    split.edit(*OURS)
+    split.change(PARSE + b"first", PARSE + b"theirs")
+    refused(
+        split,
+        "cannot ask without a terminal",
+        "or move 002.py away, run --refresh",
+        "+    second = theirs\n",
+        "-    second = first\n",
+        options=("--force",),
     )
-    before = split.everything()
-    done = split.join("--force")
-    assert done.code == 3 and "cannot ask without a terminal" in done.err
-    assert "or move 002.py away, run --refresh" in done.err
-    assert "+    second = theirs\n" in done.err and "-    second = first\n" in done.err
-    assert split.everything() == before
     split.file(2).rename(split.repo.top / "mine.py")
     assert split.program("--refresh", "parts").code == 0
     split.edit(2, b"second = theirs", b"second = theirs + ours")
@@ -61,7 +62,7 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edit", "words"),
     [
         (lambda data: data.replace(b"\n", b"\r\n", 2), "line 1 does not end in LF"),
         (lambda data: b"<<<<<<< HEAD\n" + data, "conflict markers (line 1)"),
@@ -71,36 +72,24 @@ def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) 
         (lambda data: data.replace(b"return third", b"return ((third"), "; fix 003.py and join again"),
     ],
 )
-def test_a_segment_that_can_not_be_taken_over(
-    split: Split, edit: Callable[[bytes], bytes], said: str
-) -> None:
+def test_a_segment_with_an_unusable_text(split: Split, edit: Callable[[bytes], bytes], words: str) -> None:
     split.file(3).write_bytes(edit(split.file(3).read_bytes()))
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and said in done.err
-    assert split.everything() == before
+    refused(split, words)
 
 
-def test_a_missing_segment_file(split: Split) -> None:
+def test_missing_and_emptied_segments(split: Split) -> None:
     split.edit(2, b"second", b"other")
+    text = split.file(3).read_bytes()
     split.file(3).unlink()
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "003.py is missing" in done.err and "--refresh" in done.err
-    assert split.everything() == before
-
-
-def test_all_segments_emptied(split: Split) -> None:
+    refused(split, "003.py is missing", "--refresh")
+    split.file(3).write_bytes(text)
     for number in range(1, 6):
         split.file(number).write_bytes(b"")
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "all segments are empty" in done.err
-    assert split.everything() == before
+    refused(split, "all segments are empty")
 
 
 def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
+    split.edit(*OURS)
     data = split.source.read_bytes()
     split.repo.git("mv", "src/big.py", "src/large.py")
     done = split.join()
@@ -115,75 +104,55 @@ def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None
     assert done.code == 3 and "src/big.py no longer exists" in done.err
     split.source.parent.mkdir(exist_ok=True)
     split.source.symlink_to("../a.txt")
-    done = split.join()
-    assert done.code == 3 and "symbolic link" in done.err
+    refused(split, "symbolic link")
     split.source.unlink()
-    split.source.write_bytes(data[:50] + b"\0" + data[50:])
-    done = split.join()
-    assert done.code == 3 and "is now binary" in done.err
-    split.source.write_bytes(data.decode().encode("utf-16"))
-    done = split.join()
-    assert done.code == 3 and "src/big.py is now encoded in UTF-16: save it as UTF-8" in done.err
+    for other, words in (
+        (data[:50] + b"\0" + data[50:], "is now binary"),
+        (data.decode().encode("utf-16"), "src/big.py is now encoded in UTF-16: save it as UTF-8"),
+    ):
+        split.source.write_bytes(other)
+        refused(split, words)
     assert split.repo.read("a.txt").startswith(b"line 1\n")
 
 
-def test_an_untracked_source(make_split: MakeSplit) -> None:
-    split = make_split()
+def test_an_untracked_source(split: Split) -> None:
     split.repo.git("rm", "-q", "--cached", "src/big.py")
     split.repo.git("commit", "-q", "-m", "not any more")
-    split.edit(2, b"second = first", b"second = ours")
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "not in the last commit" in done.err
-    assert split.everything() == before
+    split.edit(*OURS)
+    refused(split, "not in the last commit")
     assert split.join("--no-commit").code == 0
     assert b"second = ours" in split.source.read_bytes()
 
 
-def test_work_that_can_not_be_told_apart_and_the_ways_out(split: Split) -> None:
+def test_inseparable_work_and_the_remedy(split: Split) -> None:
     split.change(b"third = second", b"third = mine")
     assert split.program("--refresh", str(split.folder)).code == 0
     split.edit(1, b"third = mine", b"third = ours")
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "--include-dirty" in done.err
-    assert split.everything() == before
+    refused(split, "--include-dirty")
     assert split.join("--include-dirty").code == 0
     assert b"third = ours" in split.repo.git("show", "HEAD:src/big.py").encode()
 
 
-def test_a_tampered_index(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
-    path = split.folder / "index.json"
-    whole = json.loads(path.read_text())
-    for target in ("../outside.py", "/etc/hostname", ".git/config", "a.txt/../../x"):
-        path.write_text(json.dumps({**whole, "source": {**whole["source"], "path": target}}))
-        assert split.join().code == 3, target
-    path.write_text(json.dumps({**whole, "version": 99}))
-    done = split.join()
-    assert done.code == 3 and "version 99" in done.err
-    path.write_text(json.dumps({**whole, "source": {**whole["source"], "path": "a.txt"}}))
-    done = split.join()
-    assert done.code == 3
+@pytest.mark.parametrize(
+    ("version", "path"), [(1, "../outside.py"), (1, "/etc/hostname"), (1, ".git/config"), (1, "a.txt/../../x"),
+                          (99, "src/big.py"), (1, "a.txt")],
+)  # fmt: skip
+def test_a_tampered_index(split: Split, version: int, path: str) -> None:
+    split.edit(*OURS)
+    index = split.folder / "index.json"
+    whole = json.loads(index.read_text())
+    changed = {**whole, "version": version, "source": {**whole["source"], "path": path}}
+    index.write_text(json.dumps(changed))
+    refused(split, "version 99" if version == 99 else "")
     assert split.repo.status() == ""
 
 
-def test_a_hook_that_says_no(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
+def test_a_failing_hook_and_a_merge_in_progress(split: Split) -> None:
+    split.edit(*OURS)
     split.repo.hook("pre-commit", "echo not today; exit 1\n")
-    before = split.everything()
-    done = split.join()
-    assert done.code == 6 and "not today" in done.err
-    assert split.everything() == before
-
-
-def test_a_merge_in_progress(split: Split) -> None:
-    split.edit(2, b"second = first", b"second = ours")
+    refused(split, "not today", code=6)
     split.repo.write(".git/MERGE_HEAD", split.repo.head() + "\n")
-    before = split.everything()
-    done = split.join()
-    assert done.code == 3 and "merge is in progress" in done.err
-    assert split.everything() == before
+    refused(split, "merge is in progress")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +161,7 @@ def test_a_merge_in_progress(split: Split) -> None:
      ("--join", "parts", "-m", " "), ("--join", "parts", "-n", "--no-commit"), ("--join", "nowhere")],
 )  # fmt: skip
 def test_options_that_make_no_sense(split: Split, options: tuple[str, ...]) -> None:
-    split.edit(2, b"second = first", b"second = ours")
+    split.edit(*OURS)
     before = split.everything()
     assert split.program(*options).code == 2
     assert split.everything() == before
@@ -201,7 +170,6 @@ def test_options_that_make_no_sense(split: Split, options: tuple[str, ...]) -> N
 def test_a_split_of_standard_input(repo: GitRepo) -> None:
     done = program(repo.top, "split", "-", "--language", "python", "-o", "parts", stdin=b"x = 1\n")
     assert done.code == 0, done.err
-    segment = next(path for path in (repo.top / "parts").iterdir() if path.name.startswith("001"))
-    segment.write_bytes(b"x = 2\n")
+    next((repo.top / "parts").glob("001*")).write_bytes(b"x = 2\n")
     done = program(repo.top, "split", "--join", "parts")
     assert done.code == 3 and "standard input" in done.err

@@ -106,25 +106,6 @@ ANSWERS = {
 }
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("name", ANSWERS)
-def test_slips_of_small_models_are_understood(repo: GitRepo, name: str) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
-    assert prepared.form == "function"
-    seen = answer(prepared, ANSWERS[name])
-    assert seen.ok, seen.text
-    assert result(prepared) == EXPECTED
-
-
-def test_imports_go_to_the_others(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall use fsum")
-    text = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
-    seen = answer(prepared, fenced("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{text}"))
-    assert seen.ok, seen.text
-    wanted = SHOP.replace(TOTAL, text).replace("import Path\n", "import Path\nimport math\n")
-    assert result(prepared) == wanted
-
-
 def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
     """A model that was never shown a function makes it up."""
     prepared = asked(repo, "total_price shall round to cents")
@@ -133,24 +114,6 @@ def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
         seen = answer(prepared, fenced("shop.py", reply))
         assert "does not contain the whole new Basket.total_price" in seen.text
     assert result(prepared) == SHOP
-
-
-def test_a_second_answer_finds_the_part_where_it_is_now(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
-    longer = f"import math\n\n{TOTAL}\n    def pay(self):\n        return math.ceil(self.total_price())\n"
-    assert answer(prepared, fenced("shop.py", longer)).ok
-    assert answer(prepared, fenced("shop.py", ROUNDED)).ok
-    assert result(prepared) == EXPECTED.replace("import Path\n", "import Path\nimport math\n")
-
-
-def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
-    text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
-    prepared = asked(repo, "in read_names skip the head", text=text)
-    new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
-    assert answer(prepared, fenced("shop.py", new)).ok
-    after = prepared.session.draft.texts()["shop.py"].data
-    start = text.index(b"def read_names")
-    assert after == text[:start] + new.rstrip().replace("\n", "\r\n").encode("latin-1")
 
 
 def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: Run, script: Script) -> None:
@@ -179,53 +142,6 @@ def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: 
     assert "An earlier answer" not in third
 
 
-def test_remarks_that_nobody_asked_to_take_out_stay(repo: GitRepo) -> None:
-    old = (
-        "# Runs the tests.  Keep it short.\non: push\n\njobs:\n  unit: 3.10   \n  # the last\n  docs: 3.12\n"
-    )
-    new = "on: push\njobs:\n  unit: 3.10\n  docs: 3.12\n  more: 3.13\n"
-    prepared = asked(repo, "Run on 3.13 too", "whole", targets=[Target(".ci/t.yml")], text=old)
-    assert answer(prepared, fenced("ci/t.yml", new)).ok  # the path is miscopied too
-    assert result(prepared, ".ci/t.yml") == old + "  more: 3.13\n"
-    prepared = asked(repo, "Remove the comments", "whole", targets=[Target(".ci/t.yml")], text=old)
-    assert answer(prepared, fenced(".ci/t.yml", new)).ok
-    assert result(prepared, ".ci/t.yml") == new
-    heading = "# One\n\ntext\n\n# Two\n\nmore\n\n# Three\n\nlast\n"
-    prepared = asked(repo, "fold Two into One", "whole", targets=[Target("n.md")], text=heading)
-    assert answer(prepared, fenced("n.md", heading.replace("# Two\n\n", ""))).ok
-    assert "# Two" not in result(prepared, "n.md")
-
-
-def test_what_shall_stay_stays(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
-    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
-    old = "def one():\n    return 1\n\n\ndef keep_me():\n    return 2\n"
-    new = old.replace("1", "3").replace("2", "4")
-    prepared = asked(
-        repo, "one returns 3. keep_me stays as it is.", "whole", targets=[Target("t.py")], text=old
-    )
-    assert answer(prepared, fenced("t.py", new)).ok
-    assert result(prepared, "t.py") == old.replace("1", "3")  # the other definition is put back
-    prepared = asked(repo, "one returns 3, keep_me 4.", "whole", targets=[Target("t.py")], text=old)
-    assert answer(prepared, fenced("t.py", new)).ok
-    assert result(prepared, "t.py") == new
-
-
-def test_a_new_name_is_no_new_text(repo: GitRepo) -> None:
-    old = "HEADS = ('number', 'total')\n\n\ndef total(rows):\n    return sum(rows)\n\n\ndef show(rows):\n    print('total', total(rows))\n"
-    new = old.replace("total", "net_total")
-    prepared = asked(repo, "Rename total to net_total.", "whole", targets=[Target("t.py")], text=old)
-    assert answer(prepared, fenced("t.py", new)).ok
-    assert result(prepared, "t.py") == new.replace("'net_total'", "'total'")
-    for request in (
-        "Rename total to net_total, and the heading 'total' too.",
-        "Call total net_total everywhere.",
-    ):
-        prepared = asked(repo, request, "whole", targets=[Target("t.py")], text=old)
-        assert answer(prepared, fenced("t.py", new)).ok
-        assert "'net_total'" in result(prepared, "t.py")
-
-
 def test_a_grammar_holds_the_answer_to_its_fence(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     turns = [Turn("user", "x"), Turn("assistant", "y"), Turn("observation", "Not applied", {"ok": "no"})]
@@ -235,52 +151,6 @@ def test_a_grammar_holds_the_answer_to_its_fence(repo: GitRepo) -> None:
             'root ::= "```shop.py\\n" line+ "```"\nline ::= ([^`\\n] [^\\n]*)? "\\n"'
         )
     assert asked(repo, "x", "diff").prompts[0].grammar == ""
-
-
-def test_a_file_without_an_extension(repo: GitRepo) -> None:
-    old = "#!/bin/sh\nset -eu\n\nfor n in 1 2 3; do\n\techo $n\ndone\n"
-    prepared = asked(repo, "count to 4", "whole", targets=[Target("bin/wait-for")], text=old)
-    assert answer(prepared, fenced("bin/wait-for", old.replace("2 3", "2 3 4"))).ok
-    assert result(prepared, "bin/wait-for") == old.replace("2 3", "2 3 4")
-
-
-def test_javascript_methods(repo: GitRepo) -> None:
-    methods = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
-    text = f"const fs = require('fs');\n\nclass Many {{\n{methods}}}\n"
-    prepared = asked(repo, "part7 shall double x", targets=[Target("m.js")], text=text)
-    reply = "const path = require('path');\n\npart7(x) {\n  return 2 * x + 7;\n}\n"
-    assert answer(prepared, fenced("javascript", reply)).ok
-    wanted = text.replace("return x + 7;", "return 2 * x + 7;").replace(
-        "('fs');\n", "('fs');\nconst path = require('path');\n"
-    )
-    assert result(prepared, "m.js") == wanted
-
-
-def test_whole_files(repo: GitRepo) -> None:
-    old = repo.read("src/app.py").decode()
-    new = old.replace("'hello ' + name", "f'hello, {name}'")
-    for reply in (
-        fenced("app.py", new),
-        fenced("python", new),
-        fenced("src/app.py", new.split("\n\n\n")[0] + "\n"),
-    ):
-        prepared = asked(repo, "greet with a comma", "whole", targets=[Target("src/app.py")], text=old)
-        assert prepared.form == "whole"
-        seen = answer(prepared, reply)
-        assert seen.ok, seen.text
-        assert result(prepared, "src/app.py") == new
-    twice = asked(repo, "greet", "whole", targets=[Target("src/app.py")], text=old)
-    assert answer(twice, fenced("app.py", f"{new}\n\n{new}")).ok
-    assert result(twice, "src/app.py") == new
-
-
-def test_a_markdown_file_is_asked_for_in_another_fence(repo: GitRepo) -> None:
-    old = "# Notes\n\nRun:\n\n```\nmake\n```\n\nThen:\n\n```\nmake test\n```\n\nDone.\n"
-    prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=old)
-    assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
-    new = old.replace("make test", "pytest")
-    assert answer(prepared, f"~~~n.md\n{new}~~~\n").ok
-    assert result(prepared, "n.md") == new
 
 
 def test_code_is_only_quoted_where_a_diff_was_asked_for(repo: GitRepo) -> None:
@@ -398,13 +268,6 @@ def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
     assert result(prepared, "new.py") == "x = 1\n"
 
 
-def test_a_new_file_beside_a_part(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round", targets=[Target("shop.py")])
-    seen = answer(prepared, fenced("shop.py", ROUNDED) + fenced("other.py", "x = 1\n"))
-    assert not seen.ok
-    assert result(prepared) == SHOP
-
-
 def test_from_the_command_line(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("shop.py", SHOP)
     repo.commit("shop")
@@ -428,52 +291,142 @@ def test_search_replace_is_asked_for(repo: GitRepo, run: Run, script: Script) ->
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_a_neighbour_that_was_written_over_is_put_back(repo: GitRepo) -> None:
-    old = "class Shelf:\n    def add(self, x):\n        self.items.append(x)\n\n    def _find(self, x):\n        return self.items.index(x)\n"
-    low = "    def low(self):\n        return min(self.items)\n"
-    reply = old[: old.index("    def _find")] + low
-    prepared = asked(repo, "Add a method low to Shelf.", "whole", targets=[Target("s.py")], text=old)
-    assert answer(prepared, fenced("s.py", reply)).ok
-    assert result(prepared, "s.py") == f"{old}\n{low}"
-    prepared = asked(repo, "Put low in place of _find.", "whole", targets=[Target("s.py")], text=old)
-    assert answer(prepared, fenced("s.py", reply)).ok
-    assert result(prepared, "s.py") == reply
+def edited(
+    repo: GitRepo, request: str, reply: str, path: str = "shop.py", text: str = SHOP, *, form: Form = "whole"
+) -> str:
+    """The file after the answer of a small model."""
+    form = "function" if path == "shop.py" else form
+    prepared = asked(repo, request, form, targets=[Target(path)], text=text)
+    seen = answer(prepared, reply)
+    assert seen.ok, seen.text
+    return result(prepared, path)
 
 
-def test_lines_that_were_written_over_are_put_back_where_something_is_to_be_added(repo: GitRepo) -> None:
-    old = (
-        "services:\n  redis:\n    image: redis:7\n    volumes:\n      - cache:/data\n  web:\n    image: web\n"
-    )
-    new = old.replace(
-        "    volumes:\n      - cache:/data\n", '    healthcheck:\n      test: ["CMD", "redis-cli"]\n'
-    )
-    prepared = asked(repo, "Give redis a healthcheck.", "whole", targets=[Target("c.yml")], text=old)
-    assert answer(prepared, fenced("c.yml", new)).ok
-    both = "    volumes:\n      - cache:/data\n" + '    healthcheck:\n      test: ["CMD", "redis-cli"]\n'
-    assert result(prepared, "c.yml") == old.replace("    volumes:\n      - cache:/data\n", both)
-    prepared = asked(
-        repo, "Give redis a healthcheck instead of volumes.", "whole", targets=[Target("c.yml")], text=old
-    )
-    assert answer(prepared, fenced("c.yml", new)).ok
-    assert result(prepared, "c.yml") == new
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ANSWERS)
+def test_slips_of_small_models_are_understood(repo: GitRepo, name: str) -> None:
+    assert edited(repo, "total_price shall round to cents", ANSWERS[name]) == EXPECTED
 
 
-def test_a_part_may_get_the_name_that_the_request_gives_it(repo: GitRepo) -> None:
-    prepared = asked(repo, "Rename Basket.total_price to Basket.sum_price")
-    renamed = TOTAL.replace("total_price", "sum_price")
-    assert answer(prepared, fenced("shop.py", renamed)).ok
-    assert result(prepared) == SHOP.replace(TOTAL, renamed)
+def test_imports_go_to_the_others(repo: GitRepo) -> None:
+    text = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
+    reply = fenced("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{text}")
+    wanted = SHOP.replace(TOTAL, text).replace("import Path\n", "import Path\nimport math\n")
+    assert edited(repo, "total_price shall use fsum", reply) == wanted
+
+
+def test_a_second_answer_finds_the_part_where_it_is_now(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents")
+    longer = f"import math\n\n{TOTAL}\n    def pay(self):\n        return math.ceil(self.total_price())\n"
+    for reply in (longer, ROUNDED):
+        assert answer(prepared, fenced("shop.py", reply)).ok
+    assert result(prepared) == EXPECTED.replace("import Path\n", "import Path\nimport math\n")
+
+
+def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
+    text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
+    prepared = asked(repo, "in read_names skip the head", text=text)
+    new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
+    assert answer(prepared, fenced("shop.py", new)).ok
+    after = prepared.session.draft.texts()["shop.py"].data
+    start = text.index(b"def read_names")
+    assert after == text[:start] + new.rstrip().replace("\n", "\r\n").encode("latin-1")
+
+
+JOBS = "# Runs the tests.  Keep it short.\non: push\n\njobs:\n  unit: 3.10   \n  # the last\n  docs: 3.12\n"
+BARE_JOBS = "on: push\njobs:\n  unit: 3.10\n  docs: 3.12\n  more: 3.13\n"
+HEADINGS = "# One\n\ntext\n\n# Two\n\nmore\n\n# Three\n\nlast\n"
+FROZEN = "def one():\n    return 1\n\n\ndef keep_me():\n    return 2\n"
+HEADS = "HEADS = ('number', 'total')\n\n\ndef total(rows):\n    return sum(rows)\n\n\ndef show(rows):\n    print('total', total(rows))\n"
+NET = HEADS.replace("total", "net_total")
+SHELF = "class Shelf:\n    def add(self, x):\n        self.items.append(x)\n\n    def _find(self, x):\n        return self.items.index(x)\n"
+LOW = "    def low(self):\n        return min(self.items)\n"
+OVERWRITTEN = SHELF[: SHELF.index("    def _find")] + LOW
+VOLUMES = "    volumes:\n      - cache:/data\n"
+HEALTH = '    healthcheck:\n      test: ["CMD", "redis-cli"]\n'
+REDIS = f"services:\n  redis:\n    image: redis:7\n{VOLUMES}  web:\n    image: web\n"
+SCRIPT = "#!/bin/sh\nset -eu\n\nfor n in 1 2 3; do\n\techo $n\ndone\n"
+MAKE = "# Notes\n\nRun:\n\n```\nmake\n```\n\nThen:\n\n```\nmake test\n```\n\nDone.\n"
+SUM_PRICE = TOTAL.replace("total_price", "sum_price")
+
+
+@pytest.mark.parametrize(
+    ("request_", "path", "texts", "reply"),
+    [
+        # comments and blank lines that the request does not mention
+        ("Run on 3.13 too", ".ci/t.yml", (JOBS, JOBS + "  more: 3.13\n"), ("ci/t.yml", BARE_JOBS)),
+        ("Remove the comments", ".ci/t.yml", (JOBS, BARE_JOBS), (".ci/t.yml", BARE_JOBS)),
+        ("fold Two into One", "n.md", (HEADINGS, HEADINGS.replace("# Two\n\n", "")), ("n.md", HEADINGS.replace("# Two\n\n", ""))),
+        # a definition that must stay
+        ("one returns 3. keep_me stays as it is.", "t.py", (FROZEN, FROZEN.replace("1", "3")), ("t.py", FROZEN.replace("1", "3").replace("2", "4"))),
+        ("one returns 3, keep_me 4.", "t.py", (FROZEN, FROZEN.replace("1", "3").replace("2", "4")), ("t.py", FROZEN.replace("1", "3").replace("2", "4"))),
+        # texts in quotes in a rename
+        ("Rename total to net_total.", "t.py", (HEADS, NET.replace("'net_total'", "'total'")), ("t.py", NET)),
+        ("Rename total to net_total, and the heading 'total' too.", "t.py", (HEADS, NET), ("t.py", NET)),
+        ("Call total net_total everywhere.", "t.py", (HEADS, NET), ("t.py", NET)),
+        # what was overwritten
+        ("Add a method low to Shelf.", "s.py", (SHELF, f"{SHELF}\n{LOW}"), ("s.py", OVERWRITTEN)),
+        ("Put low in place of _find.", "s.py", (SHELF, OVERWRITTEN), ("s.py", OVERWRITTEN)),
+        ("Give redis a healthcheck.", "c.yml", (REDIS, REDIS.replace(VOLUMES, VOLUMES + HEALTH)), ("c.yml", REDIS.replace(VOLUMES, HEALTH))),
+        ("Give redis a healthcheck instead of volumes.", "c.yml", (REDIS, REDIS.replace(VOLUMES, HEALTH)), ("c.yml", REDIS.replace(VOLUMES, HEALTH))),
+        # names of files
+        ("count to 4", "bin/wait-for", (SCRIPT, SCRIPT.replace("2 3", "2 3 4")), ("bin/wait-for", SCRIPT.replace("2 3", "2 3 4"))),
+        ("Rename Basket.total_price to Basket.sum_price", "shop.py", (SHOP, SHOP.replace(TOTAL, SUM_PRICE)), ("shop.py", SUM_PRICE)),
+    ],
+)  # fmt: skip
+def test_what_the_request_does_not_mention_stays(
+    repo: GitRepo, request_: str, path: str, texts: tuple[str, str], reply: tuple[str, str]
+) -> None:
+    old, wanted = texts
+    assert edited(repo, request_, fenced(*reply), path, old) == wanted
+
+
+def test_another_name_than_that_of_the_request_is_refused(repo: GitRepo) -> None:
     other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
 
 
+def test_a_definition_that_must_stay_is_not_shown(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
+    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
+
+
+def test_a_markdown_file_is_asked_for_in_another_fence(repo: GitRepo) -> None:
+    prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=MAKE)
+    assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
+    new = MAKE.replace("make test", "pytest")
+    assert edited(repo, "say pytest", f"~~~n.md\n{new}~~~\n", "n.md", MAKE) == new
+
+
+def test_javascript_methods(repo: GitRepo) -> None:
+    methods = "".join(f"  part{n}(x) {{\n    return x + {n};\n  }}\n\n" for n in range(60))
+    text = f"const fs = require('fs');\n\nclass Many {{\n{methods}}}\n"
+    reply = "const path = require('path');\n\npart7(x) {\n  return 2 * x + 7;\n}\n"
+    wanted = text.replace("return x + 7;", "return 2 * x + 7;")
+    wanted = wanted.replace("('fs');\n", "('fs');\nconst path = require('path');\n")
+    shown = edited(repo, "part7 shall double x", fenced("javascript", reply), "m.js", text, form="function")
+    assert shown == wanted
+
+
+def test_whole_files(repo: GitRepo) -> None:
+    old = repo.read("src/app.py").decode()
+    new = old.replace("'hello ' + name", "f'hello, {name}'")
+    for reply in (
+        fenced("app.py", new),
+        fenced("python", new),
+        fenced("src/app.py", new.split("\n\n\n")[0] + "\n"),
+        fenced("app.py", f"{new}\n\n{new}"),
+    ):
+        assert edited(repo, "greet with a comma", reply, "src/app.py", old) == new
+
+
 def test_a_name_is_changed_in_the_whole_file_where_that_is_short(repo: GitRepo) -> None:
     text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
-    assert (
-        asked(repo, "step_3 shall return 4", "function", targets=[Target("t.py")], text=text).form
-        == "function"
-    )
-    assert (
-        asked(repo, "rename step_3 to last_step", "function", targets=[Target("t.py")], text=text).form
-        == "whole"
-    )
+    for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
+        assert asked(repo, request, "function", targets=[Target("t.py")], text=text).form == form
+
+
+def test_a_new_file_next_to_a_part_is_refused(repo: GitRepo) -> None:
+    prepared = asked(repo, "total_price shall round", targets=[Target("shop.py")])
+    assert not answer(prepared, fenced("shop.py", ROUNDED) + fenced("other.py", "x = 1\n")).ok
+    assert result(prepared) == SHOP
