@@ -47,41 +47,37 @@ class Piece:
 
 def pieces(changes: Sequence[FileChange]) -> tuple[Piece, ...]:
     """The pieces of `changes`, in order. A new, a deleted and a binary file are one piece."""
-    found: list[Piece] = []
+    result: list[Piece] = []
     for number, change in enumerate(changes):
         if _is_whole(change):
-            found.append(Piece(number, "file"))
+            result.append(Piece(number, "file"))
             continue
-        if change.is_rename:
-            found.append(Piece(number, "rename"))
-        if change.mode != change.old_mode:
-            found.append(Piece(number, "mode"))
+        result += [Piece(number, "rename")] if change.is_rename else []
+        result += [Piece(number, "mode")] if change.mode != change.old_mode else []
         if change.before != change.after:
             from repoagent.patch.render import canonical_diff
 
             _, hunks = parse_hunks(canonical_diff([change]))
-            found += [Piece(number, "hunk", hunk) for hunk in hunks] or [Piece(number, "file")]  # binary
-    return tuple(found)
+            result += [Piece(number, "hunk", hunk) for hunk in hunks] or [Piece(number, "file")]  # binary
+    return tuple(result)
 
 
 def _is_whole(change: FileChange) -> bool:
-    """Whether there is no file before or after, or it becomes a symbolic link or ceases to be one."""
+    """Whether there is no file before or after, or only one of them is a symbolic link."""
     becomes_other = change.mode != change.old_mode and SYMLINK in (change.mode, change.old_mode)
     return change.is_new or change.is_deletion or becomes_other
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
     """The parts of a hunk that are separated by context; the piece alone if it cannot be split."""
-    if piece.hunk is None:
-        return (piece,)
-    blocks = _blocks(piece.hunk)
+    blocks = _blocks(piece.hunk) if piece.hunk is not None else []
     parts = []
     for number, (changed, lines, old, new) in enumerate(blocks):
-        if changed:
+        if piece.hunk is not None and changed:
             before = blocks[number - 1][1] if number else []
             after = blocks[number + 1][1] if number + 1 < len(blocks) else []
-            whole = (*before, *lines, *after)
-            hunk = Hunk(old - len(before), new - len(before), whole, piece.hunk.section)
+            start = (old - len(before), new - len(before))
+            hunk = Hunk(*start, (*before, *lines, *after), piece.hunk.section)
             parts.append(replace(piece, hunk=hunk))
     return tuple(parts) if len(parts) > 1 else (piece,)
 
@@ -122,41 +118,32 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
         )
         if (part.path, part.mode, part.after) != (part.old_path, part.old_mode, part.before):
             chosen.append(part)
-    occupied = _freed(changes) - _freed(chosen)
-    if stuck := sorted(c.name for c in chosen if c.path and c.path != c.old_path and c.name in occupied):
-        raise Refused(f"the selected hunks conflict: {stuck[0]} would still exist")
+    freed, still_freed = ({c.old_path for c in group if c.old_path != c.path} for group in (changes, chosen))
+    for change in sorted(chosen, key=lambda change: change.name):
+        if change.path and change.path != change.old_path and change.path in freed - still_freed:
+            raise Refused(f"the selected hunks conflict: {change.name} would still exist")
     return chosen
-
-
-def _freed(changes: Iterable[FileChange]) -> set[str]:
-    return {change.old_path for change in changes if change.old_path and change.old_path != change.path}
 
 
 def _spliced(change: FileChange, accepted: Iterable[Piece]) -> bytes:
     """The bytes before, with the lines of the accepted hunks from the bytes after."""
-    before, after = _lines(change.before or b""), _lines(change.after or b"")
+    before, after = ((data or b"").split(b"\n") for data in (change.before, change.after))
+    before, after = ([*(line + b"\n" for line in lines[:-1]), lines[-1]] for lines in (before, after))
     out: list[bytes] = []
     done = 0
     for hunk in sorted((piece.hunk for piece in accepted if piece.hunk), key=lambda hunk: hunk.old):
         for changed, lines, old, new in _blocks(hunk):
-            old_lines = before[old : old + _count(lines, _OLD)]
-            new_lines = after[new : new + _count(lines, _NEW)]
-            for markers, actual in ((_OLD, old_lines), (_NEW, new_lines)):
-                shown = [
-                    line[1:].encode("utf-8", "surrogateescape") for line in lines if line.startswith(markers)
-                ]
-                if shown != [line.removesuffix(b"\n") for line in actual]:
+            ends = (old + _count(lines, _OLD), new + _count(lines, _NEW))
+            for markers, actual in ((_OLD, before[old : ends[0]]), (_NEW, after[new : ends[1]])):
+                quoted = (line[1:] for line in lines if line.startswith(markers))
+                if [line.encode("utf-8", "surrogateescape") for line in quoted] != [
+                    line.removesuffix(b"\n") for line in actual
+                ]:
                     raise ValueError("the hunk is not part of this change")
             if changed:
-                out += before[done:old] + new_lines
-                done = old + len(old_lines)
+                out += before[done:old] + after[new : ends[1]]
+                done = ends[0]
     return b"".join(out + before[done:])
-
-
-def _lines(data: bytes) -> list[bytes]:
-    """Lines as git counts them, each with its newline."""
-    parts = data.split(b"\n")
-    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
 def _count(lines: Iterable[str], markers: tuple[str, ...]) -> int:
@@ -166,25 +153,25 @@ def _count(lines: Iterable[str], markers: tuple[str, ...]) -> int:
 def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
     """The header and the hunks of the canonical diff of one file. Raises ValueError for anything else."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
-    place = next((n for n, line in enumerate(lines) if HUNK.fullmatch(line)), len(lines))
-    header = "".join(f"{line}\n" for line in lines[:place])
+    at = next((number for number, line in enumerate(lines) if HUNK.fullmatch(line)), len(lines))
+    header = "".join(f"{line}\n" for line in lines[:at])
     hunks = []
-    while place < len(lines):
-        match = HUNK.fullmatch(lines[place])
+    while at < len(lines):
+        match = HUNK.fullmatch(lines[at])
         if match is None:
-            raise ValueError(f"not a hunk header: {lines[place]!r}")
+            raise ValueError(f"not a hunk header: {lines[at]!r}")
         old_count, new_count = int(match[2] or 1), int(match[4] or 1)
-        end = hunk_end(lines, place + 1, old_count, new_count)
+        end = hunk_end(lines, at + 1, old_count, new_count)
         old, new = int(match[1]) - bool(old_count), int(match[3]) - bool(new_count)
-        hunks.append(Hunk(old, new, tuple(lines[place + 1 : end]), match[5]))
-        place = end
+        hunks.append(Hunk(old, new, tuple(lines[at + 1 : end]), match[5]))
+        at = end
     return header, tuple(hunks)
 
 
-def hunk_end(lines: Sequence[str], place: int, old: int, new: int) -> int:
-    """The end of a hunk of `old` and `new` lines that begins at `place`; its text may look like a header."""
-    while place < len(lines) and (old > 0 or new > 0 or lines[place].startswith("\\")):
-        old -= lines[place].startswith(_OLD)
-        new -= lines[place].startswith(_NEW)
-        place += 1
-    return place
+def hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
+    """The end of a hunk of `old` and `new` lines that begins at `at`; its text may look like a header."""
+    while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
+        old -= lines[at].startswith(_OLD)
+        new -= lines[at].startswith(_NEW)
+        at += 1
+    return at

@@ -141,15 +141,14 @@ def _doubled(changes: Sequence[FileChange]) -> str:
         if not change.path or not change.path.endswith(_LAST_WINS) or not change.before or not change.after:
             continue
         lines = change.after.split(b"\n")
-        old = Counter(s.qualified_name for s in outline(change.path, change.before))
+        old = Counter(symbol.qualified_name for symbol in outline(change.path, change.before))
         new = Counter(
-            s.qualified_name
-            for s in outline(change.path, change.after)
-            if s.kind in {"function", "method", "class"}
-            and not lines[s.first_line - 1].lstrip().startswith(b"@")
+            symbol.qualified_name
+            for symbol in outline(change.path, change.after)
+            if symbol.kind in {"function", "method", "class"}
+            and not lines[symbol.first_line - 1].lstrip().startswith(b"@")
         )
-        twice = [name for name, count in new.items() if count > 1 and old[name] == 1]
-        if twice:
+        if twice := [name for name, count in new.items() if count > 1 and old[name] == 1]:
             return ", ".join(twice[:8])
     return ""
 
