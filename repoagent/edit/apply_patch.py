@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit import apply_input as source_of
+from repoagent.edit import apply_input
 from repoagent.edit.apply_input import PatchInput, Tree
 from repoagent.edit.checks import CheckResult, preflight, refuse_untracked, run_check
 from repoagent.edit.commit import (
@@ -84,7 +84,7 @@ def apply(
     words = request.instruction or patch_input.message
 
     def message(changes: Sequence[FileChange]) -> str:
-        return words or source_of.plain_message(patch_input.name, changes)
+        return words or apply_input.plain_message(patch_input.name, changes)
 
     edit_id, result = commit_change(session, settings, ui, message, remarks=remarks)
     return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
@@ -99,13 +99,13 @@ def apply_outside(
     unchanged then, except those that another program saved at the same time.
     """
     started = time.monotonic()
-    patches = source_of.with_names(
-        source_of.read_patches(patch_input),
+    patches = apply_input.with_names(
+        apply_input.read_patches(patch_input),
         patch_input,
         request.paths,
-        lambda name: source_of.is_there(top, name, ()),
+        lambda name: apply_input.is_there(top, name, ()),
     )
-    names = {name for name in source_of.spelled(patches) if source_of.is_there(top, name, ())}
+    names = {name for name in apply_input.spelled(patches) if apply_input.is_there(top, name, ())}
     files = Tree(names, lambda path: _read_outside(top, path, request))
     applied = _place(patches, files, patch_input, request)
     draft = Draft(_touched(applied.changes, files)).with_changes(applied.changes)
@@ -202,19 +202,19 @@ def _in_repository(
     bindings: Mapping[str, str],
 ) -> tuple[EditSession, tuple[str, ...]]:
     """The patch as a change of the files in their current state, and what to tell the user of it."""
-    known = source_of.tracked(worktree)
+    known = apply_input.tracked(worktree)
 
     def exists(name: str) -> bool:
-        return source_of.is_there(worktree.top, name, known)
+        return apply_input.is_there(worktree.top, name, known)
 
     def exists_somewhere(name: str) -> bool:
         return exists(name) or exists(prefix + name) or known_path([name], known) is not None
 
-    patches = source_of.with_names(
-        source_of.read_patches(patch_input, known), patch_input, request.paths, exists_somewhere
+    patches = apply_input.with_names(
+        apply_input.read_patches(patch_input, known), patch_input, request.paths, exists_somewhere
     )
-    patches = source_of.from_here(patches, exists, prefix)
-    names = source_of.spelled(patches)
+    patches = apply_input.from_here(patches, exists, prefix)
+    names = apply_input.spelled(patches)
     # with all names as named: of the gate's two reasons the one that holds for named files too
     why_not = gate(worktree.top, known | names)
 
@@ -225,7 +225,8 @@ def _in_repository(
 
     present = Tree(known | set(filter(exists, names)), read)
     bound = {
-        path: source_of.bound_source(worktree, present.source(path), blob) for path, blob in bindings.items()
+        path: apply_input.bound_source(worktree, present.source(path), blob)
+        for path, blob in bindings.items()
     }
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
     applied = _place(patches, files, patch_input, request)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import check_fits
-from repoagent.edit.recorder import keep_sent
+from repoagent.edit.sent_requests import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.llm.client import complete

@@ -31,9 +31,9 @@ from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.pending_memory import Pending, pending, to_remember
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import copies, prepare
-from repoagent.edit.recorder import forget_sent, model_of_record
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
+from repoagent.edit.sent_requests import forget_sent, model_of_record
 from repoagent.edit.ui import UserInterface
 from repoagent.edit.unfinished import (
     conversation_file,

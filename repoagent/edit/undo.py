@@ -11,7 +11,7 @@ from repoagent.edit.memory import content_of, record_undone
 from repoagent.edit.pending_memory import STATES, pending
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
-from repoagent.git import undo as in_repository
+from repoagent.git import undo as git_undo
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.results import Options
 from repoagent.git.undo import UndoResult
@@ -44,7 +44,7 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
 
 
 def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None) -> UndoResult:
-    change = in_repository.undo if event == "undo" else in_repository.redo
+    change = git_undo.undo if event == "undo" else git_undo.redo
     try:
         before = dict(_memories(worktree, edit.paths))
     except (RepoagentError, OSError) as error:  # no reason not to undo the edit

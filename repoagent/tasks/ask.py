@@ -78,7 +78,7 @@ def ask(request: Request, ready: ModelSetup, layout: Layout | None, callbacks: A
     seconds, sent = time.monotonic() - began, ""
     if layout is not None:
         # loading it takes longer than all else that is needed, and by now the reply is there
-        from repoagent.edit.recorder import forget_sent, keep_sent
+        from repoagent.edit.sent_requests import forget_sent, keep_sent
 
         try:
             ensure(layout)

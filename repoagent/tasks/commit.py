@@ -256,7 +256,7 @@ def _story(context: RunContext, edit_id: str, summary: str) -> Story:
 
 def _exchange(context: RunContext) -> tuple[str, tuple[str, ...], str, str]:
     """The words and notes of the model, the prompt of the user, and the name of the model."""
-    from repoagent.edit.recorder import model_of_record
+    from repoagent.edit.sent_requests import model_of_record
 
     turns = context.state.turns
     words, notes = account(context.tools, context.state)

@@ -14,7 +14,7 @@ from repoagent.agent.plan.tool import short
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.recorder import blocks_of, keep_blocks, keep_sent
+from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.client import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
