@@ -14,7 +14,7 @@ from repoagent.review.change import Change, ChangedFile
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, How
 from tests.conftest import GitRepo
-from tests.review.builders import read
+from tests.review.builders import read, stage
 
 Make = Callable[[str], GitRepo]
 
@@ -92,18 +92,22 @@ def test_every_kind_of_file(repo: GitRepo) -> None:
     assert change.read_lines(by[os.fsdecode(b"\xff name")])[0].added == (b"x",)
 
 
-def test_pathspecs_are_those_of_git(repo: GitRepo) -> None:
-    for name in ("src/app.py", "src/deep/x.c", "a.txt"):
-        repo.write(name, "new\n")
-    repo.git("add", "-A")
-    assert set(statuses(read(repo.top, "staged", "", "src"))) == {"src/app.py", "src/deep/x.c"}
-    assert set(statuses(read(repo.top, "staged", "", "*.c"))) == {"src/deep/x.c"}
-    assert set(statuses(read(repo.top / "src", "staged", "", "."))) == {"src/app.py", "src/deep/x.c"}
-    assert set(statuses(read(repo.top / "src", "staged", "", ":/a.txt"))) == {"a.txt"}
-    narrow = read(repo.top, "staged", "", ":(exclude)src")
-    assert set(statuses(narrow)) == {"a.txt"}
-    assert narrow.earlier == {"src/app.py", "src/deep/x.c"}
-    assert narrow.read_new(only(narrow)) == b"new\n"
+@pytest.mark.parametrize(
+    ("folder", "pathspec", "expected"),
+    [
+        ("", "src", {"src/app.py", "src/deep/x.c"}),
+        ("", "*.c", {"src/deep/x.c"}),
+        ("src", ".", {"src/app.py", "src/deep/x.c"}),
+        ("src", ":/a.txt", {"a.txt"}),
+        ("", ":(exclude)src", {"a.txt"}),
+    ],
+)
+def test_pathspecs_are_those_of_git(repo: GitRepo, folder: str, pathspec: str, expected: set[str]) -> None:
+    names = {"src/app.py", "src/deep/x.c", "a.txt"}
+    stage(repo, dict.fromkeys(names, "new\n"))
+    change = read(repo.top / folder, "staged", "", pathspec)
+    assert (set(statuses(change)), change.earlier) == (expected, names - expected)
+    assert {change.read_new(file) for file in change.files} == {b"new\n"}
     with pytest.raises(UsageError, match="outside repository"):
         read(repo.top, "staged", "", "../x")
 
@@ -140,37 +144,39 @@ def test_a_range_has_what_one_side_added(repo: GitRepo) -> None:
             read(repo.top, how, value)
 
 
-def test_a_range_in_a_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_shallow_clone_lacks_commits(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("one", one="1\n")
     repo.git("switch", "-q", "main")
     repo.commit("elsewhere", other="x\n")
-    clone = GitRepo(tmp_path / "shallow")
-    repo.git("clone", "-q", "--depth=1", "--no-single-branch", repo.top.as_uri(), str(clone.top))
+    clone = tmp_path / "shallow"
+    repo.git("clone", "-q", "--depth=1", "--no-single-branch", repo.top.as_uri(), str(clone))
     with pytest.raises(UsageError, match="the clone is shallow, so run"):
-        read(clone.top, "range", "origin/main..origin/topic")
+        read(clone, "range", "origin/main..origin/topic")
+    with pytest.raises(UsageError, match="--deepen=1"):
+        read(clone, "commit", "HEAD")
 
 
 def test_a_merge_has_only_what_neither_side_has(repo: GitRepo) -> None:
-    for name in ("clean", "both"):
-        repo.write(name, "".join(f"{n}\n" for n in range(20)))
-    repo.commit("base")
-    lines = [f"{n}\n" for n in range(20)]
+    lines = "".join(f"{n}\n" for n in range(1, 20))
+    stage(repo, dict.fromkeys(("clean", "both"), f"0\n{lines}"), commit="base")
     repo.git("switch", "-qc", "topic")
-    repo.commit("theirs", both="".join(["theirs\n", *lines[1:]]), theirs="x\n")
+    stage(repo, {"both": f"theirs\n{lines}", "theirs": "x\n"}, commit="theirs")
     repo.git("switch", "-q", "main")
-    repo.commit("ours", both="".join(["ours\n", *lines[1:]]), ours="x\n")
+    stage(repo, {"both": f"ours\n{lines}", "ours": "x\n"}, commit="ours")
     repo.git("merge", "topic", ok=False)
+    repo.write("b.txt", "b\n")
+    repo.git("add", "b.txt")
     worktree, head = open_at_head(repo.top)
-    unsettled, unseen = read_change(worktree, head, ChangeSelector(cwd=repo.top))
-    assert (unsettled.files, unseen) == ((), ("both has unresolved conflicts",))
-    repo.write("both", "".join(["settled\n", *lines[1:]]))
-    repo.git("add", "both")
+    for how in ("staged", "worktree"):
+        unsettled, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top))
+        assert (statuses(unsettled), unseen) == ({"b.txt": "added"}, ("both has unresolved conflicts",))
+    stage(repo, {"both": f"settled\n{lines}"})
     change = read(repo.top)
-    assert statuses(change) == {"both": "modified"}
+    assert statuses(change) == {"both": "modified", "b.txt": "added"}
     assert change.earlier >= {"ours", "theirs"}
     repo.git("commit", "-qm", "merged")
-    assert statuses(read(repo.top, "commit", "HEAD")) == {"both": "modified"}
+    assert statuses(read(repo.top, "commit", "HEAD")) == {"both": "modified", "b.txt": "added"}
 
 
 def test_paths_changed_earlier_on_the_branch(repo: GitRepo) -> None:
@@ -211,30 +217,7 @@ def test_the_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
     for setting in ("diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.relative=true", "diff.external=false",
                     "color.diff=always", "diff.context=9", "diff.interHunkContext=9", "core.quotepath=true"):  # fmt: skip
         repo.git("config", *setting.split("=", 1))
-    repo.write("ünï.txt", "x\n")
-    repo.write("a.txt", "1\n")
-    repo.git("add", "-A")
+    stage(repo, {"ünï.txt": "x\n", "a.txt": "1\n"})
     change = read(repo.top / "src")
     assert set(statuses(change)) == {"ünï.txt", "a.txt"}
     assert [len(change.read_lines(file)) for file in change.files] == [1, 1]
-
-
-def test_conflicts_are_skipped(repo: GitRepo) -> None:
-    repo.git("switch", "-qc", "side")
-    repo.commit("Theirs", **{"a.txt": "theirs\n"})
-    repo.git("switch", "-q", "-")
-    repo.commit("Ours", **{"a.txt": "ours\n"})
-    repo.git("merge", "side", ok=False)
-    repo.write("b.txt", "b\n")
-    repo.git("add", "b.txt")
-    worktree, head = open_at_head(repo.top)
-    for how in ("worktree", "staged"):
-        change, unseen = read_change(worktree, head, ChangeSelector(how, cwd=repo.top))
-        assert (statuses(change), unseen) == ({"b.txt": "added"}, ("a.txt has unresolved conflicts",))
-
-
-def test_a_commit_in_a_shallow_clone_without_its_parent(repo: GitRepo, tmp_path: Path) -> None:
-    repo.commit("One more", **{"c.txt": "c\n"})
-    repo.git("clone", "-q", "--depth=1", repo.top.as_uri(), str(tmp_path / "shallow"))
-    with pytest.raises(UsageError, match="--deepen=1"):
-        read(tmp_path / "shallow", "commit", "HEAD")

@@ -1,4 +1,4 @@
-"""A change is cut into blocks that hold each changed line once, with what stands around it, within bounds."""
+"""A change is cut into blocks that hold each changed line once, with its surroundings, within limits."""
 
 from __future__ import annotations
 
@@ -8,30 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.review.change import ChangedFile
 from repoagent.review.checks.file_origin import Attributes
-from repoagent.review.llm.chunks import (
-    FILES,
-    MOST_CHARACTERS,
-    MOST_LINES,
-    Block,
-    FileView,
-    blocks_of,
-    list_names,
-    pack,
-    review_order,
-    why_content_skipped,
-    why_skipped,
-)
+from repoagent.review.llm import chunks
+from repoagent.review.llm.chunks import FILES, Block, blocks_of, pack, review_order
+from tests.review.builders import modified
 from tests.review.llm.test_claims import view
 
 
-def cut(shown: FileView) -> list[Block]:
-    return blocks_of(shown)
-
-
-def lines_of(blocks: list[Block], sign: str) -> list[int]:
-    return [row.number for block in blocks for row in block.rows if row.sign == sign]
+def cut(old: str, new: str, path: str = "a.txt") -> list[Block]:
+    return blocks_of(view(old, new, path))
 
 
 @pytest.mark.soak
@@ -41,73 +26,62 @@ def test_each_changed_line_is_in_one_block(rng: random.Random, size: int, edits:
     old = [f"def f{n}(): # {n}" if rng.random() < 0.05 else f"    line {n}" for n in range(size)]
     new = list(old)
     for _ in range(edits):
-        at = rng.randint(0, len(new))
-        new[at : at + rng.choice([0, 0, 1, 30])] = [
-            f"    new {rng.random()}" for _ in range(rng.choice([0, 1, 3]))
-        ]
-    before, after = ("".join(f"{line}\n" for line in lines) for lines in (old, new))
-    if before == after:
+        at, removed = rng.randint(0, len(new)), rng.choice([0, 0, 1, 30])
+        new[at : at + removed] = [f"    new {rng.random()}" for _ in range(rng.choice([0, 1, 3]))]
+    if old == new:
         return
-    shown = view(before, after, "a.py")
-    blocks = cut(shown)
-    assert lines_of(blocks, "+") == shown.changed(old=False)
-    assert lines_of(blocks, "-") == shown.changed(old=True)
-    for block in blocks:
-        for row in block.rows:
-            assert row.text == shown.side(old=row.sign == "-")[row.number]
+    shown = view(*("".join(f"{line}\n" for line in lines) for lines in (old, new)), "a.py")
+    rows = [row for block in blocks_of(shown) for row in block.rows]
+    assert [row.number for row in rows if row.sign == "+"] == shown.changed(old=False)
+    assert [row.number for row in rows if row.sign == "-"] == shown.changed(old=True)
+    assert all(row.text == shown.side(old=row.sign == "-")[row.number] for row in rows)
 
 
 def test_a_short_definition_is_shown_whole_and_a_long_one_is_not() -> None:
     def source(body: int, number: int) -> str:
-        rest = "".join(f"    x{n} = {n}\n" for n in range(body))
-        return f"import os\n\n\nclass A:\n    def f(self):\n        y = {number}\n{rest.replace('    ', '        ')}"
+        lines = "".join(f"        x{n} = {n}\n" for n in range(body))
+        return f"import os\n\n\nclass A:\n    def f(self):\n        y = {number}\n{lines}"
 
-    short = cut(view(source(30, 1), source(30, 2), "a.py"))
+    short = cut(source(30, 1), source(30, 2), "a.py")
     assert (short[0].rows[0].number, short[0].rows[-1].number) == (4, 36)
-    long = cut(view(source(300, 1), source(300, 2), "a.py"))
-    assert long[0].rows[-1].number == 14
-    assert long[0].scope == "def f(self)"
+    long = cut(source(300, 1), source(300, 2), "a.py")
+    assert (long[0].rows[-1].number, long[0].scope) == (14, "def f(self)")
 
 
 @pytest.mark.soak
-def test_a_large_new_file_is_cut_where_definitions_begin() -> None:
-    parts = [f"def f{n}():\n" + f"    return {n}\n" * 20 for n in range(60)]
-    shown = view("", "".join(parts), "a.py")
-    blocks = cut(shown)
+def test_a_large_new_file_is_cut_before_definitions() -> None:
+    blocks = cut("", "".join(f"def f{n}():\n" + f"    return {n}\n" * 20 for n in range(60)), "a.py")
     assert len(blocks) > 3
-    assert all(len(block.rows) <= MOST_LINES for block in blocks)
+    assert all(len(block.rows) <= chunks.MOST_LINES for block in blocks)
     assert all(block.rows[0].text.startswith("def ") for block in blocks)
-    wide = cut(view("", "".join(f"{n:05}{'x' * 390}\n" for n in range(200)), "a.txt"))
-    assert all(len(block.text) <= MOST_CHARACTERS + 500 for block in wide)
-    assert len(cut(view("", "y" * 2_000_000 + "\n", "a.txt"))[0].text) < 500
+    wide = cut("", "".join(f"{n:05}{'x' * 390}\n" for n in range(200)))
+    assert all(len(block.text) <= chunks.MOST_CHARACTERS + 500 for block in wide)
+    assert len(cut("", "y" * 2_000_000 + "\n")[0].text) < 500
 
 
-def test_a_key_is_of_the_lines_wherever_they_stand() -> None:
-    here = cut(view("a\nb\n" * 20, "a\nb\n" * 19 + "a\nc\n"))
-    moved = cut(view("z\n" * 9 + "a\nb\n" * 20, "z\n" * 9 + "a\nb\n" * 19 + "a\nc\n"))
-    other = cut(view("a\nb\n" * 20, "a\nb\n" * 19 + "a\nd\n"))
-    assert here[0].key("x") == moved[0].key("x")
-    assert len({here[0].key("x"), here[0].key("y"), other[0].key("x")}) == 3
-
-
-def some(path: str, lines: int) -> Block:
-    return cut(view("", f"{'word ' * 11}\n" * lines, path))[0]
+def test_a_key_depends_on_the_lines_but_not_on_their_numbers() -> None:
+    (here,) = cut("a\nb\n" * 20, "a\nb\n" * 19 + "a\nc\n")
+    (moved,) = cut("z\n" * 9 + "a\nb\n" * 20, "z\n" * 9 + "a\nb\n" * 19 + "a\nc\n")
+    (other,) = cut("a\nb\n" * 20, "a\nb\n" * 19 + "a\nd\n")
+    assert here.key("x") == moved.key("x")
+    assert len({here.key("x"), here.key("y"), other.key("x")}) == 3
 
 
 def test_blocks_are_packed_by_file_within_the_budget() -> None:
-    blocks = [some("a", 20), some("b", 20), some("c", 20), some("c", 20), some("d", 120)]
-    each = blocks[0].tokens
-    parts = pack(blocks, each * 3)
-    assert [[block.path for block in part] for part in parts] == [["a", "b", "c"], ["c"], ["d"]] or [
-        [block.path for block in part] for part in parts
-    ] == [["a", "b"], ["c", "c"], ["d"]]
+    def new_file(path: str, lines: int) -> Block:
+        return cut("", f"{'word ' * 11}\n" * lines, path)[0]
+
+    blocks = [new_file(*entry) for entry in (("a", 20), ("b", 20), ("c", 20), ("c", 20), ("d", 120))]
+    parts = pack(blocks, blocks[0].tokens * 3)
+    paths = [[block.path for block in part] for part in parts]
+    assert paths in ([["a", "b", "c"], ["c"], ["d"]], [["a", "b"], ["c", "c"], ["d"]])
     assert [block for part in parts for block in part] == blocks
     assert pack([], 100) == []
-    assert [len(part) for part in pack([some(str(n), 1) for n in range(FILES + 1)], 10**6)] == [FILES, 1]
+    assert [len(part) for part in pack([new_file(str(n), 1) for n in range(FILES + 1)], 10**6)] == [FILES, 1]
 
 
 @pytest.mark.parametrize(
-    ("path", "reason"),
+    ("path", "expected"),
     [
         ("web/package-lock.json", "a lock file"),
         ("vendor/x/y.go", "vendored"),
@@ -119,21 +93,29 @@ def test_blocks_are_packed_by_file_within_the_budget() -> None:
         ("src/vendor.py", None),
     ],
 )
-def test_what_is_skipped_by_name(path: str, reason: str | None) -> None:
-    file = ChangedFile(path, "modified", path, "1", "2", "100644", "100644")
+def test_files_that_are_skipped_by_name(path: str, expected: str | None) -> None:
     attributes = Attributes(frozenset({"made.go"}), frozenset({"copied.go"}))
-    found = why_skipped(file, attributes, lambda name: "no" if name == ".env" else None)
-    assert (found or "").startswith(reason) if reason else found is None
+    reason = chunks.why_skipped(modified(path), attributes, lambda name: "no" if name == ".env" else None)
+    assert (reason or "").startswith(expected) if expected else reason is None
 
 
-def test_what_is_skipped_by_content_and_in_which_order_the_rest_comes() -> None:
-    assert why_content_skipped(b"// Code generated by protoc. DO NOT EDIT.\n") == "generated"
-    assert why_content_skipped(b"version https://git-lfs.github.com/spec/v1\n") == "a Git LFS pointer"
-    assert "long lines" in (why_content_skipped(b"x" * 9000) or "")
-    assert why_content_skipped(b"print('DO NOT')\n" * 1000) is None
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"// Code generated by protoc. DO NOT EDIT.\n", "generated"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "a Git LFS pointer"),
+        (b"x" * 9000, "minified, or data in very long lines"),
+        (b"print('DO NOT')\n" * 1000, None),
+    ],
+)
+def test_files_that_are_skipped_by_content(data: bytes, expected: str | None) -> None:
+    assert chunks.why_content_skipped(data) == expected
+
+
+def test_the_order_of_a_review_and_lists_of_names() -> None:
     paths = ["README.md", "a/config.yaml", "tests/test_b.py", "src/b.py", "src/b_test.go", "b.spec.ts"]
     assert sorted(paths, key=review_order) == [
         "src/b.py", "b.spec.ts", "src/b_test.go", "tests/test_b.py", "a/config.yaml", "README.md",
     ]  # fmt: skip
-    assert list_names([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
-    assert list_names(["a\nb"]) == "'a\\nb'"
+    assert chunks.list_names([f"n{n}" for n in range(9)]) == "n0, n1, n2, n3, n4 and 4 more"
+    assert chunks.list_names(["a\nb"]) == "'a\\nb'"

@@ -27,13 +27,13 @@ def ids(done: Done) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_suggestion_is_taken_as_it_is(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_suggestion_is_committed_without_a_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("commit", "-qam", "worse")
     script.replies(finding(more=BETTER) + NOTHING)
     done = run("review", "--commit", "HEAD", "--ask")
     assert done.code == 0, done.err
     (name,) = ids(done)
-    assert run("review", "--fix", name[:5]).code == 2  # nobody can say yes
+    assert run("review", "--fix", name[:5]).code == 2  # no terminal to confirm on
     assert run("review", "--fix", "00000000", "--yes").code == 2
     done = run("review", "--fix", name[:5], "--yes", "--json")
     assert done.code == 0, done.err
@@ -53,9 +53,7 @@ def test_a_suggestion_is_taken_as_it_is(repo: GitRepo, run: Run, script: Script)
 
 
 @pytest.mark.soak
-def test_without_a_suggestion_the_model_is_asked_for_the_edit(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_without_a_suggestion_the_model_edits(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("commit", "-qam", "worse")
     edit = diff("shop.py", "-    return result * 1 + tax", "+    return result * (1 + tax)")
     script.replies(finding() + NOTHING, "<commit>Multiply\n</commit>\n" + edit)
@@ -69,21 +67,19 @@ def test_without_a_suggestion_the_model_is_asked_for_the_edit(
 
 
 @pytest.mark.soak
-def test_what_is_not_committed_yet_is_put_right_in_the_work_tree(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_uncommitted_code_is_fixed_in_the_work_tree(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("add", "-A")
     script.replies(finding(more=BETTER) + NOTHING)
     head = repo.head()
     done = run("review", "--ask", "--fix", "--yes")
     assert done.code == 0, done.err
     assert (repo.head(), repo.read("shop.py")) == (head, SHOP.encode())
-    assert repo.git("show", ":shop.py") == WORSE  # what is staged is the person's
+    assert repo.git("show", ":shop.py") == WORSE  # the index is not changed
     assert "git add" in done.err
 
 
 @pytest.mark.soak
-def test_nothing_to_put_right_and_some_that_can_not_be(repo: GitRepo, run: Run, script: Script) -> None:
+def test_nothing_to_fix_and_a_finding_that_is_rejected(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("add", "-A")
     script.replies(NOTHING)
     done = run("review", "--ask", "--fix", "--yes")
@@ -98,7 +94,7 @@ def test_nothing_to_put_right_and_some_that_can_not_be(repo: GitRepo, run: Run, 
 
 
 @pytest.mark.soak
-def test_strict_fails_where_the_hook_only_warns(repo: GitRepo, run: Run) -> None:
+def test_strict_fails_without_a_model(repo: GitRepo, run: Run) -> None:
     repo.git("add", "-A")
     done = run("review", "--model", "command:exit 3")
     assert done.code == 0

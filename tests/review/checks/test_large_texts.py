@@ -10,7 +10,7 @@ import pytest
 from repoagent.review.checks import removed_symbol
 from repoagent.review.checks.removed_symbol import Use
 from tests.conftest import GitRepo
-from tests.review.static.test_static import findings
+from tests.review.checks.test_static import findings
 
 NAMES = {f"gone{number}" for number in range(50)}
 DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
