@@ -53,8 +53,10 @@ class _Strict:
         if bad := re.search(r"[\x00-\x08\x0b-\x1f\x7f]", self.text):
             raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
         self.at = 0
-        self.found: list[_Raw] = []
-        self.here: tuple[str, bool, bool] | None = None  # of a here-document: delimiter, literal, with tabs
+        self.results: list[_Raw] = []
+        self.heredoc: tuple[str, bool, bool] | None = (
+            None  # of a here-document: delimiter, literal, with tabs
+        )
         self.depth = 0
         self.commands("")
 
@@ -95,6 +97,8 @@ class _Strict:
     def expansion(self, *, quoted: bool = False) -> None:
         """Read a variable or `$(...)`; everything else that is special in a word is an error."""
         text, at = self.text, self.at
+        if text.startswith(("$\\\n", "$(\\\n"), at):
+            raise Unsure("it has a line continuation after a dollar sign")
         if text.startswith(("$((", "$["), at):
             raise Unsure("it contains arithmetic, which can run a command held by a variable")
         if text.startswith("$(", at):
@@ -130,24 +134,24 @@ class _Strict:
             mark = operator[0]
             self.at = operator.end()
             if mark == "(":
-                if self.text.startswith("(", self.at):
+                if self.text.startswith(("(", "\\\n"), self.at):
                     raise Unsure("it holds arithmetic")
                 groups.append("(")
             elif mark == ")" and groups[-1:] == ["("]:
                 groups.pop()
             elif mark == ")":
-                if close != ")" or groups or self.here:
+                if close != ")" or groups or self.heredoc:
                     raise Unsure("a parenthesis is not closed")
                 self.depth -= 1
                 return
-            elif mark == "\n" and self.here:
+            elif mark == "\n" and self.heredoc:
                 if self.depth > 1:
                     raise Unsure("it has a here-document that starts before a substitution ends")
-                self.here_document(*self.here)
+                self.heredoc_body(*self.heredoc)
             elif mark in {";;", ";;&", ";&"}:
                 raise Unsure("it contains a `case`")
             fed = mark in {"|", "|&"}
-        if close or groups or self.here:
+        if close or groups or self.heredoc:
             raise Unsure("it ends too early")
         self.depth -= 1
 
@@ -165,12 +169,12 @@ class _Strict:
                 break
             span = self.word()
             written = self.text[slice(*span)]
-            if self.here and "\n" in written:
+            if self.heredoc and "\n" in written:
                 raise Unsure("it has a here-document that starts before a quote ends")
             if not words and not redirections and self.reserved(written, groups):
                 return fed and written in {"{", "if", "while", "until", "!"}
             words.append(span)
-        self.found.append(_Raw(tuple(words), tuple(redirections), fed))
+        self.results.append(_Raw(tuple(words), tuple(redirections), fed))
         return False
 
     def reserved(self, written: str, groups: list[str]) -> bool:
@@ -195,7 +199,7 @@ class _Strict:
             while self.next() and (redirects := _REDIRECTION.match(self.text, self.at)):
                 self.redirection(redirects, redirections)
             if redirections:
-                self.found.append(_Raw((), tuple(redirections), False))
+                self.results.append(_Raw((), tuple(redirections), False))
             if self.next() and not _OPERATOR.match(self.text, self.at):
                 raise Unsure("it has words after the end of a group")
         return written in _OPENS or written in _CLOSES
@@ -209,19 +213,19 @@ class _Strict:
         if operator in {">&", "<&"} and not re.fullmatch(r"[\w./-]+", self.text[slice(*span)]):
             raise Unsure("it redirects to a descriptor that bash expands twice, also where it is quoted")
         if operator in {"<<", "<<-"}:
-            if self.here or self.depth > 1:
+            if self.heredoc or self.depth > 1:
                 raise Unsure("it has several here-documents, or one inside a substitution")
             end = _HERE_END.fullmatch(self.text[slice(*span)])
             if not end:
                 raise Unsure("the end of a here-document is ambiguous")
-            self.here = (end[1] or end[2] or end[3], end[3] is None, operator == "<<-")
+            self.heredoc = (end[1] or end[2] or end[3], end[3] is None, operator == "<<-")
         elif operator != "<<<":
             into.append((operator, span))
         return operator.startswith("<") and operator != "<>"
 
-    def here_document(self, end: str, literal: bool, tabs: bool) -> None:
+    def heredoc_body(self, end: str, literal: bool, tabs: bool) -> None:
         """Read the body of the here-document that the previous line opened."""
-        self.here = None
+        self.heredoc = None
         while self.at < len(self.text):
             line, newline, _ = self.text[self.at :].partition("\n")
             self.at += len(line) + len(newline)
@@ -290,7 +294,7 @@ def _read(text: str, depth: int) -> Reading:
     strict: list[_Raw] = []
     unsure = ""
     try:
-        strict = _Strict(data).found
+        strict = _Strict(data).results
     except Unsure as error:
         unsure = str(error)
     seen, targets, backticks, doubt = _find(data)
@@ -303,11 +307,11 @@ def _read(text: str, depth: int) -> Reading:
         if sorted(words) != sorted(seen) or own != sorted(targets):
             doubt = "it can be parsed in two ways"
     if doubt:
-        found = [simple(list(map(source, words))) for words in sorted(seen)]
+        simples = [simple(list(map(source, words))) for words in sorted(seen)]
         for inside in backticks if depth < 5 else ():
-            found += _read(inside.decode("utf-8", "replace"), depth + 1).commands
+            simples += _read(inside.decode("utf-8", "replace"), depth + 1).commands
     else:
-        found = [
+        simples = [
             simple(
                 list(map(source, raw.words)),
                 [(op, source(span)) for op, span in raw.redirections],
@@ -316,7 +320,7 @@ def _read(text: str, depth: int) -> Reading:
             for raw in strict
         ]
     commands: list[Simple] = []
-    for command in found:
+    for command in simples:
         unclear = _add(command, commands, depth)
         doubt = doubt or unclear
     return Reading(text, tuple(commands), doubt)

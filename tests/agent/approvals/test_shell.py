@@ -84,7 +84,7 @@ def test_what_is_not_read_with_certainty_is_found_all_the_same_and_says_so(text:
         "eval $x", "bash -c $x", "bash -lc 'ls'", "env -S 'rm x'", "env =1 rm x", "parallel rm ::: a", "git -c alias.x=y x",
         "coproc ls", "function f { ls; }", "ls;; rm", "ls\rrm x", "ls\x00rm", "\u00a0rm x", "gіt log", "ls\u2028rm x\u2028;\u00a0y",
         "echo 'a", 'echo "a', "(ls", "ls)", "fi", "echo a\\\nb", "cat <<A <<B\nA\nB", "cat <<EOF\nno end", "ls >", "\ufeffls",
-        "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", "a" * 70_000,
+        "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
     ],
 )  # fmt: skip
 def test_what_can_hide_something_is_in_doubt(text: str) -> None:
