@@ -33,6 +33,20 @@ class Done:
 Here = Callable[..., Done]
 
 
+@pytest.fixture
+def in_process(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Done]:
+    """`repoagent ARGUMENTS` in this process, at the top or in `cwd`: much quicker than in its own."""
+
+    def in_process(*arguments: str, cwd: Path | None = None) -> Done:
+        monkeypatch.chdir(cwd or repo.top)
+        code = run(cli, "repoagent", arguments)
+        return Done(code, *capsys.readouterr())
+
+    return in_process
+
+
 def apply(cwd: Path, patch: str | bytes, *options: str) -> Done:
     """`repoagent apply OPTIONS` in `cwd` with the patch on standard input."""
     data = patch.encode() if isinstance(patch, str) else patch
@@ -78,16 +92,12 @@ def snapshot(top: Path) -> dict[str, Sequence[object]]:
 
 
 @pytest.fixture
-def here(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Here:
-    """`repoagent apply fix.patch OPTIONS` in this process, at the top or in `cwd`: much quicker than in its own."""
+def here(tmp_path: Path, repo: GitRepo, in_process: Callable[..., Done]) -> Here:
+    """`repoagent apply fix.patch OPTIONS` in this process, at the top or in `cwd`."""
 
     def here(patch: str | bytes, *options: str, cwd: Path | None = None) -> Done:
         file = tmp_path / "fix.patch"
         file.write_bytes(patch if isinstance(patch, bytes) else patch.encode())
-        monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["apply", os.path.relpath(file), *options])
-        return Done(code, *capsys.readouterr())
+        return in_process("apply", os.path.relpath(file, cwd or repo.top), *options, cwd=cwd)
 
     return here

@@ -1,5 +1,5 @@
 """The fixtures of the tests of commands."""
 
-from tests.cli.applying import here
+from tests.cli.applying import here, in_process
 
-__all__ = ["here"]
+__all__ = ["here", "in_process"]

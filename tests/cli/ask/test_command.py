@@ -8,15 +8,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
 from repoagent.cli.commands import ask as text_input
 from repoagent.cli.commands.ask import Stream
-from repoagent.cli.run_program import run
 from repoagent.cli.ui.terminal import Terminal
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
@@ -54,15 +53,9 @@ def echo(tmp_path: Path) -> Echo:
 
 
 @pytest.fixture
-def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(in_process: Ask) -> Ask:
     """`repoagent ask ARGS` in this process, with nothing on standard input."""
-
-    def ask(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["ask", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ask
+    return partial(in_process, "ask")
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.run_program import run
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import append, dumps
 from repoagent.memory.identity.store import remember
@@ -62,15 +61,9 @@ def talked(repo: GitRepo) -> GitRepo:
 
 
 @pytest.fixture
-def ui(talked: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Talk:
+def ui(talked: GitRepo, in_process: Talk) -> Talk:
     """`repoagent conversation ARGUMENTS`, at the top or in `cwd`."""
-
-    def ui(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.chdir(cwd or talked.top)
-        code = run(cli, "repoagent", ["conversation", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ui
+    return partial(in_process, "conversation")
 
 
 def diff(*lines: str) -> str:

@@ -74,10 +74,7 @@ def test_one_correction_round(ui: Talk, model: Script, file: Path) -> None:
 BAD = {
     "what does not fit": (NOTHING_FITS, "nothing was applied"),
     "another file": (SHORTER.replace("conversation.md", "src/app.py"), "nothing was applied"),
-    "a conversation that is gone": (
-        "```diff\n--- a/conversation.md\n+++ /dev/null\n```\n",
-        "",
-    ),
+    "a conversation that is gone": ("```diff\n--- a/conversation.md\n+++ /dev/null\n```\n", ""),
     "the person's words": (diff("-why is it shared?", "+is it shared?"), "use --user-turns to allow it"),
     "a question left out": (NO_QUESTION, "use --user-turns to allow it"),
     "the first line": (

@@ -7,12 +7,11 @@ import os
 import re
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.run_program import run
 from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
@@ -26,15 +25,9 @@ APP = "def greet(name):\n    return 'hello ' + name\n\n\ndef main():\n    print(
 
 
 @pytest.fixture
-def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(in_process: Ask) -> Ask:
     """`repoagent history ARGS` in this process, at the top or in `cwd`."""
-
-    def ask(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["history", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ask
+    return partial(in_process, "history")
 
 
 def grow(repo: GitRepo, count: int, path: str = "a.txt") -> None:

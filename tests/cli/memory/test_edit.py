@@ -76,12 +76,7 @@ def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path
     does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
     done = ask("edit", "src/a.py")
     assert done.code == 0
-    for said in (
-        "line 3: invalid date 2026-13-01",
-        "line 4: empty note",
-        "line 5: is not UTF-8",
-        "masked",
-    ):
+    for said in ("line 3: invalid date 2026-13-01", "line 4: empty note", "line 5: is not UTF-8", "masked"):
         assert said in done.err
     data = known(context, "src/a.py").notes.read_bytes()
     assert b"\xff and <<secret " in data and TOKEN.encode() not in data

@@ -19,11 +19,7 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
         (["new.py"], 2, "nothing to attach: use --from PATH, or --undo"),
-        (
-            ["new.py", "--from", "nowhere.py"],
-            2,
-            "no such file: nowhere.py, and it has no memory",
-        ),
+        (["new.py", "--from", "nowhere.py"], 2, "no such file: nowhere.py, and it has no memory"),
     ):
         done = ask("relink", *arguments)
         assert (done.code, done.out) == (code, "") and sentence in done.err, arguments

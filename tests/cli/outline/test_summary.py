@@ -9,12 +9,11 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.app import cli
-from repoagent.cli.run_program import run
 from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
@@ -64,15 +63,9 @@ def model(tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(in_process: Ask) -> Ask:
     """`repoagent outline --summary ARGS` in this process, at the top or in `cwd`."""
-
-    def ask(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", ["outline", "--summary", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ask
+    return partial(in_process, "outline", "--summary")
 
 
 def asked(done: Done) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,9 @@ def layout(repo: GitRepo) -> Layout:
 
 
 @pytest.fixture
-def ask(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+def ask(in_process: Ask) -> Ask:
     """`repoagent runs ARGUMENTS` in this process."""
-
-    def ask(*arguments: str) -> Done:
-        monkeypatch.chdir(repo.top)
-        code = run_here(cli, "repoagent", ["runs", *arguments])
-        return Done(code, *capsys.readouterr())
-
-    return ask
+    return partial(in_process, "runs")
 
 
 @pytest.fixture
@@ -123,15 +118,7 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     found = ask()
     assert found == ask("list") and found.code == 0
     head, *rows = found.out.splitlines()
-    assert head.split() == [
-        "run",
-        "started",
-        "state",
-        "turns",
-        "cost",
-        "task",
-        "status",
-    ]
+    assert head.split() == ["run", "started", "state", "turns", "cost", "task", "status"]
     assert re.fullmatch(r"abcdef +\S.* ago +✓ done +2 +\$0\.2500 +make it +made", rows[0])
     assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
     assert re.search(r" \? +make it", rows[2])
