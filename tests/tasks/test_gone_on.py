@@ -251,6 +251,7 @@ def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> 
     journal = repo.top / ".git/repoagent/journal"
 
     def refused(_: Request) -> str:
+        journal.parent.mkdir(exist_ok=True)
         journal.touch()
         return EDIT
 
