@@ -35,6 +35,16 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "state" / "repoagent" / "spent"
 
 
+def remember(repo: GitRepo, *records: dict[str, object], name: str = "odd-1") -> None:
+    """Write edits into the memory of a file, each with what a record must have."""
+    memory = repo.top / ".repoagent/memory" / name
+    memory.mkdir(parents=True)
+    usual = {"version": 1, "id": "a", "time": "2026-01-02T03:04:05+00:00", "path": "a.txt", "request": "x"}
+    for record in records:
+        blobs = {"source_blob": "a", "result_blob": "b"}
+        json_files.append_record(memory / "edits.jsonl", {**usual, **blobs, **record})
+
+
 def listed(run: Run, *args: str) -> dict[str, Any]:
     done = run("activity", "--json", "--since", "ever", *args)
     assert done.code == 0, done.err
@@ -61,9 +71,7 @@ def test_bad_options(repo: GitRepo, run: Run, args: tuple[str, ...]) -> None:
 
 @pytest.mark.soak
 def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script, ledger: Path) -> None:
-    repo.write("src/app.py", "x = 1\n")
-    repo.commit()
-    script.replies(NAME)
+    prepare(repo, script)
     assert run("edit", "src/app.py", "say <b>hello</b>", "--yes").code == 0
     assert run("undo").code == 0
     script.replies(*[LOST] * 4)
@@ -85,30 +93,28 @@ def test_edit_refusal_undo_and_redo(repo: GitRepo, run: Run, script: Script, led
     )
 
 
+def prepare(repo: GitRepo, script: Script) -> None:
+    """Two files, and a reply that changes one of them."""
+    repo.commit("files", **{"src/app.py": "x = 1\n", "b.txt": "b\n"})
+    script.replies(NAME)
+
+
 @pytest.mark.soak
 def test_an_edit_without_a_memory_is_listed_too(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.write("src/app.py", "x = 1\n")
-    repo.commit()
-    script.replies(NAME)
+    prepare(repo, script)
     assert run("edit", "src/app.py", "hello", "--yes", env={"REPOAGENT_MEMORY__ENABLED": "false"}).code == 0
     (event,) = listed(run)["events"]
-    assert (event["kind"], event["state"], event["files"], event["what"]) == (
-        "edit",
-        "committed",
-        ["src/app.py"],
-        "",
-    )
+    seen = (event["kind"], event["state"], event["files"], event["what"])
+    assert seen == ("edit", "committed", ["src/app.py"], "")
 
 
 def test_broken_lines_and_hostile_names_do_no_harm(repo: GitRepo, run: Run) -> None:
-    memory = repo.top / ".repoagent/memory/odd-1"
-    memory.mkdir(parents=True)
-    (memory / "edits.jsonl").write_text('no json\n{"version": 99}\n[1]\n{"version": 1, "id": 3}\n')
-    record = {
-        "version": 1, "id": "a", "time": "2026-01-02T03:04:05+00:00", "path": "</table><script>x\x1b[2J", "request": "a\nb",
-        "source_blob": "", "result_blob": "", "state": "</script>",
-    }  # fmt: skip
-    json_files.append_record(memory / "edits.jsonl", record)
+    hostile = "</table><script>x\x1b[2J"
+    remember(
+        repo, {"path": hostile, "request": "a\nb", "source_blob": "", "result_blob": "", "state": "</script>"}
+    )
+    edits = repo.top / ".repoagent/memory/odd-1/edits.jsonl"
+    edits.write_bytes(b'no json\n{"version": 99}\n[1]\n{"version": 1, "id": 3}\n' + edits.read_bytes())
     done = run("activity", "--since", "ever")
     assert done.code == 0 and "\x1b[2J" not in done.out and "broken line" in done.err
     tags: list[str] = []
@@ -124,13 +130,8 @@ def test_broken_lines_and_hostile_names_do_no_harm(repo: GitRepo, run: Run) -> N
 def test_reviews_are_listed(repo: GitRepo, run: Run) -> None:
     path = repo.top / ".repoagent/reviews/log.jsonl"
     path.parent.mkdir(parents=True)
-    line = {
-        "version": 1,
-        "time": "2026-11-02T03:04:05+00:00",
-        "title": "the staged change",
-        "warnings": 2,
-        "errors": 1,
-    }
+    line = {"version": 1, "time": "2026-11-02T03:04:05+00:00", "title": "the staged change"}
+    line |= {"warnings": 2, "errors": 1}
     json_files.append_record(path, line)
     (event,) = listed(run)["events"]
     assert (event["kind"], event["what"], event["findings"]) == ("review", "the staged change", 3)
@@ -140,15 +141,11 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
     """Each memory, and the list of the work tree, has all of them, some seconds apart."""
     states = ("committed", "undone", "redone", "undone")
     for late, name in enumerate(("a.txt", "b.txt")):
-        memory = repo.top / f".repoagent/memory/odd-{late}"
-        memory.mkdir(parents=True)
-        for number, state in enumerate(states):
-            record = {
-                "version": 1, "id": "e1", "time": f"2026-01-02T03:04:{57 + late + number:02}+00:00"
-                if late + number < 3 else "2026-01-02T03:05:01+00:00", "path": name, "request": "x", "source_blob": "a",
-                "result_blob": "b", "state": state, "usage": {"input": 7}, "cost": 0.1,
-            }  # fmt: skip
-            json_files.append_record(memory / "edits.jsonl", record)
+        seconds = [57 + late + number for number in range(4)]
+        times = [f"2026-01-02T03:{4 + second // 60:02}:{second % 60:02}+00:00" for second in seconds]
+        usual: dict[str, object] = {"id": "e1", "path": name, "usage": {"input": 7}, "cost": 0.1}
+        records = [{**usual, "time": time, "state": state} for time, state in zip(times, states, strict=True)]
+        remember(repo, *records, name=f"odd-{late}")
     found = listed(run)
     assert [event["kind"] for event in found["events"]] == ["edit", "undo", "redo", "undo"]
     assert [event["tokens"] for event in found["events"]] == [7, 0, 0, 0]
@@ -160,11 +157,8 @@ def test_each_undo_and_redo_counts_however_soon_it_follows(repo: GitRepo, run: R
 def test_all_work_trees_of_a_repository_count_and_others_do_not(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
-    repo.write("src/app.py", "x = 1\n")
-    repo.write("b.txt", "b\n")
-    repo.commit()
+    prepare(repo, script)
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked tree"))
-    script.replies(NAME)
     env = {"REPOAGENT_MEMORY__ENABLED": "false"}
     linked = ("-C", str(tmp_path / "linked tree"))
     assert run(*linked, "edit", "src/app.py", "b.txt", "hello", "--yes", env=env).code == 0
@@ -182,10 +176,7 @@ def test_all_work_trees_of_a_repository_count_and_others_do_not(
 def test_what_was_spent_where_the_repository_once_stood_counts(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
-    repo.write("src/app.py", "x = 1\n")
-    repo.write("b.txt", "b\n")
-    repo.commit()
-    script.replies(NAME)
+    prepare(repo, script)
     assert run("edit", "src/app.py", "b.txt", "hello", "--yes").code == 0
     repo.top.rename(tmp_path / "moved")
     repo.top.mkdir()
@@ -196,27 +187,26 @@ def test_what_was_spent_where_the_repository_once_stood_counts(
 
 
 def test_names_that_no_file_can_have(repo: GitRepo, run: Run) -> None:
-    memory = repo.top / ".repoagent/memory/odd-1"
-    memory.mkdir(parents=True)
-    for number, path in enumerate(("a" * 400, "nul\0", "\u202eyp.live")):
-        record = {
-            "version": 1, "id": str(number), "time": "2026-01-02T03:04:05+00:00", "path": path, "request": "x",
-            "source_blob": "a", "result_blob": "b",
-        }  # fmt: skip
-        json_files.append_record(memory / "edits.jsonl", record)
+    paths = ("a" * 400, "nul\0", "\u202eyp.live")
+    remember(repo, *({"id": str(number), "path": path} for number, path in enumerate(paths)))
     done = run("activity", "--since", "ever", "--html", "-")
     assert done.code == 0 and "<U+202E>".replace("<", "&lt;").replace(">", "&gt;") in done.out
 
 
-def test_a_person_sees_colours_and_lines_that_fit(repo: GitRepo, run: Run) -> None:
-    memory = repo.top / ".repoagent/memory/odd-1"
-    memory.mkdir(parents=True)
-    for number, state in enumerate(("committed", "undone", "redone", "refused", "answered")):
-        record = {
-            "version": 1, "id": "a" if number < 3 else state, "time": f"2026-01-02T03:04:0{number}+00:00", "path": "a.txt",
-            "request": "say it " * 20, "source_blob": "a", "result_blob": "b", "state": state,
-        }  # fmt: skip
-        json_files.append_record(memory / "edits.jsonl", record)
+def test_a_terminal_has_colors_and_lines_that_fit(repo: GitRepo, run: Run) -> None:
+    states = ("committed", "undone", "redone", "refused", "answered")
+    remember(
+        repo,
+        *(
+            {
+                "id": "a" if number < 3 else state,
+                "time": f"2026-01-02T03:04:0{number}+00:00",
+                "request": "say it " * 20,
+                "state": state,
+            }
+            for number, state in enumerate(states)
+        ),
+    )
     command = [*PROGRAM, "--no-pager", "activity", "--since", "ever"]
     with Screen(command, repo.top, width=60) as screen:
         assert screen.end() == 0
@@ -300,9 +290,7 @@ def test_options_of_cost_need_it(repo: GitRepo, run: Run) -> None:
 def test_a_browser_shows_the_page_without_scrolling_sideways(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
-    repo.write("src/app.py", "x = 1\n")
-    repo.commit()
-    script.replies(NAME)
+    prepare(repo, script)
     assert run("edit", "src/app.py", "say hello " * 30, "--yes").code == 0
     page = run("activity", "--html", "-").out
     text = re.sub(r"<meta http-equiv[^>]*>", "", page)  # else it would refuse the test's script
