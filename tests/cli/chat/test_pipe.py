@@ -40,7 +40,7 @@ def record(repo: GitRepo) -> dict[str, object]:
     return value
 
 
-def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Path) -> None:
+def test_outside_a_repository_it_is_one_sentence(run: Run, tmp_path: Path) -> None:
     done = run("chat", stdin="hello\n", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1 and "not in a git work tree" in done.err
@@ -49,7 +49,9 @@ def test_outside_of_a_repository_it_is_said_in_a_sentence(run: Run, tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "said"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
 )
-def test_what_a_pipe_can_t_mean_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
+def test_an_impossible_line_of_a_pipe_ends_the_chat(
+    repo: GitRepo, script: Script, line: str, said: str
+) -> None:
     script.replies("never")
     data = f"{line}\nhello\n".encode("utf-8", "surrogateescape")
     done = program.run(["chat"], repo.top, stdin=data, env={"REPOAGENT_MODEL": script.spec})
@@ -88,7 +90,7 @@ IMPOSSIBLE = {
 NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact", "continue")
 
 
-def test_what_can_t_be_meant_or_has_nothing_yet_is_said(chat: Chat) -> None:
+def test_impossible_commands_and_those_with_nothing_to_do(chat: Chat) -> None:
     for line, said in IMPOSSIBLE.items():
         with pytest.raises(UsageError) as error:
             handle(chat, line)
@@ -112,7 +114,7 @@ def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.Cap
 
 
 @pytest.mark.soak
-def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It greets.")
     script.act(0, "exit 1")
     failed = run("chat", stdin="what is it?\nand then?\n")
@@ -127,7 +129,7 @@ def test_a_turn_that_fails_ends_it_and_is_gone_on_with(repo: GitRepo, run: Run, 
 
 
 @pytest.mark.soak
-def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_change_is_committed_undone_and_the_model_told(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
     ui = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
@@ -144,7 +146,7 @@ def test_a_change_is_committed_taken_back_and_told(repo: GitRepo, run: Run, scri
 
 
 @pytest.mark.soak
-def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run, script: Script) -> None:
+def test_one_chat_does_not_undo_the_work_of_another(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE, "Hello.")
     assert run("chat", "--mode", "auto-edit", stdin="greet\n").code == 0
     head = repo.head()
@@ -157,7 +159,7 @@ def test_one_chat_does_not_take_back_the_work_of_another(repo: GitRepo, run: Run
 
 
 @pytest.mark.soak
-def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, script: Script) -> None:
+def test_uncommitted_changes_are_shown_and_undone(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, "<finish>Done.</finish>", "I see.")
     done = run("chat", "--mode", "auto-edit", "--no-commit", stdin="greet\n/diff\n/undo\nso\n")
     assert done.code == 0, done.err
@@ -168,7 +170,7 @@ def test_what_is_not_committed_is_shown_and_taken_back(repo: GitRepo, run: Run, 
 
 
 @pytest.mark.soak
-def test_a_refusal_without_a_person_goes_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_refusal_without_a_user_goes_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, "Then say so.")
     done = run("chat", stdin="greet\n")
     assert (done.code, done.out) == (0, "Then say so.\n")
@@ -198,8 +200,8 @@ def test_calls_are_limited_for_each_message(repo: GitRepo, run: Run, script: Scr
 
 
 @pytest.mark.soak
-def test_tokens_are_limited_for_all(run: Run, script: Script) -> None:
-    script.replies("One.", "never")
+def test_tokens_are_limited_for_the_session(run: Run, script: Script) -> None:
+    script.replies("One.")
     once = run("chat", "--json", stdin="a\n").json["usage"]
     script.replies("One.", "never")
     most = str(int(1.5 * (once["input"] + once["output"])))
@@ -221,24 +223,20 @@ def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> No
 
 
 @pytest.mark.soak
-def test_summed_up(repo: GitRepo, run: Run, script: Script, clean_environment: Path) -> None:
+def test_compact(repo: GitRepo, run: Run, script: Script, clean_environment: Path) -> None:
     text = "## Goal\nKNOW IT\n## Decisions\nnone\n## Plan\nnone\n## Changes\nnone\n## Open\nnone\n"
     config = clean_environment / ".config/repoagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text(f'[models."{script.spec}"]\ncontext = 24000\n')
+    script.replies("It greets.", "never")
+    short = run("chat", stdin="what is it?\n/compact\n")
+    assert short.code == 1 and "the conversation is short" in short.err and len(script.prompts) == 1
     script.replies("It greets. " * 900, "It does.", text, "Yes.")
     done = run("chat", stdin="what is it?\nwell?\n/compact\nsure?\n/continue\n")
     assert done.code == 1 and "the last turn is complete" in done.err, done.err
     assert "compacted: " in done.err
     assert "KNOW IT" in script.prompts[3] and "It greets. It greets." not in script.prompts[3]
-    assert "It greets. It greets." in conversations(repo)[0].read_text()
-
-
-@pytest.mark.soak
-def test_a_short_conversation_is_not_summed_up(run: Run, script: Script) -> None:
-    script.replies("It greets.", "never")
-    done = run("chat", stdin="what is it?\n/compact\n")
-    assert done.code == 1 and "the conversation is short" in done.err and len(script.prompts) == 1
+    assert "It greets. It greets." in conversations(repo)[-1].read_text()
 
 
 def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], script: Script, run: Run) -> None:
@@ -248,7 +246,7 @@ def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], scri
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.soak)])
-def test_ended_in_the_middle_of_a_reply_it_goes_on(
+def test_killed_in_the_middle_of_a_reply_it_resumes(
     repo: GitRepo, run: Run, script: Script, number: int
 ) -> None:
     script.replies("It greets.")
@@ -269,7 +267,7 @@ def test_ended_in_the_middle_of_a_reply_it_goes_on(
     assert "what is it?" in script.prompts[0]
 
 
-def test_what_was_stopped_is_not_taken_for_done(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_stopped_turn_is_not_done(repo: GitRepo, run: Run, script: Script) -> None:
     file = repo.top / ".repoagent/conversations/talk.md"
     State(file=file).with_turn(Turn("user", "greet", {})).with_turn(Turn("assistant", GREET, {}))
     script.replies("I see.")
@@ -279,15 +277,13 @@ def test_what_was_stopped_is_not_taken_for_done(repo: GitRepo, run: Run, script:
     assert repo.status() == ""
 
 
-def test_options_that_can_t_be_meant(run: Run) -> None:
+def test_impossible_options(run: Run) -> None:
     assert run("chat", "--no-commit", "--commit-per-edit", stdin="a\n").code == 2
     nothing = run("chat", "--continue", stdin="a\n")
     assert nothing.code == 1 and "no chat to resume" in nothing.err
 
 
-def test_a_chat_whose_folder_is_removed_says_so_and_begins_nothing_in_silence(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("one", "never")
     script.act(
         0, "while [ ! -e .repoagent/runs ]; do sleep 0.1; done; (sleep 0.5; git clean -q -ffdx) & sleep 1.5"
@@ -312,7 +308,7 @@ def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
     assert repo.status() == "" and repo.git("log", "--format=%s", "HEAD..side").count("\n") == 1
 
 
-def test_what_another_process_is_at_is_not_said_to_be_gone_on_with(
+def test_a_turn_of_another_process_is_not_offered_for_resuming(
     chat: Chat, capfd: pytest.CaptureFixture[str]
 ) -> None:
     chat.run_dir.conversation.parent.mkdir(parents=True)

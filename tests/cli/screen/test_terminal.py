@@ -13,7 +13,7 @@ from repoagent.errors import UsageError
 from tests.cli.screens import Screen, python
 
 OPEN = "from repoagent.cli.ui.terminal import Terminal; import sys; t = Terminal.open()\n"
-ASK = OPEN + (
+ASK = (
     "from repoagent.errors import RepoagentError\n"
     "try: print('got', t.ask('Apply this change', {'y': 'do it', 'n': 'leave it', 'X': 'explain'}))\n"
     "except RepoagentError as e: print(type(e).__name__, e)\n"
@@ -21,19 +21,33 @@ ASK = OPEN + (
 
 
 def piped(code: str, **env: str) -> tuple[bytes, bytes]:
-    done = subprocess.run(
-        python(OPEN + code),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=True,
-        env={**os.environ, **env},
-    )
+    command, whole = python(OPEN + code), {**os.environ, **env}
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, env=whole)
     return done.stdout, done.stderr
+
+
+def on_terminal(code: str, folder: Path, *, width: int = 80, **env: str) -> str:
+    with Screen(python(OPEN + code), folder, env=env, width=width) as screen:
+        screen.end()
+    return screen.seen
+
+
+def with_piped_result(code: str, folder: Path, typed: str = "", **env: str) -> tuple[str, str]:
+    """What is on the terminal, and what standard output, a pipe, gets."""
+    read, write = os.pipe()
+    with Screen(python(OPEN + code), folder, env=env, stdout=write) as screen:
+        os.close(write)
+        if typed:
+            screen.expect("]? ")
+            screen.send(typed)
+        screen.end()
+    with os.fdopen(read) as result:
+        return screen.seen, result.read()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("env", "color", "on_terminal", "in_pipe"),
+    ("env", "color", "colored", "in_pipe"),
     [
         ({}, "auto", True, False),
         ({"NO_COLOR": "1"}, "auto", False, False),
@@ -43,37 +57,28 @@ def piped(code: str, **env: str) -> tuple[bytes, bytes]:
         ({"NO_COLOR": "1"}, "always", True, True),
     ],
 )
-def test_when_it_is_coloured(
-    tmp_path: Path, env: dict[str, str], color: str, on_terminal: bool, in_pipe: bool
+def test_when_it_is_colored(
+    tmp_path: Path, env: dict[str, str], color: str, colored: bool, in_pipe: bool
 ) -> None:
-    code = OPEN + f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
-    with Screen(python(code), tmp_path, env=env) as screen:
-        assert screen.end() == 0
-    assert screen.seen == f"{on_terminal} {on_terminal}\n"
-    out, _ = piped(f"t = Terminal.open({color!r}); print(t.color, t.color_err)", **env)
-    assert out.decode() == f"{in_pipe} {in_pipe}\n"
+    code = f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
+    assert on_terminal(code, tmp_path, **env) == f"{colored} {colored}\n"
+    assert piped(code, **env)[0].decode() == f"{in_pipe} {in_pipe}\n"
 
 
 @pytest.mark.parametrize(
     ("env", "shown"),
     [
-        ({}, "True True"),
-        ({"CI": "true"}, "False False"),
-        ({"CI": "0"}, "True True"),
-        ({"TERM": "dumb"}, "True False"),
+        ({}, "True True 60"),
+        ({"CI": "true"}, "False False 60"),
+        ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
+        ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
     ],
 )
-def test_when_it_may_ask_and_move_the_cursor(tmp_path: Path, env: dict[str, str], shown: str) -> None:
-    with Screen(python(OPEN + "print(t.can_ask, t.moves)"), tmp_path, env=env) as screen:
-        screen.end()
-    assert screen.seen.strip() == shown
-
-
-def test_the_width_is_the_terminal_s_unless_columns_says_otherwise(tmp_path: Path) -> None:
-    for env, width in (({}, "60"), ({"COLUMNS": "40"}, "40"), ({"COLUMNS": "x"}, "60")):
-        with Screen(python(OPEN + "print(t.width)"), tmp_path, env=env, width=60) as screen:
-            screen.end()
-        assert screen.seen.strip() == width
+def test_when_it_may_ask_and_move_the_cursor_and_its_width(
+    tmp_path: Path, env: dict[str, str], shown: str
+) -> None:
+    code = "print(t.can_ask, t.moves, t.width)"
+    assert on_terminal(code, tmp_path, width=60, **env).strip() == shown
 
 
 ODD = r"'a\x1b[31m\udcff\r\n'"
@@ -81,10 +86,9 @@ ODD = r"'a\x1b[31m\udcff\r\n'"
 
 def test_a_pipe_gets_exact_bytes_and_a_terminal_clean_text(tmp_path: Path) -> None:
     assert piped(f"t.result({ODD})") == (b"a\x1b[31m\xff\r\n", b"")
-    with Screen(python(OPEN + f"t.result({ODD}); t.note({ODD}); t.warn({ODD})"), tmp_path) as screen:
-        screen.end()
     clean = "a^[[31m<FF>^M\n"
-    assert screen.seen == f"{clean}{clean}\n\x1b[33mwarning:\x1b[m {clean}\n"
+    shown = on_terminal(f"t.result({ODD}); t.note({ODD}); t.warn({ODD})", tmp_path)
+    assert shown == f"{clean}{clean}\n\x1b[33mwarning:\x1b[m {clean}\n"
 
 
 @pytest.mark.parametrize("env", [{}, {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}])
@@ -102,7 +106,7 @@ def test_a_diff_in_a_pipe_is_the_diff() -> None:
 
 
 def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) -> None:
-    with Screen(python(ASK), tmp_path) as screen:
+    with Screen(python(OPEN + ASK), tmp_path) as screen:
         for typed in ("maybe", "?", ""):
             screen.expect("Apply this change [y,n,X,?]? ")
             screen.send(f"{typed}\n")
@@ -115,7 +119,7 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
 
 @pytest.mark.soak
 def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
-    code = "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
+    code = OPEN + "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
     with Screen(python(code), tmp_path) as screen:
         screen.expect("working")
         screen.send("y\n")
@@ -125,29 +129,18 @@ def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None
 
 
 def test_the_end_of_input_is_no_yes(tmp_path: Path) -> None:
-    with Screen(python(ASK), tmp_path) as screen:
+    with Screen(python(OPEN + ASK), tmp_path) as screen:
         screen.expect("]? ")
         screen.send("\x04")
         screen.expect("NothingDone no answer;")
 
 
-def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
-    out, err = piped(ASK.removeprefix(OPEN))
-    assert (out, err) == (b"UsageError no terminal to ask: Apply this change\n", b"")
+def test_questions_need_a_terminal_and_stay_out_of_a_piped_result(tmp_path: Path) -> None:
+    assert piped(ASK) == (b"UsageError no terminal to ask: Apply this change\n", b"")
+    assert with_piped_result(ASK, tmp_path, "y\n")[1] == "got y\n"
 
 
-def test_a_question_stays_out_of_a_piped_result(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    with Screen(python(ASK), tmp_path, stdout=write) as screen:
-        os.close(write)
-        screen.expect("]? ")
-        screen.send("y\n")
-        screen.end()
-    with os.fdopen(read) as result:
-        assert result.read() == "got y\n"
-
-
-WORK = OPEN + (
+WORK = (
     "import time\n"
     "with t.working('asking the model') as w:\n"
     "    time.sleep(1.2)\n"
@@ -161,22 +154,17 @@ QUICK = WORK.replace("sleep(1.2)", "sleep(0)")
 
 @pytest.mark.soak
 def test_work_in_progress_on_a_terminal(tmp_path: Path) -> None:
-    with Screen(python(WORK), tmp_path) as screen:
-        screen.end()
-    assert "asking the model (1 s)" in screen.seen
-    assert "\x1b[2mHel\x1b[m\x1b[2mlo^[[2J\n\x1b[m\x1b[2mwor\x1b[m\x1b[2mld\x1b[m\n" in screen.seen
-    assert screen.seen.endswith("by the way\ndone\n")
-    assert screen.seen.count("\x1b[?25l") == screen.seen.count("\x1b[?25h")  # the cursor is back
+    seen = on_terminal(WORK, tmp_path)
+    assert "asking the model (1 s)" in seen
+    assert "\x1b[2mHel\x1b[m\x1b[2mlo^[[2J\n\x1b[m\x1b[2mwor\x1b[m\x1b[2mld\x1b[m\n" in seen
+    assert seen.endswith("by the way\ndone\n")
+    assert seen.count("\x1b[?25l") == seen.count("\x1b[?25h")  # the cursor is back
 
 
-def test_work_in_progress_on_a_dumb_terminal_is_plain_lines(tmp_path: Path) -> None:
-    with Screen(python(QUICK), tmp_path, env={"TERM": "dumb"}) as screen:
-        screen.end()
-    assert screen.seen == "asking the model\nHello^[[2J\nworld\nchecking\nby the way\ndone\n"
-
-
-def test_work_in_progress_leaves_nothing_in_a_pipe() -> None:
-    assert piped(QUICK.removeprefix(OPEN)) == (b"done\n", b"by the way\n")
+def test_work_in_progress_is_lines_on_a_dumb_terminal_and_nothing_in_a_pipe(tmp_path: Path) -> None:
+    shown = "asking the model\nHello^[[2J\nworld\nchecking\nby the way\ndone\n"
+    assert on_terminal(QUICK, tmp_path, TERM="dumb") == shown
+    assert piped(QUICK) == (b"done\n", b"by the way\n")
 
 
 def test_an_interrupt_brings_the_cursor_back(tmp_path: Path) -> None:
@@ -221,14 +209,8 @@ def test_the_editor_is_the_one_git_would_use(tmp_path: Path, clean_environment: 
 
 
 def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    env = {"GIT_EDITOR": "echo seen on the screen; true"}
-    with Screen(python(OPEN + EDIT), tmp_path, env=env, stdout=write) as screen:
-        os.close(write)
-        screen.end()
-    assert "seen on the screen" in screen.seen
-    with os.fdopen(read) as result:
-        assert "screen" not in result.read()
+    seen, result = with_piped_result(EDIT, tmp_path, GIT_EDITOR="echo seen on the screen; true")
+    assert "seen on the screen" in seen and "screen" not in result
 
 
 def test_without_an_editor_it_says_what_to_set(clean_environment: Path) -> None:
