@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from repoagent.dataclass import dataclass
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from git import Commit
 
     from repoagent.edit.apply_patch import ApplyOutcome
+    from repoagent.edit.commit import CommitOutcome
     from repoagent.edit.edit import EditOutcome
     from repoagent.history.neighbors import Neighborhood
     from repoagent.llm.model import Usage
@@ -77,26 +78,28 @@ class EditResult:
         return open_commit(self.top, self.commit)
 
 
+def change_fields(change: CommitOutcome | None) -> dict[str, Any]:
+    """What was changed and committed, by the names of `EditResult`; without a change, empty values."""
+    made = change.commit if change else None
+    return {
+        "commit": made.commit if made else None,
+        "parent": made.parent if made else None,
+        "branch": made.branch if made else None,
+        "files": tuple(ChangedFile(c.path, c.old_path, c.mode) for c in change.changes) if change else (),
+        "placements": change.proposal.placements if change else (),
+        "diff": change.proposal.diff if change else "",
+        "message": change.proposal.message if change else "",
+        "remarks": change.remarks if change else (),
+    }
+
+
 def edit_result(outcome: EditOutcome | ApplyOutcome, top: Path, remarks: Sequence[str]) -> EditResult:
     """The result of an edit by a model, or of a patch; `remarks` come before those of the commit."""
-    change = outcome.result
-    made = change.commit if change else None
+    fields = change_fields(outcome.result)
+    fields["remarks"] = tuple(dict.fromkeys((*remarks, *fields["remarks"])))
     of_model = ("model", "answer", "words", "messages", "usage", "cost")
-    return EditResult(
-        cast(Kind, outcome.kind),
-        outcome.edit_id,
-        commit=made.commit if made else None,
-        parent=made.parent if made else None,
-        branch=made.branch if made else None,
-        files=tuple(ChangedFile(c.path, c.old_path, c.mode) for c in change.changes) if change else (),
-        diff=change.proposal.diff if change else "",
-        message=change.proposal.message if change else "",
-        remarks=tuple(dict.fromkeys((*remarks, *(change.remarks if change else ())))),
-        placements=change.proposal.placements if change else (),
-        seconds=outcome.seconds,
-        top=top,
-        **{name: getattr(outcome, name) for name in of_model if hasattr(outcome, name)},
-    )
+    fields |= {name: getattr(outcome, name) for name in of_model if hasattr(outcome, name)}
+    return EditResult(cast(Kind, outcome.kind), outcome.edit_id, seconds=outcome.seconds, top=top, **fields)
 
 
 @dataclass(frozen=True)

@@ -124,23 +124,13 @@ def _as_object(outcome: EditOutcome) -> dict[str, object]:
 
 def commit_object(result: CommitOutcome | None) -> dict[str, object]:
     """The part of the JSON data on the commit; without one, the same keys."""
-    made = result.commit if result else None
-    check = result.check if result else None
+    from repoagent.api.results import change_fields
+
+    fields, check = change_fields(result), result.check if result else None
     return {
-        "commit": made.commit if made else None,
-        "parent": made.parent if made else None,
-        "branch": made.branch if made else None,
-        "files": [
-            {"path": change.path, "old_path": change.old_path, "mode": change.mode}
-            for change in (result.changes if result else ())
-        ],
-        "placements": [
-            {**asdict(placement), "tolerances": list(placement.tolerances)}
-            for placement in (result.proposal.placements if result else ())
-        ],
-        "diff": result.proposal.diff if result else "",
-        "message": result.proposal.message if result else "",
-        "remarks": list(result.remarks) if result else [],
+        **fields,
+        "files": [asdict(file) for file in fields["files"]],
+        "placements": [asdict(placement) for placement in fields["placements"]],
         "check": {"command": check.command, "seconds": round(check.seconds, 3)} if check else None,
     }
 
