@@ -407,7 +407,6 @@ def _clear(repo: Repository, memories: list[Memory], options: SimpleNamespace, *
 RELINK_EXAMPLES = """\b
 Examples:
   repoagent memory relink src/new.py --from src/old.py
-  repoagent memory relink a.py --from b.py --swap       exchange two memories
   repoagent memory relink src/new.py --undo             undo the last relink
 
 The memory that --from names is attached to FILE and detached from its former
@@ -421,20 +420,17 @@ another text, older notes are marked as being about an older text."""
     "--from", "source", metavar="PATH|ID", shell_complete=complete,
     help="The memory to attach: the path of its file, or its name or id.",
 )  # fmt: skip
-@click.option("--swap", is_flag=True, help="Give the memory of FILE, if any, to the other file.")
 @click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @pass_repository
 def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: Any) -> int:
     """Attach a memory to FILE, or undo that. `memory show` lists the relinks of FILE."""
-    from repoagent.memory.identity.store import is_swapped, last_step, relink
+    from repoagent.memory.identity.store import last_step, relink
 
     options = SimpleNamespace(**values)
-    source, swap, undo, dry_run = options.source, options.swap, options.undo, options.dry_run
-    if undo and (source or swap):
-        raise UsageError("--undo cannot be combined with --from or --swap")
-    if swap and not source:
-        raise UsageError("--swap needs --from")
+    source, undo, dry_run = options.source, options.undo, options.dry_run
+    if undo and source:
+        raise UsageError("--undo cannot be combined with --from")
     if not (source or undo):
         raise UsageError("nothing to attach: use --from PATH, or --undo")
     terminal, top = repo.terminal, str(repo.worktree.top)
@@ -448,18 +444,15 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
         step = last_step(memory.identity, repo.worktree)
         if step is None:
             raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
-        path, swap = step.before, is_swapped(repo.layout, repo.worktree, step, warn=terminal.warn)
+        path = step.before
     before = memory.identity.path_in(top)
-    reason = relink(
-        repo.layout, repo.worktree, memory, path, swap=swap, dry_run=dry_run, warn=terminal.warn
-    ).reason
+    reason = relink(repo.layout, repo.worktree, memory, path, dry_run=dry_run, warn=terminal.warn).reason
     if as_json:
         content = {"memory": memory.folder.name, "before": before, "path": path, "reason": reason}
-        write_json(terminal, {**content, "swapped": swap, "done": not dry_run})
+        write_json(terminal, {**content, "done": not dry_run})
         return Exit.DONE
     verb = "would attach" if dry_run else "attached"
-    for old, new in ((before, path), (path, before))[: 1 + swap]:
-        terminal.result(f"{verb} the memory of {one_line(old)} to {one_line(new)}\n")
+    terminal.result(f"{verb} the memory of {one_line(before)} to {one_line(path)}\n")
     if reason.startswith("linked by hand to another text"):
         terminal.note("the file has another text, so older notes are marked", "dim")
     if not dry_run:

@@ -261,15 +261,14 @@ def relink(
     memory: Memory,
     path: str,
     *,
-    swap: bool = False,
     dry_run: bool = False,
     warn: Warn = to_stderr,
 ) -> Memory:
     """Tie `memory` to `path`; the file that it had until now is a stranger to it from then on.
 
-    A re-keying is undone by naming the former path, even if there is no file now. With `swap` the memory of `path` goes
-    to the file that this one had. With `dry_run` nothing is written. Returns the memory as it is, or would be. Raises
-    Refused if there is no such file or it has a memory (without `swap`), and as `read_source` does; Busy.
+    A re-keying is undone by naming the former path, even if there is no file now. With `dry_run` nothing is written.
+    Returns the memory as it is, or would be. Raises Refused if there is no such file or it has another memory, and as
+    `read_source` does; Busy.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:
@@ -281,25 +280,16 @@ def relink(
         file, former = _file_or_none(worktree, path), _file_or_none(worktree, identity.path_in(top))
         if not file.key and path not in {former.path, identity.path, *identity.earlier_paths}:
             raise Refused(f"no such file: {path}; name an existing file or an earlier path of this memory")
-        changes: list[Change] = [(name, identity, _tied(layout, name, identity, file, former))]
         match = find(layout, index, file) if file.key else None
-        other = None if match is None or match.folder == name else index.identity(match.folder)
-        if match is not None and other is not None:
-            if not swap:
-                raise Refused(
-                    f"{path} already has a memory ({match.folder}); link that one to another file first, or swap "
-                    "the two"
-                )
-            changes.append((match.folder, other, _tied(layout, match.folder, other, former, file)))
-        linked = Memory(memory.folder, changes[0][2], changes[0][2].rekeyings[-1].reason)
+        if match is not None and match.folder != name:
+            raise Refused(
+                f"{path} already has a memory ({match.folder}); link that one to another file first"
+            )
+        tied = _tied(layout, name, identity, file, former)
         if not dry_run:
-            pairs = list(zip([folder for folder, _, _ in changes], (file, former), strict=False))
-            for _, each in pairs:
-                known = {folder for folder, _, _ in changes}
-                changes += [change for change in freed(index, each, "") if change[0] not in known]
-            contents = [(layout.memory / folder, each) for folder, each in pairs if each.key]
-            save_all(layout, index, changes, contents)
-        return linked
+            changes = [(name, identity, tied), *freed(index, file, name)]
+            save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
+        return Memory(memory.folder, tied, tied.rekeyings[-1].reason)
 
 
 def _file_or_none(worktree: WorkTree, path: str) -> WorkTreeFile:
@@ -359,19 +349,3 @@ def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
     """The last one that led to where the file is now in this work tree: what `--undo` undoes; None for none."""
     path = identity.path_in(str(worktree.top))
     return next((step for step in reversed(steps(identity)) if step.after == path), None)
-
-
-def is_swapped(layout: Layout, worktree: WorkTree, step: Step, *, warn: Warn = to_stderr) -> bool:
-    """Whether another memory was tied to where this one came from in the same step, so that both go back together."""
-    by_hand = (LINKED, LINKED_ANEW, LINKED_BACK)
-    former = file_at(worktree, step.before)
-    if not step.rekeying.reason.startswith(by_hand) or former is None:
-        return False
-    with open_index(layout, warn) as index:
-        match = find(layout, index, former)
-        identity = None if match is None else index.identity(match.folder)
-    return (
-        identity is not None
-        and bool(identity.rekeyings)
-        and (identity.rekeyings[-1].reason in {reason + step.after for reason in by_hand})
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk, text
@@ -12,8 +10,7 @@ from tests.memory.conftest import Desk, text
 def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
     context.repo.write("new.py", text("new"))
     for arguments, code, sentence in (
-        (["src/a.py", "--undo", "--swap"], 2, "--undo cannot be combined with --from or --swap"),
-        (["src/a.py", "--swap"], 2, "--swap needs --from"),
+        (["src/a.py", "--undo", "--from", "x"], 2, "--undo cannot be combined with --from"),
         (["src/a.py", "--undo"], 1, "the memory of src/a.py was never relinked"),
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py already has a memory"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
@@ -53,16 +50,6 @@ def test_a_text_that_is_alike_is_the_same_text(ask: Ask, context: Desk) -> None:
     context.repo.write("copy.py", text("a") + b"a line more\n")
     assert ask("relink", "copy.py", "--from", "src/a.py").code == 0
     assert "squares are right\n" in ask("show", "copy.py").out
-
-
-def test_two_are_swapped_and_swapped_back(ask: Ask, context: Desk) -> None:
-    a, b = context.folder("src/a.py"), context.folder("src/b.py")
-    done = ask("relink", "src/a.py", "--from", "src/b.py", "--swap", "--json")
-    assert json.loads(done.out)["swapped"] is True
-    assert (context.folder("src/a.py"), context.folder("src/b.py")) == (b, a)
-    done = ask("relink", "src/a.py", "--undo")
-    assert done.code == 0 and "attached the memory of src/b.py to src/a.py" in done.out
-    assert (context.folder("src/a.py"), context.folder("src/b.py")) == (a, b)
 
 
 def test_a_move_that_was_none_is_taken_back(ask: Ask, context: Desk) -> None:

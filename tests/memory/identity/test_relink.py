@@ -12,8 +12,8 @@ from repoagent.memory.identity.store import copy_of, memories, relink
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 
-def link(desk: Desk, memory: Memory, path: str, *, swap: bool = False) -> Memory:
-    return relink(desk.layout, desk.worktree, memory, path, swap=swap)
+def link(desk: Desk, memory: Memory, path: str) -> Memory:
+    return relink(desk.layout, desk.worktree, memory, path)
 
 
 def known(desk: Desk, path: str) -> Memory:
@@ -54,17 +54,12 @@ def test_a_rekeying_is_taken_back(desk: Desk) -> None:
     assert desk.resolve("c.py") is None
 
 
-def test_a_path_that_has_a_memory_is_refused_or_swapped(desk: Desk) -> None:
+def test_a_path_that_has_a_memory_is_refused(desk: Desk) -> None:
     a, b = known(desk, "a.py"), known(desk, "b.py")
     before = {memory.folder: identity_file(memory.folder).read_bytes() for memory in (a, b)}
     with pytest.raises(Refused, match=rf"b\.py already has a memory \({b.folder.name}\); link that one"):
         link(desk, a, "b.py")
     assert {folder: identity_file(folder).read_bytes() for folder in before} == before
-    link(desk, a, "b.py", swap=True)
-    for _ in range(2):
-        assert (desk.folder("a.py"), desk.folder("b.py")) == (b.folder.name, a.folder.name)
-    link(desk, known(desk, "a.py"), "b.py", swap=True)
-    assert (desk.folder("a.py"), desk.folder("b.py")) == (a.folder.name, b.folder.name)
 
 
 def test_what_can_not_be_linked(desk: Desk, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -50,32 +49,6 @@ def test_an_empty_file_on_a_reused_inode_is_a_new_file(desk: Desk) -> None:
     assert desk.resolve("other.py") is None
 
 
-def test_a_copy_is_a_new_file(desk: Desk) -> None:
-    shutil.copy2(desk.worktree.top / "a.py", desk.worktree.top / "copy.py")
-    assert desk.resolve("copy.py") is None
-
-
-def test_a_backup_does_not_take_the_memory_along(desk: Desk) -> None:
-    """Some editors rename the file to NAME~ and write a new one: the inode goes with the backup."""
-    mine = desk.folder("a.py")
-    path = desk.worktree.top / "a.py"
-    path.rename(desk.worktree.top / "a.py~")
-    path.write_bytes(edited(text("a")))
-    assert desk.resolve("a.py~") is None
-    assert desk.folder("a.py") == mine
-    assert desk.resolve("a.py~") is None
-
-
-def test_deleted_and_made_anew_with_another_text(desk: Desk) -> None:
-    path = desk.worktree.top / "a.py"
-    (desk.worktree.top / "later").write_bytes(text("later"))  # so that the inode differs
-    path.unlink()
-    (desk.worktree.top / "later").rename(path)
-    assert desk.resolve("a.py") is None
-    assert desk.remember("a.py").folder.name != ""
-    assert len([memory for memory in memories(desk.layout) if memory.identity.path == "a.py"]) == 2
-
-
 def test_two_gone_files_of_equal_content_are_no_evidence(desk: Desk) -> None:
     top = desk.worktree.top
     for name in ("x.py", "y.py"):
@@ -107,13 +80,6 @@ def test_many_small_saves_add_up(desk: Desk) -> None:
         lines[at : at + 5] = [f"other {n}\n".encode() for n in range(at, at + 5)]
         atomic_save(desk.worktree.top / "a.py", b"".join(lines))
         assert desk.folder("a.py") == mine
-
-
-def test_deleted_and_restored(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    (desk.worktree.top / "a.py").unlink()
-    desk.repo.git("checkout", "--", "a.py")
-    assert desk.folder("a.py") == mine
 
 
 @pytest.mark.parametrize("how", ["mv", "git mv", "mv and save", "mv by copying"])
@@ -192,20 +158,6 @@ def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
     assert desk.folder("z.py") == mine
 
 
-@pytest.mark.parametrize("likeness", [0, 20])
-def test_a_swap_of_two_names(desk: Desk, likeness: int) -> None:
-    top = desk.worktree.top
-    for name in ("a.py", "b.py"):  # as like each other as git asks of a rename, or not at all
-        (top / name).write_bytes(text("common", likeness) + text(name, 15))
-        desk.remember(name)
-    a, b = desk.folder("a.py"), desk.folder("b.py")
-    (top / "a.py").rename(top / "t")
-    (top / "b.py").rename(top / "a.py")
-    (top / "t").rename(top / "b.py")
-    for _ in range(2):
-        assert (desk.folder("a.py"), desk.folder("b.py")) == (b, a)
-
-
 def test_inodes_that_swap_under_unchanged_names(desk: Desk) -> None:
     """What a hook that stashes and restores may leave behind."""
     top = desk.worktree.top
@@ -229,22 +181,6 @@ def test_a_hard_link_counts_as_a_copy(desk: Desk) -> None:
     (top / "a.py").unlink()
     memory = desk.resolve("link.py")
     assert memory is not None and memory.folder.name == mine and memory.identity.path == "link.py"
-
-
-def test_a_branch_and_back(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    desk.repo.git("switch", "-q", "-c", "topic")
-    desk.repo.git("mv", "a.py", "renamed.py")
-    atomic_save(desk.worktree.top / "renamed.py", edited(text("a")))
-    atomic_save(desk.worktree.top / "b.py", text("another b"))
-    desk.repo.commit("topic")
-    theirs = desk.folder("b.py")
-    for _ in range(2):
-        assert desk.folder("renamed.py") == mine
-        desk.repo.git("switch", "-q", "main")
-        assert desk.folder("a.py") == mine
-        assert desk.folder("b.py") == theirs  # git has it as one file, whatever its text
-        desk.repo.git("switch", "-q", "topic")
 
 
 def test_a_path_removed_and_added_again_in_history_is_another_file(desk: Desk) -> None:
@@ -274,17 +210,6 @@ def test_rewritten_in_place(desk: Desk) -> None:
     assert memory.identity.is_of_older_text("2020-01-01", "")
     again = desk.resolve("a.py")
     assert again is not None and again.reason == ""
-
-
-def test_linked_work_trees_share_it(desk: Desk, tmp_path: Path) -> None:
-    mine = desk.folder("a.py")
-    desk.repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
-    linked = desk_at(tmp_path / "linked")
-    assert linked.layout.root == desk.layout.root
-    memory = linked.resolve("a.py")
-    assert memory is not None and memory.folder.name == mine
-    assert set(memory.identity.keys.values()) == {str(desk.worktree.top), str(linked.worktree.top)}
-    assert desk.folder("a.py") == mine
 
 
 def test_our_own_edit_may_change_everything(desk: Desk) -> None:
