@@ -1,4 +1,4 @@
-"""Open a SQLite file that is derived from plain files: private, checked, and set aside when it is unusable."""
+"""Open a SQLite file that is derived from plain files: private, checked, and set aside if it is unusable."""
 
 from __future__ import annotations
 
@@ -41,10 +41,24 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA application_id = {self.application}")
         connection.execute(f"PRAGMA user_version = {self.version}")
 
+    def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
+        """Whether the file has these tables, False if it is empty. Raises Damaged or Unusable for any other."""
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        if application != (self.application if version else 0):
+            raise Damaged("wrong application id")
+        if version > self.version:
+            raise Unusable(
+                f"{path} has format version {version}, newer than the supported {self.version}; update repoagent"
+            )
+        if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+            raise Damaged("unknown tables")
+        return version > 0
+
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into Damaged, Unusable, or UsageError where SQLite lacks a module."""
+    """Turn errors of SQLite into Damaged, Unusable, or UsageError if SQLite lacks a module."""
     try:
         yield
     except sqlite3.Error as error:
@@ -60,20 +74,20 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 def open_database(
     path: Path, schema: Schema, warn: Warn, *, wal: bool = False, timeout: float = 10.0
 ) -> sqlite3.Connection:
-    """Open the file, created where it is missing. Raises Damaged, Unusable, Refused for a linked folder."""
+    """Open the file, created if it is missing. Raises Damaged, Unusable, Refused for a linked folder."""
     with sqlite_errors(path):
         _create_private(path, warn)
         connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")  # the file may come with a foreign repository
             connection.execute("BEGIN")  # read from one snapshot: another process may be creating the file
-            version = _version(connection, path, schema)
+            is_created = schema.is_in(connection, path)
             connection.execute("COMMIT")
-            if version == 0:
+            if not is_created:
                 if wal:
                     connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("BEGIN IMMEDIATE")
-                if _version(connection, path, schema) == 0:
+                if not schema.is_in(connection, path):
                     schema.create(connection)
                 connection.execute("COMMIT")
         except BaseException:
@@ -97,21 +111,6 @@ def _create_private(path: Path, warn: Warn) -> None:
         return
     except OSError as error:
         raise Unusable(f"cannot create {path} ({error.strerror})") from error
-
-
-def _version(connection: sqlite3.Connection, path: Path, schema: Schema) -> int:
-    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    if application != (schema.application if version else 0):
-        raise Damaged("wrong application id")
-    if version > schema.version:
-        raise Unusable(
-            f"{path} has format version {version}, newer than the supported {schema.version}; "
-            "update repoagent"
-        )
-    if not version and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
-        raise Damaged("unknown tables")
-    return version
 
 
 def set_damaged_aside(path: Path, error: Exception, warn: Warn) -> None:

@@ -22,6 +22,11 @@ from repoagent.uses.query import Answer, Definition, Uses, UsesIn, WhyNot, parse
 NEAR = 200  # files that change with the one that defines a symbol
 COMMON = 3  # other definitions of a name that make its uses doubtful
 MANY = 30  # files that use a method's name: more will mean other methods too
+BY_NAME = "Uses are matched by name; some may refer to another symbol of the same name."
+LINES = 6  # of a file that are named
+NAMES = 3  # of functions, and of files
+DEFINITIONS = 5
+_WIDTH = 200
 
 
 def answer(
@@ -32,66 +37,60 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE for all symbols that it defines and other
-    files use. At most `limit` files per symbol, and symbols per file.
+    """The uses of what `text` means: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines
+    and other files use. At most `limit` files of a symbol, and symbols of a file.
 
-    `path_of` makes a written file name relative to the top. Raises UsageError if it is neither a symbol nor a file,
-    Refused for a file that may not be read.
+    `path_of` gives the path from the top of a file as it was written. Raises UsageError for what is neither a symbol
+    nor a file, Refused for a file that may not be read.
     """
+
+    def near(path: str) -> Mapping[str, float]:
+        rows = neighborhood(worktree, [path], limit=NEAR).rows
+        return {os.fsdecode(row.path): row.score for row in rows}
+
     file, name = _split(worktree, text, path_of)
     if file:
         check_path(file)
         if reason := why_not(file):
             raise Refused(reason)
     if file and not name:
-        return _answer_of_file(worktree, file, why_not, limit)
+        found, left_out = find(worktree, symbols_of_file(worktree, file), why_not, near=near)
+        elsewhere = [_elsewhere(uses, file) for uses in found]
+        used = sorted((uses for uses in elsewhere if uses.files), key=_doubt)
+        unused = tuple(uses.symbol for uses in elsewhere if not uses.files)
+        return Answer(file, file, tuple(used[:limit]), unused, max(0, len(used) - limit), left_out)
     head = text.partition(":")[0]
     if not file and ("/" in head or language_of(head, b"")):
         error = no_such_file(path_of(head), worktree.top)
         if "/" in head or error.near:
             raise error
     data = read_source(worktree, file).data if file else None
-    asked = parse_symbol(name, file, data)
-    (found,), left_out = find(worktree, [asked], why_not, near=lambda path: _near(worktree, path))
-    return Answer(text, None, (_cut(found, limit),), left_out=left_out)
+    (uses,), left_out = find(worktree, [parse_symbol(name, file, data)], why_not, near=near)
+    uses = replace(uses, files=uses.files[:limit], more=max(0, len(uses.files) - limit))
+    return Answer(text, None, (uses,), left_out=left_out)
 
 
 def _split(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> tuple[str, str]:
     """The file (from the top, "" for none) and the symbol ("" for none) that a text names."""
     for end in [len(text), *(index for index, sign in enumerate(text) if sign == ":")]:
         head, name = text[:end], text[end:].lstrip(":")
-        if head and (end == len(text) or name) and _is_file(worktree, head, path_of):
-            return path_of(head), name
+        if head and (end == len(text) or name):
+            try:
+                path = worktree.top / path_of(head)
+                if path.is_dir() and "." not in head.strip("./"):
+                    raise UsageError(f"{head} is a folder; name a file or a symbol")
+                if path.is_file():
+                    return path_of(head), name
+            except (ValueError, OSError):  # not the name of a file
+                continue
     return "", text
 
 
-def _is_file(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> bool:
-    try:
-        path = worktree.top / path_of(text)
-        if path.is_dir() and "." not in text.strip("./"):
-            raise UsageError(f"{text} is a folder; name a file or a symbol")
-        return path.is_file()
-    except (ValueError, OSError):  # no name of a file
-        return False
-
-
-def _answer_of_file(worktree: WorkTree, file: str, why_not: WhyNot, limit: int) -> Answer:
-    queries = symbols_of_file(worktree, file)
-    found, left_out = find(worktree, queries, why_not, near=lambda path: _near(worktree, path))
-    elsewhere = [_elsewhere(uses, file) for uses in found]
-    used = [uses for uses in elsewhere if uses.files]
-    used.sort(key=_doubt)
-    unused = tuple(uses.symbol for uses in elsewhere if not uses.files)
-    shown = tuple(used[:limit])
-    return Answer(file, file, shown, unused, len(used) - len(shown), left_out)
-
-
 def _elsewhere(uses: Uses, file: str) -> Uses:
-    """The uses without those in the file itself and mere words in files of other languages."""
-    definitions = tuple(one for one in uses.definitions if one.path == file)
-    rows = [
-        row for row in uses.files if row.path != file and (not row.text or family(row.path) == family(file))
-    ]
+    """Without the file itself, and what is only a word in a file of another language."""
+    definitions = tuple(definition for definition in uses.definitions if definition.path == file)
+    rows = [row for row in uses.files if row.path != file]
+    rows = [row for row in rows if not row.text or family(row.path) == family(file)]
     if not is_prose(file):
         rows = [row for row in rows if not is_prose(row.path)]
     return replace(uses, definitions=definitions, files=tuple(rows))
@@ -99,29 +98,13 @@ def _elsewhere(uses: Uses, file: str) -> Uses:
 
 def _doubt(uses: Uses) -> tuple[bool, int]:
     """Sorts what surely belongs to the file before names that many things have, then by how many files use it."""
-    member = any(definition.kind == "method" for definition in uses.definitions)
-    return len(uses.elsewhere) > COMMON or (member and len(uses.files) > MANY), -len(uses.files)
-
-
-def _cut(uses: Uses, limit: int) -> Uses:
-    return replace(uses, files=uses.files[:limit], more=max(0, len(uses.files) - limit))
-
-
-def _near(worktree: WorkTree, path: str) -> Mapping[str, float]:
-    neighbors = neighborhood(worktree, [path], limit=NEAR)
-    return {os.fsdecode(row.path): row.score for row in neighbors.rows}
-
-
-BY_NAME = "Uses are matched by name; some may refer to another symbol of the same name."
-LINES = 6  # of a file that are named
-NAMES = 3  # of functions, and of files
-DEFINITIONS = 5
-_WIDTH = 200
+    is_member = any(definition.kind == "method" for definition in uses.definitions)
+    return len(uses.elsewhere) > COMMON or (is_member and len(uses.files) > MANY), -len(uses.files)
 
 
 def answer_text(answer: Answer) -> str:
-    """The answer for a model: a line for each definition, file or symbol; "" where nothing was found."""
-    lines = list(_lines_of_file(answer) if answer.file else _of_symbol(answer.symbols[0]))
+    """The answer for a model: a line for each definition, file or symbol; "" if nothing was found."""
+    lines = list(_lines_of_file(answer) if answer.file else _lines_of_symbol(answer.symbols[0]))
     return "".join(f"{line}\n" for line in (*lines, *notes(answer))) if lines else ""
 
 
@@ -137,27 +120,26 @@ def notes(answer: Answer) -> Iterator[str]:
 def definition_lines(uses: Uses) -> Iterator[str]:
     """Where a symbol is defined, in a sentence or two."""
     symbol = plain(uses.symbol, _WIDTH)
-    if uses.definitions:
-        yield f"{symbol} is defined in {_places(uses.definitions)}"
-    else:
-        yield f"no definition of {symbol} found"
-    declared = [definition for definition in uses.elsewhere if definition.kind == "declaration"]
-    other_definitions = [definition for definition in uses.elsewhere if definition.kind != "declaration"]
-    if declared:
-        yield f"declared in {_places(declared)}"
-    if other_definitions:
-        yield f"also defined in {_places(other_definitions)}"
+    is_defined = bool(uses.definitions)
+    yield (
+        f"{symbol} is defined in {_places(uses.definitions)}"
+        if is_defined
+        else f"no definition of {symbol} found"
+    )
+    for verb, is_declared in (("declared", True), ("also defined", False)):
+        others = [each for each in uses.elsewhere if (each.kind == "declaration") == is_declared]
+        if others:
+            yield f"{verb} in {_places(others)}"
 
 
 def lines_of(row: UsesIn, most: int = LINES) -> str:
     """The line numbers, as many as are named."""
-    listed = ", ".join(map(str, row.lines[:most]))
-    return f"{listed}, ..." if len(row.lines) > most else listed
+    return ", ".join(map(str, row.lines[:most])) + (", ..." if len(row.lines) > most else "")
 
 
 def marks(row: UsesIn) -> str:
-    """What is to be known of a file: "test", "text" or both."""
-    return ", ".join(word for word, holds in (("test", row.test), ("text", row.text)) if holds)
+    """The marks of a file: "test", "text" or both."""
+    return ", ".join(mark for mark, is_set in (("test", row.test), ("text", row.text)) if is_set)
 
 
 def within(row: UsesIn, most: int = NAMES) -> str:
@@ -170,7 +152,13 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}{'s' * (number != 1)}"
 
 
-def _of_symbol(uses: Uses) -> Iterator[str]:
+def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
+    """Some files, each with how many lines."""
+    listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
+    return f"{listed}, ..." if len(rows) > most else listed
+
+
+def _lines_of_symbol(uses: Uses) -> Iterator[str]:
     if not uses.definitions and not uses.elsewhere and not uses.files:
         return
     yield from definition_lines(uses)
@@ -186,12 +174,12 @@ def _of_symbol(uses: Uses) -> Iterator[str]:
 
 def _lines_of_file(answer: Answer) -> Iterator[str]:
     for uses in answer.symbols:
-        where = uses.definitions[0] if uses.definitions else None
-        place = f" ({where.kind}, {_range(where)})" if where else ""
-        total = sum(len(row.lines) for row in uses.files)
+        first = uses.definitions[0] if uses.definitions else None
+        place = f" ({first.kind}, {_range(first)})" if first else ""
+        lines = count(sum(len(row.lines) for row in uses.files), "line")
         others = f"; {count(len(uses.elsewhere), 'other definition')}" if uses.elsewhere else ""
         yield (
-            f"{plain(uses.symbol, _WIDTH)}{place}: {count(total, 'line')} in {count(len(uses.files), 'file')}: "
+            f"{plain(uses.symbol, _WIDTH)}{place}: {lines} in {count(len(uses.files), 'file')}: "
             f"{files_in_short(uses.files)}{others}"
         )
     if answer.more:
@@ -200,24 +188,15 @@ def _lines_of_file(answer: Answer) -> Iterator[str]:
         yield f"not used in other files: {plain(', '.join(answer.unused), 400)}"
 
 
-def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
-    """Some files, each with how many lines."""
-    listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
-    return f"{listed}, ..." if len(rows) > most else listed
-
-
 def _places(definitions: Sequence[Definition]) -> str:
     listed = ", ".join(
-        f"{plain(definition.path, _WIDTH)}:{_range(definition)} ({definition.kind} {plain(definition.name, 80)})"
-        for definition in definitions[:DEFINITIONS]
+        f"{plain(each.path, _WIDTH)}:{_range(each)} ({each.kind} {plain(each.name, 80)})"
+        for each in definitions[:DEFINITIONS]
     )
     omitted = len(definitions) - DEFINITIONS
     return f"{listed} and {omitted} more" if omitted > 0 else listed
 
 
 def _range(definition: Definition) -> str:
-    return (
-        str(definition.first_line)
-        if definition.last_line == definition.first_line
-        else f"{definition.first_line}-{definition.last_line}"
-    )
+    first, last = definition.first_line, definition.last_line
+    return str(first) if first == last else f"{first}-{last}"
