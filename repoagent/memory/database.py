@@ -56,19 +56,22 @@ class Schema(NamedTuple):
         return version > 0
 
 
+def explained(path: Path, error: sqlite3.Error) -> Exception:
+    """An error of SQLite as Damaged, Unusable, or UsageError if SQLite lacks a module."""
+    if str(error).startswith("no such module"):
+        return UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
+    if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
+        return Unusable(f"cannot use {path} ({error})")
+    return Damaged(str(error))
+
+
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turn errors of SQLite into Damaged, Unusable, or UsageError if SQLite lacks a module."""
+    """Raise errors of SQLite as `explained`."""
     try:
         yield
     except sqlite3.Error as error:
-        if str(error).startswith("no such module"):
-            raise UsageError(
-                "the SQLite of this Python lacks full-text search (FTS5); use another Python"
-            ) from error
-        if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
-            raise Unusable(f"cannot use {path} ({error})") from error
-        raise Damaged(str(error)) from error
+        raise explained(path, error) from error
 
 
 def open_database(

@@ -93,8 +93,7 @@ class FileLocator:
         blobs = (value for kind, value in hints if kind == BLOB)
         yield from islice((same for blob in blobs for same in self._by_blob.get(blob, ())), _TRIED)
         yield from islice((value for kind, value in hints if kind == EARLIER), _TRIED)
-        if self.index.count(MANY) < MANY:
-            yield from self._new_files
+        yield from self._new_files
 
     @cached_property
     def _by_key(self) -> dict[str, list[str]]:
@@ -111,7 +110,9 @@ class FileLocator:
 
     @cached_property
     def _new_files(self) -> list[str]:
-        """Files that are new or changed, and that no memory has at their path."""
+        """Files that are new or changed, and that no memory has at their path; none if there are too many memories."""
+        if self.index.count(MANY) >= MANY:
+            return []
         new = (path for path in changed_files(self.worktree) if not self.index.names(PATH, path))
         return list(islice(new, _CHANGED))
 
@@ -191,18 +192,19 @@ class RowFilter:
 
 def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> Iterator[Row]:
     """The rows, located one after the other. Raises Refused if the memory folder is a link or a file."""
+    memory = str(layout.memory)
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
         found = sorted((path, name) for name, path in index.paths() if _is_in(path, query.paths))
         if query.order != "path":
-            found.sort(key=lambda pair: -_rank(f"{layout.memory}/{pair[1]}", query.order))  # stable
+            found.sort(key=lambda pair: -_rank(f"{memory}/{pair[1]}", query.order))  # stable
 
         def located() -> Iterator[Row]:
             for path, name in found:
                 standing = locator.standing(name, path)
                 if not query.states or standing.state in query.states:
-                    yield Row(name, measured(f"{layout.memory}/{name}"), standing)
+                    yield Row(name, measured(f"{memory}/{name}"), standing)
 
         yield from islice(located(), query.limit)
 
@@ -217,13 +219,15 @@ def _rank(folder: str, order: Order) -> float:
         return _sum(folder, {})
     if order == "edits":
         return _count_edits(quick_read(f"{folder}/edits.jsonl"))
-    statuses = {name: status for name in (*_USED, FILE) if (status := _status(f"{folder}/{name}"))}
+    statuses = {name: status for name in _USED if (status := _status(f"{folder}/{name}"))}
+    if not statuses and (status := _status(f"{folder}/{FILE}")):
+        statuses[FILE] = status
     return _last_used(statuses)
 
 
 def _last_used(statuses: Mapping[str, os.stat_result]) -> float:
-    used = max((statuses[name].st_mtime for name in _USED if name in statuses), default=0.0)
-    return statuses[FILE].st_mtime if not used and FILE in statuses else used
+    times = [statuses[name].st_mtime for name in _USED if name in statuses]
+    return max(times) if times else statuses[FILE].st_mtime if FILE in statuses else 0.0
 
 
 def measured(folder: str | os.PathLike[str]) -> Measure:

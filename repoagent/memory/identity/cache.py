@@ -20,6 +20,7 @@ from repoagent.memory.database import (
     Damaged,
     Schema,
     Unusable,
+    explained,
     open_database,
     set_damaged_aside,
     sqlite_errors,
@@ -82,12 +83,11 @@ def _or_read_all(method: _Method) -> _Method:
     @wraps(method)
     def call(self: IdentityCache, *arguments: Any) -> Any:
         if not self.is_broken:
-            path = cache_file(self.layout)
             try:
-                with sqlite_errors(path):
-                    return method(self, *arguments)
-            except (Damaged, Unusable) as error:
-                _report(path, error, self.warn)
+                return method(self, *arguments)
+            except sqlite3.Error as raw:  # a context manager would take as long as the query
+                path = cache_file(self.layout)
+                _report(path, explained(path, raw), self.warn)
                 self.is_broken = True
                 self._read_all()
         return getattr(IdentityIndex, method.__name__)(self, *arguments)
