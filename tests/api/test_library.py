@@ -69,7 +69,7 @@ def test_the_import_is_light_and_the_names_are_there() -> None:
     assert (Path(repoagent.__file__).parent / "py.typed").exists()
 
 
-def test_edit_commits_and_says_how(repo: GitRepo) -> None:
+def test_edit_commits_and_reports_progress(repo: GitRepo) -> None:
     repo.write("a.txt", "mine\n")
     said: list[str] = []
     notes: list[str] = []
@@ -89,7 +89,7 @@ def test_edit_commits_and_says_how(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_edit_asks_whom_it_is_told_to_ask(repo: GitRepo) -> None:
+def test_edit_asks_the_callback(repo: GitRepo) -> None:
     opened = Repository(repo.top)
     seen: list[str] = []
 
@@ -158,7 +158,7 @@ def test_apply_undo_redo(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_what_it_finds_is_what_the_commands_print(repo: GitRepo) -> None:
+def test_results_are_those_of_the_commands(repo: GitRepo) -> None:
     for number in range(4):
         repo.commit(f"both {number}", **{"a.txt": f"{number}\n", "README.md": f"{number}\n"})
     opened = Repository(repo.top)
@@ -206,7 +206,7 @@ why: greet('you') says hello to nobody.
 
 
 @pytest.mark.soak
-def test_review_asks_a_model_only_when_it_is_told_to(repo: GitRepo) -> None:
+def test_review_calls_a_model_only_on_request(repo: GitRepo) -> None:
     repo.write("src/app.py", repo.read("src/app.py").replace(b" + name", b""))
     repo.git("add", "-A")
     opened = Repository(repo.top, settings={"review.model": "command:exit 9"})
@@ -304,7 +304,7 @@ def test_threads_share_one(repo: GitRepo) -> None:
     }
 
 
-def test_a_run_that_can_not_be_meant_is_refused_before_a_call(repo: GitRepo) -> None:
+def test_an_impossible_run_is_refused_before_a_call(repo: GitRepo) -> None:
     from tests.tasks.bare import Model
 
     repo.commit(**{"f.txt": "one\n"})
@@ -318,7 +318,7 @@ def test_a_run_that_can_not_be_meant_is_refused_before_a_call(repo: GitRepo) -> 
     assert model.seen == []
 
 
-def test_a_run_is_committed_and_can_be_gone_on_with(repo: GitRepo) -> None:
+def test_a_run_is_committed_and_can_be_resumed(repo: GitRepo) -> None:
     from repoagent.errors import LimitReached
     from repoagent.llm.usage import Limits
     from tests.tasks.bare import Model, diff

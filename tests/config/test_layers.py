@@ -178,7 +178,7 @@ def test_a_repository_may_choose_a_provider_s_model_and_read_only_runs(
 @pytest.mark.parametrize(
     ("key", "own", "theirs"), [("model", "local/own.gguf", "openai/gpt-x"), ("memory.enabled", False, True)]
 )
-def test_a_repository_does_not_overrule_what_the_user_has_chosen(
+def test_a_repository_does_not_override_the_user_s_choice(
     layout: Layout, clean_environment: Path, key: str, own: object, theirs: object
 ) -> None:
     said = f"{key} = {json.dumps(theirs)}"
@@ -211,7 +211,7 @@ def test_a_repository_only_lowers_limits(layout: Layout, clean_environment: Path
         assert "may only lower" in settings.warnings[0]
 
 
-def test_what_it_may_not_set_can_t_stop_the_program_either(layout: Layout) -> None:
+def test_an_invalid_value_that_it_may_not_set_is_no_error(layout: Layout) -> None:
     assert shared(layout, "check = 3\nmodels.x.input = []").warnings
 
 
@@ -236,7 +236,7 @@ def test_a_configuration_that_is_no_regular_file_is_refused(
         load(layout, tmp_path)
 
 
-def test_a_person_s_own_file_may_be_a_link(clean_environment: Path, tmp_path: Path) -> None:
+def test_the_user_s_file_may_be_a_link(clean_environment: Path, tmp_path: Path) -> None:
     path = user(clean_environment, "")
     path.unlink()
     (tmp_path / "dotfile.toml").write_text("model = 'a/b'")
@@ -257,7 +257,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("name", "value", "allowed"), BAD)
-def test_a_bad_value_names_place_key_value_and_what_is_allowed(
+def test_an_invalid_value_names_origin_key_value_and_allowed_values(
     tmp_path: Path, name: str, value: str, allowed: str
 ) -> None:
     place = f"REPOAGENT_{name.upper()}"
@@ -282,7 +282,7 @@ def test_a_value_of_another_type_in_a_file_is_an_error_that_names_the_file(
 
 
 @pytest.mark.parametrize("data", [b"model = ", b"\xff", b"a = 1" + b"0" * 5000, b"a=" + b"[" * 20_000])
-def test_what_is_no_toml_is_an_error_that_names_the_file(
+def test_invalid_toml_is_an_error_that_names_the_file(
     tmp_path: Path, clean_environment: Path, data: bytes
 ) -> None:
     path = user(clean_environment, "")
@@ -300,7 +300,7 @@ def test_a_secret_is_in_no_error_and_on_no_screen(tmp_path: Path, monkeypatch: p
     assert Setting("token", 3.0, "default", option).shown == "***"
 
 
-def test_unknown_keys_are_named_with_what_was_probably_meant(
+def test_unknown_keys_are_named_with_the_nearest_key(
     repo: GitRepo, layout: Layout, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user(clean_environment, "modle = 'x'\nzzz = 1\n[providers.openai]\napi_key = 'sk-verysecret'")
@@ -357,7 +357,7 @@ def some_text(option: Option) -> str:
     raise AssertionError(f"no text for {option.key}")
 
 
-def test_every_option_can_be_set_by_the_environment_variable_it_is_said_to_have(tmp_path: Path) -> None:
+def test_every_option_can_be_set_by_its_environment_variable(tmp_path: Path) -> None:
     for option in OPTIONS:
         key = option.key.replace("*", "some")
         settings = load(None, tmp_path, env={variable(key): some_text(option)})
@@ -371,7 +371,7 @@ def test_every_default_is_a_value_that_its_option_takes() -> None:
             assert option.kind.parse(option.default) == option.default
 
 
-def test_a_limit_can_be_taken_back(tmp_path: Path, clean_environment: Path) -> None:
+def test_a_limit_can_be_unset(tmp_path: Path, clean_environment: Path) -> None:
     user(clean_environment, "max_cost = 1")
     assert load(None, tmp_path, flags={"max_cost": "none"}).number_or_none("max_cost") is None
 

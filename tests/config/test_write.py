@@ -70,7 +70,7 @@ def test_a_refusal_leaves_the_file_as_it_was(
 @pytest.mark.parametrize(
     ("key", "text"), [("check", "make test"), ("model", "command:x"), ("edit.scope", "repo")]
 )
-def test_what_a_repository_may_not_set_is_not_written_there(tmp_path: Path, key: str, text: str) -> None:
+def test_a_forbidden_key_is_not_written_to_the_repository_s_file(tmp_path: Path, key: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"git config repoagent.{key}"):
         set_value(tmp_path / "config.toml", key, text, repository=True)
     assert list(tmp_path.iterdir()) == []
@@ -84,7 +84,7 @@ def test_a_link_is_refused_and_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "victim").read_text() == ""
 
 
-def test_a_person_s_own_file_is_for_their_eyes_only(tmp_path: Path) -> None:
+def test_the_user_s_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config.toml"
     set_value(path, "max_turns", "3")
     assert path.stat().st_mode & 0o777 == 0o600

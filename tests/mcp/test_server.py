@@ -163,7 +163,7 @@ def until(holds: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def test_without_the_package_one_sentence_says_how_to_get_it(repo: GitRepo, tmp_path: Path) -> None:
+def test_without_the_package_the_error_names_it(repo: GitRepo, tmp_path: Path) -> None:
     """`find_spec` finds none where the name is blocked, as it does where the package is missing."""
     code = (
         "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; "
@@ -178,7 +178,7 @@ def test_without_the_package_one_sentence_says_how_to_get_it(repo: GitRepo, tmp_
     )
 
 
-def test_a_limit_without_a_model_is_no_use(repo: GitRepo) -> None:
+def test_a_limit_needs_a_model(repo: GitRepo) -> None:
     done = program.run(["mcp", "--max-cost", "1"], repo.top)
     assert done.returncode == 2
     assert b"needs --model" in done.stderr
@@ -198,7 +198,7 @@ def test_a_signal_ends_it(repo: GitRepo, number: signal.Signals) -> None:
 
 
 @pytest.mark.soak
-def test_a_commit_under_way_is_finished_when_it_is_told_to_end(repo: GitRepo) -> None:
+def test_a_commit_in_progress_is_finished_before_the_end(repo: GitRepo) -> None:
     repo.hook("pre-commit", SLOW)
     with server(repo, "--write") as process:
         exchange(process, [HELLO, READY], 1)
@@ -230,7 +230,7 @@ def test_a_client_that_goes_in_the_middle_leaves_it_whole(repo: GitRepo) -> None
 
 
 @pytest.mark.soak
-def test_a_server_that_is_killed_in_the_middle_is_mended_by_the_next_command(repo: GitRepo) -> None:
+def test_a_killed_commit_is_recovered_by_the_next_call(repo: GitRepo) -> None:
     repo.hook("pre-commit", SLOW)
     before = repo.read("src/app.py")
     with server(repo, "--write") as process:

@@ -40,11 +40,12 @@ def snapshot(top: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def blob(use: Use, path: str) -> str:
-    return str(use().data("read", path=path)["blob"])
+def blobs(use: Use, *paths: str) -> dict[str, str]:
+    """The `sources` of a patch of these files, "src/app.py" by default."""
+    return {path: str(use().data("read", path=path)["blob"]) for path in paths or ("src/app.py",)}
 
 
-def test_what_looks_gives_what_is_there(repo: GitRepo, use: Use) -> None:
+def test_neighbors_history_outline_and_read(repo: GitRepo, use: Use) -> None:
     repo.commit("greet louder", a="1")
     tools = use()
     near = tools.data("neighbors", paths=["src/app.py", "README.md"])
@@ -81,7 +82,7 @@ def test_uses_of_a_symbol_and_of_a_file(repo: GitRepo, use: Use) -> None:
         tools.call("uses")
 
 
-def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
+def test_files(repo: GitRepo, use: Use) -> None:
     repo.write("src/new.py", "x = 1\n")
     repo.write("src/.env", "KEY=1\n")
     listing = use().data("files")
@@ -97,7 +98,7 @@ def test_files_lists_what_there_is(repo: GitRepo, use: Use) -> None:
         use().call("files", path="nowhere")
 
 
-def test_an_image_is_given_as_one(repo: GitRepo, use: Use) -> None:
+def test_read_returns_an_image(repo: GitRepo, use: Use) -> None:
     for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
         repo.write(name, data)
     result = use().call("read", path="shot.png")
@@ -230,46 +231,53 @@ def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> No
         assert TOKEN not in json.dumps(tools.data(other, path="conf.py"))
     made_up = patch.replace("limit = 1", "limit = 2").replace("+limit = 2", "+limit = '<<secret 0123abcd>>'")
     with pytest.raises(Refused, match="unknown placeholder <<secret 0123abcd>>"):
-        tools.call("apply", patch=made_up, sources={"conf.py": blob(use, "conf.py")})
+        tools.call("apply", patch=made_up, sources=blobs(use, "conf.py"))
 
 
 def test_a_check_writes_nothing(repo: GitRepo, use: Use) -> None:
-    source = blob(use, "src/app.py")
+    sources = blobs(use)
     before = snapshot(repo.top)
-    for tools in (use(), use(write=True)):
-        result = tools.call("apply", patch=PATCH, sources={"src/app.py": source}, check_only=True)
-        assert result.data["outcome"] == "fits"
-        assert result.data["placements"][0]["line"] == 1
-        assert "+    return 'hello, ' + name" in result.data["diff"]
     # without --write there is no argument that makes it write
-    assert (
-        use().data("apply", patch=PATCH, sources={"src/app.py": source}, check_only=False)["outcome"]
-        == "fits"
-    )
+    for tools, check_only in ((use(), True), (use(write=True), True), (use(), False)):
+        result = tools.call("apply", patch=PATCH, sources=sources, check_only=check_only)
+        assert (result.data["outcome"], result.data["placements"][0]["line"]) == ("fits", 1)
+        assert "+    return 'hello, ' + name" in result.data["diff"]
     assert snapshot(repo.top) == before
 
 
-def test_a_patch_is_bound_to_what_was_read(repo: GitRepo, use: Use) -> None:
-    tools = use(write=True)
+WORKFLOW = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
+
+
+@pytest.mark.parametrize(
+    ("patch", "files", "error", "words"),
+    [
+        (PATCH, (), UsageError, r"changes src/app\.py, which is missing in sources"),
+        (PATCH, ("src/app.py", "a.txt"), UsageError, "does not change that file"),
+        (PATCH, ("unknown blob",), Refused, "git does not have that blob"),
+        (PATCH.replace("'hello '", "'bye '"), ("src/app.py",), Refused, "bye"),
+        (WORKFLOW, (), Refused, "which you did not request"),  # it gets executed
+        (PATCH, ("failing hook",), CheckFailed, "not like this"),
+    ],
+)
+def test_a_refused_patch_changes_nothing(
+    repo: GitRepo, use: Use, *, patch: str, files: tuple[str, ...], error: type[RepoagentError], words: str
+) -> None:
     head = repo.head()
-    with pytest.raises(UsageError, match=r"changes src/app\.py, which is missing in sources"):
-        tools.call("apply", patch=PATCH, sources={})
-    with pytest.raises(Refused, match="git does not have that blob"):
-        tools.call("apply", patch=PATCH, sources={"src/app.py": "0" * 40})
-    with pytest.raises(UsageError, match="does not change that file"):
-        source = {"src/app.py": blob(use, "src/app.py"), "a.txt": blob(use, "a.txt")}
-        tools.call("apply", patch=PATCH, sources=source)
-    with pytest.raises(Refused):
-        wrong = PATCH.replace("'hello '", "'bye '")
-        tools.call("apply", patch=wrong, sources={"src/app.py": blob(use, "src/app.py")})
-    assert repo.head() == head
-    assert repo.status() == ""
+    sources = blobs(use, *files) if files and " " not in files[0] else {}
+    if files == ("unknown blob",):
+        sources = {"src/app.py": "0" * 40}
+    elif files == ("failing hook",):
+        sources = blobs(use)
+        repo.hook("pre-commit", "echo not like this; exit 1\n")
+    with pytest.raises(error, match=words):
+        use(write=True).call("apply", patch=patch, sources=sources)
+    assert (repo.head(), repo.status()) == (head, "")
 
 
-def test_apply_commits_as_the_person(repo: GitRepo, use: Use) -> None:
+def test_apply_commits_as_the_user(repo: GitRepo, use: Use) -> None:
     repo.write("a.txt", "mine, not committed\n")
     tools = use(write=True)
-    source = {"src/app.py": blob(use, "src/app.py")}
+    source = blobs(use)
     done = tools.data("apply", patch=PATCH, sources=source, message="Greet with a comma\n\nIt reads better.")
     assert done["commit"] == repo.head()
     assert repo.git("log", "-1", "--format=%an %s").strip() == "Ada Tester Greet with a comma"
@@ -279,17 +287,19 @@ def test_apply_commits_as_the_person(repo: GitRepo, use: Use) -> None:
     back = PATCH.replace("-    return 'hello '", "-    return 'hello, '").replace(
         "+    return 'hello, '", "+    return 'hi '"
     )
-    kept = tools.data("apply", patch=back, sources={"src/app.py": blob(use, "src/app.py")}, commit=False)
+    kept = tools.data("apply", patch=back, sources=blobs(use), commit=False)
     assert (kept["outcome"], kept["commit"]) == ("written", None)
     assert b"'hi '" in repo.read("src/app.py")
 
 
 @pytest.mark.parametrize("by_patch", [False, True])
-def test_a_message_of_an_assistant_vouches_for_nothing(repo: GitRepo, use: Use, *, by_patch: bool) -> None:
+def test_trailers_in_a_message_of_an_assistant_are_dropped(
+    repo: GitRepo, use: Use, *, by_patch: bool
+) -> None:
     tools = use(write=True)
     said = "Greet with a comma\n\nIt reads better.\n\nSigned-off-by: A <a@x>\nReview-Ignore: *\n"
     mail = f"From: A <a@x>\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: {said}---\n{PATCH}"
-    source = {"src/app.py": blob(use, "src/app.py")}
+    source = blobs(use)
     patch = {"patch": mail} if by_patch else {"patch": PATCH, "message": said}
     tools.data("apply", sources=source, **patch)
     message = repo.git("log", "-1", "--format=%B")
@@ -297,24 +307,9 @@ def test_a_message_of_an_assistant_vouches_for_nothing(repo: GitRepo, use: Use, 
     assert "Signed" not in message and "Ignore" not in message
 
 
-def test_a_hook_that_says_no_leaves_everything(repo: GitRepo, use: Use) -> None:
-    repo.hook("pre-commit", "echo not like this; exit 1\n")
-    source = {"src/app.py": blob(use, "src/app.py")}
-    with pytest.raises(CheckFailed, match="not like this"):
-        use(write=True).call("apply", patch=PATCH, sources=source)
-    assert repo.status() == ""
-
-
-def test_what_makes_programs_run_is_refused(repo: GitRepo, use: Use) -> None:
-    patch = "--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n"
-    with pytest.raises(Refused, match="which you did not request"):
-        use(write=True).call("apply", patch=patch, sources={})
-    assert repo.status() == ""
-
-
 def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> None:
     tools = use(write=True)
-    source = {"src/app.py": blob(use, "src/app.py")}
+    source = blobs(use)
     tools.cancelled.set()
     with pytest.raises(NothingDone, match="cancelled"):
         tools.call("apply", patch=PATCH, sources=source)
@@ -331,7 +326,7 @@ def test_a_call_that_was_cancelled_changes_nothing(repo: GitRepo, use: Use) -> N
     assert "hello, " not in repo.read("src/app.py").decode()
 
 
-def test_outside_of_a_repository_it_says_so(tmp_path: Path, use: Use) -> None:
+def test_outside_a_repository(tmp_path: Path, use: Use) -> None:
     from dataclasses import replace
 
     tools = use()
@@ -377,7 +372,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_wrong_arguments_are_told_in_a_sentence(use: Use) -> None:
+def test_wrong_arguments_are_one_sentence(use: Use) -> None:
     for name, arguments, words in WRONG:
         with pytest.raises(RepoagentError) as error:
             use(write=True).call(name, **arguments)
@@ -393,9 +388,7 @@ _VALUES = st.one_of(
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_is_given_there_is_an_answer_or_a_sentence(
-    repo: GitRepo, use: Use, data: st.DataObject
-) -> None:
+def test_any_arguments_give_an_answer_or_a_sentence(repo: GitRepo, use: Use, data: st.DataObject) -> None:
     tools = use()
     tool = data.draw(st.sampled_from(sorted(make_tools(tools.service).values(), key=lambda one: one.name)))
     names = st.sampled_from([*tool.arguments["properties"], "other"])
@@ -412,7 +405,7 @@ def test_whatever_is_given_there_is_an_answer_or_a_sentence(
 @pytest.mark.soak
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_is_given_in_earnest(repo: GitRepo, use: Use, data: st.DataObject) -> None:
+def test_plausible_arguments_change_nothing_unasked(repo: GitRepo, use: Use, data: st.DataObject) -> None:
     """Arguments of the right kinds, mostly: what gets past the schema."""
     tools = use(write=True)
     before = snapshot(repo.top)

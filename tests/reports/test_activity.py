@@ -173,7 +173,7 @@ def test_all_work_trees_of_a_repository_count_and_others_do_not(
 
 
 @pytest.mark.soak
-def test_what_was_spent_where_the_repository_once_stood_counts(
+def test_spending_before_the_repository_was_moved_counts(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     prepare(repo, script)

@@ -32,9 +32,7 @@ def screen(repo: GitRepo, script: Script) -> Open:
 
 
 @pytest.mark.soak
-def test_refused_with_a_reason_then_stopped_and_gone_on_with(
-    repo: GitRepo, screen: Open, script: Script
-) -> None:
+def test_refused_with_a_reason_then_stopped_and_resumed(repo: GitRepo, screen: Open, script: Script) -> None:
     hi = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
     script.replies(LOOK, hi, GREET, DONE, "never", "Slowly.", "So.")
     script.act(4, f"touch {script.folder}/slow; sleep 30")
@@ -146,7 +144,7 @@ def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, scri
 
 @pytest.mark.soak
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_what_is_typed_while_the_model_works_is_not_shown_and_begins_the_next_input(
+def test_input_while_the_model_works_is_hidden_and_begins_the_next_input(
     screen: Open, script: Script, term: str
 ) -> None:
     prompt = "> " if term == "dumb" else READY

@@ -32,7 +32,7 @@ NAMES = st.text(alphabet="ab0-./é", min_size=1, max_size=8)
         ("/1", None),
     ],
 )
-def test_what_is_a_command(text: str, expected: tuple[str, str] | None) -> None:
+def test_which_lines_are_commands(text: str, expected: tuple[str, str] | None) -> None:
     assert slash_commands.read(text) == expected
 
 
@@ -74,9 +74,7 @@ def test_of_a_hundred_thousand_files_a_few_are_offered(repo: GitRepo) -> None:
     assert paths.candidates("d42/f42000.p") == ["d42/f42000.py"]
 
 
-def test_what_was_typed_is_kept_for_its_owner_alone(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_input_history_is_private(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = input.history_file(open_worktree(repo.top))
     assert input.entries(file, print) == []

@@ -101,7 +101,7 @@ def test_impossible_commands_and_those_with_nothing_to_do(chat: Chat) -> None:
     assert not Path("hacked").exists()
 
 
-def test_what_is_shown_without_a_word_to_the_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands_that_call_no_model(chat: Chat, capfd: pytest.CaptureFixture[str]) -> None:
     for line in ("", "  ", "/help", "/model", "/mode", "/cost"):
         assert handle(chat, line) is False
     out = capfd.readouterr().out
@@ -320,7 +320,7 @@ def test_a_turn_of_another_process_is_not_offered_for_resuming(
     assert capfd.readouterr().err == "it is at work in process 1\n"
 
 
-def test_what_comes_during_the_last_call_is_answered_too(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_message_during_the_last_call_is_answered_too(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("One.", "Two.")
     inbox = ".repoagent/runs/talk/inbox"
     script.act(0, f"mkdir -p {repo.top}/{inbox}; echo rather this > {repo.top}/{inbox}/1.md")

@@ -35,7 +35,7 @@ def test_without_a_model_it_is_an_event(run: Run) -> None:
     assert (error["event"], error["exit"]) == ("error", done.code) and done.code != 0
 
 
-def test_what_is_no_turn_is_said_and_an_error_does_not_end_it(run: Run, script: Script) -> None:
+def test_an_invalid_turn_is_reported_and_an_error_does_not_end_it(run: Run, script: Script) -> None:
     script.replies(LOOK, "Two.")
     said = (
         f"nonsense\n[]\n{lines({'say': ' '}, {'say': '/quit'}, {'say': 'b'}, {'stop': True}, {'say': 'c'})}"

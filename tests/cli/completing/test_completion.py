@@ -56,7 +56,7 @@ def test_a_line_is_read_as_bash_reads_it(line: str, expected: Typed) -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1), min_size=1))
-def test_what_is_quoted_is_read_back(words: list[str]) -> None:
+def test_quoted_words_are_read_back(words: list[str]) -> None:
     line = " ".join(quoted(word) for word in words)
     assert read(f"{line} ").words == words
     assert shlex.split(line) == words
@@ -128,7 +128,7 @@ def test_with_another_folder_names_are_those_there(repo: GitRepo, tmp_path: Path
 
 
 @pytest.mark.soak
-def test_each_shell_gets_what_it_understands(repo: GitRepo) -> None:
+def test_each_shell_gets_its_own_format(repo: GitRepo) -> None:
     repo.git("tag", "we$ird")
     assert offered(repo.top, "repoagent neighbors --at we") == ["we\\$ird"]
     assert offered(repo.top, 'repoagent neighbors --at "we') == ["we\\$ird"]
@@ -140,7 +140,7 @@ def test_each_shell_gets_what_it_understands(repo: GitRepo) -> None:
     assert offered(repo.top, "repoagent neighbors two", "fish") == []  # no shell could tell it from two names
 
 
-def test_what_is_remembered_and_said_is_offered(repo: GitRepo) -> None:
+def test_files_with_a_memory_are_offered(repo: GitRepo) -> None:
     assert run(["memory", "note", "src/app.py", "of the first"], repo.top).returncode == 0
     assert offered(repo.top, "repoagent memory show s") == ["src/app.py"]
     assert offered(repo.top / "src", "repoagent memory show ") == ["app.py"]
@@ -154,7 +154,7 @@ def test_what_is_remembered_and_said_is_offered(repo: GitRepo) -> None:
         "repoagent undo ",
     ],
 )
-def test_where_nothing_can_be_found_nothing_is_said(tmp_path: Path, line: str) -> None:
+def test_without_candidates_nothing_is_printed(tmp_path: Path, line: str) -> None:
     assert not {*offered(tmp_path, line)} - {"HEAD", "HEAD~", "HEAD^", "<file>"}
     assert list(tmp_path.iterdir()) == []
 

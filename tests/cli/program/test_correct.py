@@ -38,7 +38,9 @@ def test_no_ends_it(repo: GitRepo, script: Script) -> None:
     assert script.prompts == []
 
 
-def test_yes_takes_the_file_and_says_so_and_a_pipe_is_told(repo: GitRepo, run: Run, script: Script) -> None:
+def test_yes_uses_the_file_with_a_note_and_a_pipe_gets_a_suggestion(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(GREET)
     refused = run("edit", "app.py", "use an f-string")
     assert refused.code == 2
@@ -90,7 +92,7 @@ def test_a_folder_that_was_named_on_purpose_is_not_corrected(run: Run) -> None:
     assert done.code == 2 and "did you mean src/app.py?" in done.err
 
 
-def test_a_wrong_file_is_told_before_a_missing_model(run: Run) -> None:
+def test_a_wrong_file_is_reported_before_a_missing_model(run: Run) -> None:
     for arguments in (("edit", "src/ap.py", "x"), ("edit", "src/ap.py", "x", "--yes"), ("edit", "src/ap.py")):
         done = run(*arguments, env={"REPOAGENT_MODEL": ""})
         assert done.code == 2 and "did you mean src/app.py?" in done.err

@@ -59,7 +59,7 @@ def before_request(command: str, repo: GitRepo) -> Any:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_little_stands_before_the_first_request(repo: GitRepo, command: str) -> None:
+def test_little_is_done_before_the_first_request(repo: GitRepo, command: str) -> None:
     repo.commit("start", **{"a.py": "x = 1\n"})
     done = before_request(command, repo)
     processes = [event for event in done["events"] if " " in event]

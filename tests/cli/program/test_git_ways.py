@@ -47,7 +47,7 @@ def test_names_for_a_script_are_exact_and_from_the_top_in_every_folder(odd: GitR
     assert {os.fsencode(row["path"]) for row in found["neighbors"]} >= expected
 
 
-def test_a_person_sees_one_line_for_each_name(odd: GitRepo) -> None:
+def test_a_table_has_one_line_for_each_name(odd: GitRepo) -> None:
     table = run(["neighbors", "--", "src/-dash.py"], odd.top).stdout.decode()
     for shown in ("src/two^Jlines.py", "src/ñandú.py", "src/latin<E9>.py", 'src/quo"te.py'):
         assert f"\n{shown} " in table

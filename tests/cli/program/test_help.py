@@ -55,7 +55,7 @@ def test_one_page_has_every_exit_code() -> None:
         (("review", "x"), "'repoagent review' has no command 'x'"),
     ],
 )
-def test_help_of_what_does_not_exist(words: tuple[str, ...], message: str) -> None:
+def test_help_of_an_unknown_command(words: tuple[str, ...], message: str) -> None:
     done = run(["help", *words], "/")
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr.decode() and done.stderr.count(b"\n") == 1

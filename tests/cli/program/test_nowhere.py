@@ -26,7 +26,9 @@ def patch(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_commit_is_told_on_standard_error_where_standard_output_is_full(repo: GitRepo, patch: Path) -> None:
+def test_a_commit_is_reported_on_standard_error_if_standard_output_is_full(
+    repo: GitRepo, patch: Path
+) -> None:
     before = repo.head()
     done = shell(f"$R apply --yes {patch} >/dev/full", repo.top)
     assert done.returncode == 0 and repo.head() != before
@@ -39,7 +41,7 @@ def test_a_commit_is_told_on_standard_error_where_standard_output_is_full(repo: 
     assert done.returncode in (1, 3) and done.stderr.startswith("repoagent: ")
 
 
-def test_a_commit_is_told_where_nobody_reads_standard_output(repo: GitRepo, patch: Path) -> None:
+def test_a_commit_is_reported_if_standard_output_is_closed(repo: GitRepo, patch: Path) -> None:
     done = shell(f"$R apply --yes {patch} > >(exec <&-) ; echo $? >&2", repo.top)
     assert f"[main {repo.head()[:7]}]" in done.stderr and done.stderr.endswith("\n0\n")
 

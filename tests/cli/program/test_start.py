@@ -35,7 +35,7 @@ def modules(*arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], ["edt"], []])
-def test_what_needs_no_command_imports_none(arguments: list[str]) -> None:
+def test_version_and_help_import_no_command(arguments: list[str]) -> None:
     loaded = modules(*arguments)
     assert "repoagent.cli.app" in loaded
     assert not loaded & HEAVY

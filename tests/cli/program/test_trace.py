@@ -25,7 +25,7 @@ def traced(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def test_each_git_process_stands_there_with_its_time(repo: GitRepo) -> None:
+def test_each_git_process_is_listed_with_its_time(repo: GitRepo) -> None:
     done = run(["neighbors", "a.txt"], repo.top, env={"REPOAGENT_TRACE": "1"})
     lines = [line for line in done.stderr.decode().splitlines() if LINE.fullmatch(line)]
     found = traced("\n".join(lines))
@@ -56,7 +56,7 @@ def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("value", ["trace.txt", pytest.param("/nowhere/at/all", marks=pytest.mark.soak)])
-def test_what_can_t_be_traced_to_is_said_once_and_stops_nothing(repo: GitRepo, value: str) -> None:
+def test_an_impossible_trace_file_is_one_warning(repo: GitRepo, value: str) -> None:
     done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
     assert done.stdout == b"10\n"
     assert done.stderr.count(b"cannot trace to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
@@ -82,7 +82,7 @@ def test_an_edit_shows_its_phases_and_models_but_no_word_of_them(repo: GitRepo, 
     assert "uno" not in text
 
 
-def test_a_failing_command_says_so(repo: GitRepo) -> None:
+def test_a_failing_command_is_traced(repo: GitRepo) -> None:
     done = run(["neighbors", "a.txt", "--at", "no such"], repo.top, env={"REPOAGENT_TRACE": "2"})
     assert done.returncode == 2
     assert re.search(rb" git +\d\.\d{3} s  exit \d+: rev-parse ", done.stderr)

@@ -72,7 +72,7 @@ def test_binary_content_is_not_poured_out() -> None:
     assert "literal" not in shown
 
 
-def test_a_missing_last_newline_is_said() -> None:
+def test_a_missing_last_newline_is_shown() -> None:
     shown = render(changed(b"a", b"b\n"), color=True)
     assert "\n\\ No newline at end of file\n\x1b[32m+" in shown
 

@@ -27,7 +27,7 @@ TEXT = st.text(st.sampled_from("ab/漢é ."), min_size=1, max_size=50).map(str.s
     width=st.sampled_from([60, 80, 120]),
     color=st.booleans(),
 )
-def test_a_table_fits_and_its_columns_stand_under_each_other(
+def test_a_table_fits_and_its_columns_are_aligned(
     rows: list[tuple[str, int, str]], width: int, color: bool
 ) -> None:
     cells = [
@@ -46,7 +46,7 @@ def test_a_table_fits_and_its_columns_stand_under_each_other(
         assert end in [display_width(line[:at]) for at in ends]  # whole, and where the head ends
 
 
-def test_what_says_least_is_left_out_before_the_others_are_cut() -> None:
+def test_droppable_columns_go_before_others_are_cut() -> None:
     cells = [[("a" * 30,), ("1",), ("w" * 20,), ("",), ("more",)]]
     assert next(table(HEADS, cells, None, color=False)).split() == ["file", "lines", "what", "more"]
     head, row = table(HEADS, cells, 44, color=False)

@@ -95,7 +95,7 @@ os.tcsetpgrp(0, os.getpid())
         assert window.echoes
 
 
-def test_a_question_is_seen_and_what_was_typed_before_is_no_answer(tmp_path: Path) -> None:
+def test_a_question_is_echoed_and_earlier_input_does_not_answer_it(tmp_path: Path) -> None:
     code = f"""{HEAD}
     os.read(os.open("go", os.O_RDONLY), 1)
     say(terminal.ask("Really", {{"y": "yes", "n": "no"}}))

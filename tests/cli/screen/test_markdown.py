@@ -98,7 +98,7 @@ def test_prose_is_folded_between_words(words: list[str], width: int, start: str)
         ("a\x1b[2Jb \x07\n", "a^[[2Jb ^G\n"),
     ],
 )
-def test_what_is_printed(text: str, expected: str) -> None:
+def test_how_markdown_is_printed(text: str, expected: str) -> None:
     assert render(text) == expected
 
 

@@ -32,7 +32,7 @@ def test_long_output_is_paged_on_a_terminal_only(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_colours_are_kept_and_less_is_told_what_git_tells_it(repo: GitRepo) -> None:
+def test_colors_are_kept_and_less_gets_git_s_options(repo: GitRepo) -> None:
     seen, _ = shown(repo, "outline", "src/app.py", GIT_PAGER='echo "[$LESS|$LV]"; cat')
     assert "[FRX|-c]" in seen
     assert "\x1b[" in seen
@@ -40,7 +40,7 @@ def test_colours_are_kept_and_less_is_told_what_git_tells_it(repo: GitRepo) -> N
 
 
 @pytest.mark.soak
-def test_what_is_said_beside_it_comes_in_its_place(repo: GitRepo) -> None:
+def test_notes_go_into_the_pager_too(repo: GitRepo) -> None:
     repo.write("b.unknown", "x\n")
     repo.git("add", "-A")
     seen, _ = shown(repo, "outline", ".")

@@ -63,16 +63,16 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "I do.\n\nDone.\n\n\nReally.\n"),
     ],
 )
-def test_what_is_shown(reply: str, expected: str) -> None:
+def test_which_parts_of_a_reply_are_shown(reply: str, expected: str) -> None:
     assert shown(reply, []) == expected
 
 
-def test_what_ends_a_task_is_shown_where_it_has_become_true() -> None:
+def test_the_text_that_ends_a_task_is_prose_on_request() -> None:
     words = Words(ends=True)
     assert words.feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
 
 
-def test_it_says_when_an_edit_is_being_written() -> None:
+def test_it_knows_when_an_edit_is_being_written() -> None:
     words = Words()
     words.feed("So.\n<commit>\nFix\n</commit>\n")
     assert not words.hides

@@ -118,7 +118,7 @@ def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) 
 
 
 @pytest.mark.soak
-def test_what_was_typed_before_the_question_is_no_answer(tmp_path: Path) -> None:
+def test_input_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
     code = OPEN + "import time\nprint('working', flush=True); time.sleep(0.5)\n" + ASK
     with Screen(python(code), tmp_path) as screen:
         screen.expect("working")
@@ -213,13 +213,13 @@ def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
     assert "seen on the screen" in seen and "screen" not in result
 
 
-def test_without_an_editor_it_says_what_to_set(clean_environment: Path) -> None:
+def test_without_an_editor_the_error_names_what_to_set(clean_environment: Path) -> None:
     (clean_environment / ".gitconfig").write_text("")
     code = "from repoagent.errors import UsageError\ntry: t.edit_text('x')\nexcept UsageError as e: print(e)"
     assert b"set EDITOR" in piped(code, TERM="dumb")[0]
 
 
-def test_ask_in_process_without_a_person() -> None:
+def test_ask_in_process_without_a_terminal() -> None:
     terminal = Terminal(False, False, False, False, False, False, 80)
     with pytest.raises(UsageError):
         terminal.ask("Really", {"y": "yes"})
