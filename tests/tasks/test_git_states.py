@@ -41,34 +41,25 @@ def _is_new(repo: GitRepo) -> bool:
     return not (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").exists()
 
 
-def _conflicted(repo: GitRepo) -> None:
+@pytest.mark.parametrize("by", ["merge", "stash"])
+def test_conflicts_are_refused_before_the_model_is_asked(repo: GitRepo, by: str) -> None:
     repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
-    repo.git("checkout", "-q", "-b", "other")
-    repo.commit(**{"g.txt": "theirs\n"})
-    repo.git("checkout", "-q", "-")
+    if by == "merge":
+        repo.git("checkout", "-q", "-b", "other")
+        repo.commit(**{"g.txt": "theirs\n"})
+        repo.git("checkout", "-q", "-")
+    else:
+        repo.write("g.txt", "stashed\n")
+        repo.git("stash", "-q")
     repo.commit(**{"g.txt": "ours\n"})
-
-
-def test_a_merge_in_progress_is_refused_before_the_model_is_asked(repo: GitRepo) -> None:
-    _conflicted(repo)
-    repo.git("merge", "other", ok=False)
-    with pytest.raises(Refused, match=r"a merge is in progress.*--no-commit"):
+    repo.git(*(("merge", "other") if by == "merge" else ("stash", "pop")), ok=False)
+    reason = r"a merge is in progress.*--no-commit" if by == "merge" else r"g\.txt has merge conflicts"
+    with pytest.raises(Refused, match=reason):
         go(repo)
     assert _is_new(repo)
     outcome, _, _ = go(repo, EDIT, DONE, commit=NO_COMMIT)
     assert (outcome.left, repo.read("f.txt")) == (("f.txt",), b"two\n")
     assert go(repo, "just words", mode="read-only", name="run-20260101-000000-aaaaaa")[0].kind == "answered"
-
-
-def test_conflicts_that_a_stash_left_are_refused_before_the_model_is_asked(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    repo.write("f.txt", "stashed\n")
-    repo.git("stash", "-q")
-    repo.commit(**{"f.txt": "other\n"})
-    repo.git("stash", "pop", ok=False)
-    with pytest.raises(Refused, match=r"f\.txt has merge conflicts"):
-        go(repo)
-    assert _is_new(repo)
 
 
 def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
@@ -99,19 +90,21 @@ def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.
     assert "the user is in" not in model.told
 
 
-def test_a_change_that_the_person_committed_is_not_said_to_be_left(repo: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("command", "commit", "note"),
+    [
+        ("commit -qam mine", Options(), "note: the last commit already contains the run's change of f.txt"),
+        ("stash -q", Options(), "f.txt no longer contains the run's change"),
+        ("stash -q", NO_COMMIT, "f.txt no longer contains the run's change"),
+    ],
+)
+def test_a_change_that_the_user_committed_or_undid_is_not_left(
+    repo: GitRepo, command: str, commit: Options, note: str
+) -> None:
     repo.commit(**{"f.txt": "one\n"})
-    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("commit", "-qam", "mine")))
+    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git(*command.split())), commit=commit)
     assert (outcome.left, outcome.commits) == ((), ())
-    assert "note: the last commit already contains the run's change of f.txt" in person.said
-
-
-@pytest.mark.parametrize("commit", [Options(), NO_COMMIT])
-def test_a_change_that_the_person_took_back_is_not_said_to_be_left(repo: GitRepo, commit: Options) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("stash", "-q")), commit=commit)
-    assert (outcome.left, outcome.commits) == ((), ())
-    assert "f.txt no longer contains the run's change" in " ".join(person.said)
+    assert note in " ".join(person.said)
 
 
 def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:

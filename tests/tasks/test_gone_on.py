@@ -55,19 +55,6 @@ def observations(repo: GitRepo) -> list[tuple[str, str]]:
     return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
 
 
-def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ledger still has what is committed: it is not committed again, and the commit is the run's all the same."""
-    before = repo.commit(**{"f.txt": "one\n"})
-    with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(commit, "committed", dies)
-        go(repo, EDIT, DONE)
-    assert repo.git("rev-parse", "HEAD^").strip() == before
-    outcome, _, _ = go(repo, prompt="")
-    assert (outcome.commits, outcome.left) == ((repo.head(),), ())
-    assert record(repo)["commits"] == [repo.head()]
-    assert repo.git("rev-parse", "HEAD^").strip() == before
-
-
 def test_a_commit_is_said_once(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     first, _, _ = go(repo, EDIT, DONE)
@@ -76,15 +63,20 @@ def test_a_commit_is_said_once(repo: GitRepo) -> None:
     assert record(repo)["commits"] == list(first.commits)
 
 
-def test_killed_after_the_commit_of_one_edit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.commit(**{"f.txt": "one\n"})
+@pytest.mark.parametrize("each", [False, True])
+def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, each: bool) -> None:
+    """The change set still has what is committed: it is not committed again, and the commit is the run's all the
+    same."""
+    before = repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(commit, "committed", dies)
-        go(repo, EDIT, commit_per_edit=True)
+        go(repo, EDIT, DONE, commit_per_edit=each)
     made = repo.head()
-    outcome, _, _ = go(repo, DONE, prompt="", commit_per_edit=True)
-    assert (outcome.kind, repo.head(), record(repo)["commits"]) == ("done", made, [made])
-    assert any(text.startswith("Applied: f.txt, before the run") for _, text in observations(repo))
+    outcome, _, _ = go(repo, *([DONE] if each else []), prompt="", commit_per_edit=each)
+    assert (outcome.kind, outcome.left, repo.head(), record(repo)["commits"]) == ("done", (), made, [made])
+    assert repo.git("rev-parse", "HEAD^").strip() == before
+    applied = any(text.startswith("Applied: f.txt, before the run") for _, text in observations(repo))
+    assert applied == each and (each or outcome.commits == (made,))
 
 
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,32 +195,25 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
-def test_a_home_that_is_removed_under_the_run_ends_it(repo: GitRepo) -> None:
-    """`git clean -fdx` in mid-run: the change is told, nothing is committed, and there is no half of a home."""
+@pytest.mark.parametrize("by_command", [False, True])
+def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> None:
+    """`git clean -fdx` in mid-run: the change is named, nothing is committed, and no half of a folder is left."""
     before = repo.commit(**{"f.txt": "one\n"})
 
     def clean(request: Request) -> str:
         repo.git("clean", "-q", "-ffdx")
         return "<run>touch made</run>"
 
-    with pytest.raises(
-        Refused, match=r"was removed during the run .* uncommitted changes .*: f\.txt; the conversation"
-    ):
-        go(repo, EDIT, clean, DONE)
-    assert (repo.read("f.txt"), repo.head()) == (b"two\n", before)
-    assert repo.status() == " M f.txt\n"
+    reply = "<run>git clean -q -ffdx</run>" if by_command else clean
+    wishes = {"confine": False, "mode": "ask"} if by_command else {}
+    with pytest.raises(Refused, match=r"was removed during the run .* uncommitted changes .*: f\.txt"):
+        go(repo, EDIT, reply, DONE, **wishes)
+    assert (repo.read("f.txt"), repo.head(), repo.status()) == (b"two\n", before, " M f.txt\n")
     assert not run_dir(repo).folder.exists()
-    conversation = read(run_dir(repo).conversation)
-    assert conversation is not None and conversation.turns[0].text == "do it"
-    assert conversation.turns[-1].text == "<run>touch made</run>"
-
-
-def test_a_home_that_is_removed_by_a_command_ends_the_run(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(Refused, match="was removed during the run"):
-        go(repo, EDIT, "<run>git clean -q -ffdx</run>", DONE, confine=False, mode="ask")
-    assert not run_dir(repo).folder.exists()
-    assert repo.status() == " M f.txt\n"
+    if not by_command:
+        conversation = read(run_dir(repo).conversation)
+        assert conversation is not None and conversation.turns[0].text == "do it"
+        assert conversation.turns[-1].text == "<run>touch made</run>"
 
 
 def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:

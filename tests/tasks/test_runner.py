@@ -76,18 +76,13 @@ def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 
-def test_a_no_of_the_person_goes_to_the_model(repo: GitRepo) -> None:
+def test_a_no_of_the_user_goes_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     person = Person(says=["I like one better"])
     _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", person=person, mode="ask")
     assert "I like one better" in model.told
-    assert repo.status() == ""
-
-
-def test_a_plain_no_is_told_too(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(NothingDone):
-        go(repo, *[EDIT] * 5, person=Person(says=[""] * 5), mode="ask")
+        go(repo, *[EDIT] * 5, prompt="again", person=Person(says=[""] * 5), mode="ask")
     assert repo.status() == ""
 
 
@@ -206,35 +201,28 @@ def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
     assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.told
 
 
-def test_a_check_that_is_put_right(repo: GitRepo) -> None:
+@pytest.mark.parametrize("by", ["check", "hook"])
+def test_what_a_check_or_hook_refuses_goes_back_and_is_put_right(repo: GitRepo, by: str) -> None:
     before = repo.commit(**{"f.txt": "one\n"})
-    _outcome, _model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE, check="grep three f.txt")
-    assert repo.git("show", "HEAD:f.txt") == "three\n"
+    if by == "hook":
+        repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
+    check = "grep three f.txt || { echo want three; exit 1; }" if by == "check" else None
+    _, model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE, check=check)
+    assert any("want three" in message.text for message in model.seen[-1].messages)
+    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("three\n", "")
     assert repo.git("rev-parse", "HEAD^").strip() == before
 
 
-def test_a_hook_that_says_no_goes_back(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
-    _outcome, model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE)
-    assert any("want three" in message.text for message in model.seen[-1].messages)
-    assert repo.status() == ""
-
-
-def test_a_limit_keeps_what_was_done(repo: GitRepo) -> None:
+@pytest.mark.parametrize("error", [LimitReached, ModelError])
+def test_what_was_done_before_an_error_is_committed_by_the_next_process(
+    repo: GitRepo, error: type[Exception]
+) -> None:
     before = repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(LimitReached):
-        go(repo, EDIT, DONE, limits=Limits(turns=1))
+    limits = Limits(turns=1) if error is LimitReached else None
+    with pytest.raises(error):
+        go(repo, EDIT, ModelError("no network"), limits=limits)
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
     outcome, _, _ = go(repo, DONE, prompt="")
-    assert (outcome.kind, repo.status()) == ("done", "")
-
-
-def test_a_model_that_fails_is_gone_on_with(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    with pytest.raises(ModelError):
-        go(repo, EDIT, ModelError("no network"))
-    outcome, _model, _ = go(repo, DONE, prompt="")
     assert (outcome.kind, repo.status()) == ("done", "")
 
 
@@ -260,24 +248,20 @@ def test_a_command_that_may_not_run(repo: GitRepo) -> None:
     assert repo.status() == ""
 
 
-def test_what_was_there_before_is_not_committed(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n\n\n\n\n\nlast\n"})
-    repo.write("f.txt", "one\n\n\n\n\n\nlast, and mine\n")
-    go(repo, EDIT, DONE)
-    assert repo.git("show", "HEAD:f.txt") == "two\n\n\n\n\n\nlast\n"
-    assert repo.read("f.txt") == b"two\n\n\n\n\n\nlast, and mine\n"
-
-
-def test_what_is_saved_meanwhile_is_not_committed(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n\n\n\n\n\nlast\n"})
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_work_of_the_user_in_the_same_file_is_not_committed(repo: GitRepo, when: str) -> None:
+    lines = "\n\n\n\n\n\nlast"
+    repo.commit(**{"f.txt": f"one{lines}\n"})
+    if when == "before":
+        repo.write("f.txt", f"one{lines}, and mine\n")
 
     def save(request: Request) -> str:
-        repo.write("f.txt", "two\n\n\n\n\n\nlast, and mine\n")
+        repo.write("f.txt", f"two{lines}, and mine\n")
         return DONE
 
-    go(repo, EDIT, save)
-    assert repo.git("show", "HEAD:f.txt") == "two\n\n\n\n\n\nlast\n"
-    assert repo.read("f.txt") == b"two\n\n\n\n\n\nlast, and mine\n"
+    go(repo, EDIT, DONE if when == "before" else save)
+    assert repo.git("show", "HEAD:f.txt") == f"two{lines}\n"
+    assert repo.read("f.txt").decode() == f"two{lines}, and mine\n"
 
 
 def test_a_commit_for_each_edit(repo: GitRepo) -> None:
