@@ -27,6 +27,13 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 NO_COMMIT = Options(no_commit=True)
 
 
+@pytest.fixture
+def repo(repo: GitRepo) -> GitRepo:
+    """With the file f.txt in a commit."""
+    repo.commit(**{"f.txt": "one\n"})
+    return repo
+
+
 def _then(act: Callable[[], object]) -> Callable[[Request], str]:
     """A last reply before which the person does something."""
 
@@ -43,7 +50,7 @@ def _is_new(repo: GitRepo) -> bool:
 
 @pytest.mark.parametrize("by", ["merge", "stash"])
 def test_conflicts_are_refused_before_the_model_is_asked(repo: GitRepo, by: str) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     if by == "merge":
         repo.git("checkout", "-q", "-b", "other")
         repo.commit(**{"g.txt": "theirs\n"})
@@ -65,7 +72,6 @@ def test_conflicts_are_refused_before_the_model_is_asked(repo: GitRepo, by: str)
 def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     monkeypatch.setattr("repoagent.edit.checks.LOCK_SECONDS", 0.01)
     held = locks.lock_path(open_worktree(repo.top))
     held.touch()
@@ -101,15 +107,12 @@ def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
     repo: GitRepo, command: str, commit: Options, note: str
 ) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git(*command.split())), commit=commit)
     assert (outcome.left, outcome.commits) == ((), ())
     assert note in " ".join(person.said)
 
 
 def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-
     def commit_and_go_on() -> None:
         repo.git("commit", "-qam", "mine")
         repo.write("f.txt", "two\nmine\n")
@@ -124,8 +127,6 @@ def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitR
 
 @pytest.mark.parametrize("all_of_it", [True, False])
 def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, all_of_it: bool) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-
     def stage() -> None:
         repo.git("add", "f.txt")
         if not all_of_it:
@@ -163,7 +164,7 @@ def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) 
 
 
 def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     repo.commit(**{"g.txt": "later\n"})
     person = Person()
 
@@ -190,7 +191,6 @@ def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRep
 
 
 def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
     assert "its commit is on the branch new" in " ".join(person.said)
     assert outcome.commits == (repo.head(),)
@@ -198,7 +198,7 @@ def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     both = EDIT + diff("g.txt", "g", "G")
     outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
     assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
@@ -211,7 +211,7 @@ def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
 @pytest.mark.soak
 def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
     """With what is not committed carried along: the commit stands on the new one."""
-    first = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    first = repo.commit(**{"g.txt": "g\n"})
     elsewhere = repo.git("commit-tree", "-p", first, "-m", "elsewhere", f"{first}^{{tree}}").strip()
     repo.commit(**{"g.txt": "mine\n"})
     outcome, _, _ = go(repo, EDIT, _then(lambda: repo.git("rebase", "-q", "--autostash", elsewhere)))
@@ -222,7 +222,6 @@ def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
 
 def test_a_rebase_that_stops_while_the_run_works(repo: GitRepo) -> None:
     """It is refused at the commit, and committed when the rebase is over and the run goes on."""
-    repo.commit(**{"f.txt": "one\n"})
     repo.commit(**{"g.txt": "g\n"})
     stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
     with pytest.raises(Refused, match="a rebase is in progress"):
@@ -250,7 +249,6 @@ def test_a_branch_that_is_deleted_under_the_run(repo: GitRepo) -> None:
 def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a `git commit` whose editor is open: it is said, and committed when the run goes on."""
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
-    repo.commit(**{"f.txt": "one\n"})
     held = locks.lock_path(open_worktree(repo.top))
     with pytest.raises(Busy, match=r"another git command(.|\n)*resume with"):
         go(repo, EDIT, _then(held.touch))
@@ -260,7 +258,6 @@ def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     _, _, person = go(repo, EDIT, DONE)
     assert "note: f.txt changed while hooks ran; the new version is committed" in person.said
@@ -287,7 +284,6 @@ def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> 
 
 
 def test_a_folder_is_kept_with_all_that_a_command_made_in_it(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da</run>"
     go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
@@ -302,7 +298,6 @@ def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     before = repo.head()
     go(repo, EDIT, "<run>ln -s f.txt l</run>", '<keep path="l"/>', DONE, mode="auto")
     worktree = open_worktree(repo.top)
@@ -316,12 +311,12 @@ def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.Cap
 @pytest.mark.soak
 def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
+    repo.git("read-tree", "--empty")
     go(repo, "new.txt\n```\nhello\n```\n", DONE)
     assert run(["undo"], repo.top).stdout.endswith(b"; the branch has no commits\n")
 
 
 def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     here = open_worktree(repo.top)
     place = create_linked(here, "feature", None, NAME)
     assert close_linked(here, place, "feature", done=False) == ""
@@ -333,7 +328,6 @@ def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitR
 
 
 def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     here = open_worktree(repo.top)
     place = create_linked(here, "feature", None, NAME)
     subprocess.run(["git", "commit", "-qm", "more", "--allow-empty"], cwd=place.top, check=True)
@@ -347,6 +341,7 @@ def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -
 
 
 def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRepo) -> None:
+    (repo.top / "f.txt").unlink()
     repo.commit(**{"g.txt": "g\n"})
     repo.write("f.txt", "one\n")
     with pytest.raises(Refused, match="--include-dirty"):
@@ -358,7 +353,6 @@ def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRe
 
 @pytest.mark.soak
 def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
     _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
     first, second = (seen.text for seen in person.seen[:2])

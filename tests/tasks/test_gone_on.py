@@ -32,6 +32,13 @@ EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 
 
+@pytest.fixture
+def repo(repo: GitRepo) -> GitRepo:
+    """With the file f.txt in a commit."""
+    repo.commit(**{"f.txt": "one\n"})
+    return repo
+
+
 class Killed(BaseException):
     pass
 
@@ -56,7 +63,6 @@ def observations(repo: GitRepo) -> list[tuple[str, str]]:
 
 
 def test_a_commit_is_said_once(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     first, _, _ = go(repo, EDIT, DONE)
     again, _, _ = go(repo, "nothing more to do", prompt="and now?")
     assert (len(first.commits), again.commits) == (1, ())
@@ -67,7 +73,7 @@ def test_a_commit_is_said_once(repo: GitRepo) -> None:
 def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, each: bool) -> None:
     """The change set still has what is committed: it is not committed again, and the commit is the run's all the
     same."""
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(commit, "committed", dies)
         go(repo, EDIT, DONE, commit_per_edit=each)
@@ -81,7 +87,6 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch,
 
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not written again, and the names are those of files, for the model and for the person's command."""
-    repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(edit_tool, "_note_written", dies)
         go(repo, EDIT)
@@ -95,7 +100,6 @@ def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.Mon
 
 def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of the tries is as good as the first: what it commits is not listed as left over."""
-    repo.commit(**{"f.txt": "one\n"})
     real, tries = commit._commit, []
 
     def moved(*given: object) -> object:
@@ -111,7 +115,7 @@ def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch
 
 def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows whether it or the person did it: it is in the commit when it is kept, and named when it is not."""
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n", "h.txt": "h\n"})
+    repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(snapshot.Watch, "_after_command", dies)
@@ -130,14 +134,12 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
 
 
 def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
     assert not (run_dir(repo).changes / "snapshot.json").exists()
 
 
 def test_kept_twice(repo: GitRepo) -> None:
     """As after a kill between the ledger and the conversation."""
-    repo.commit(**{"f.txt": "one\n"})
     change_set = open_change_set(open_worktree(repo.top), run_dir(repo).changes)
     outcome, _, person = go(
         repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
@@ -148,7 +150,6 @@ def test_kept_twice(repo: GitRepo) -> None:
 
 def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is as it was, and the ledger does not know: restored again, it is not listed any more."""
-    repo.commit(**{"f.txt": "one\n"})
     from repoagent.tasks.changes.change_set import ChangeSet
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -160,7 +161,7 @@ def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     repo.write("g.txt", "mine\n")
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
@@ -171,7 +172,6 @@ def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
 
 
 def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     repo.git("checkout", "f.txt")
@@ -183,7 +183,6 @@ def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
 
 def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     """The conversation alone is there, as in another clone: the model is told to look first, once."""
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     shutil.rmtree(run_dir(repo).folder)
@@ -198,7 +197,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
 @pytest.mark.parametrize("by_command", [False, True])
 def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> None:
     """`git clean -fdx` in mid-run: the change is named, nothing is committed, and no half of a folder is left."""
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
 
     def clean(request: Request) -> str:
         repo.git("clean", "-q", "-ffdx")
@@ -217,8 +216,6 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
 
 
 def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-
     def said(request: Request) -> str:
         inbox = repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
         assert inbox.exists()
@@ -232,7 +229,6 @@ def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> Non
 @pytest.mark.parametrize("each", [False, True])
 def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
     """No model can put that right; the edit is made when a person has."""
-    repo.commit(**{"f.txt": "one\n"})
     journal = repo.top / ".git/repoagent/journal"
 
     def refused(_: Request) -> str:
@@ -251,7 +247,7 @@ def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> 
 
 def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
     """Its changes are the run's when that goes on, once, and are committed with the others."""
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     place = run_dir(repo, "run-20260101-000001-abcdef")
@@ -272,7 +268,6 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
 @pytest.mark.parametrize("long", [False, True])
 def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long: bool) -> None:
     """Its parent was killed before it had noted it: it is told when that goes on, once."""
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     budget = Budget(None, None, None, None)
@@ -304,7 +299,7 @@ def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.9])
 def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float) -> None:
     """As a kill, or a power cut, leaves it: what is there of the patch is not applied."""
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, Killed())  # type: ignore[arg-type]
     told = read(run_dir(repo).conversation)
@@ -321,7 +316,6 @@ def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float
 
 def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files are written when the signal comes: that is in the ledger, and not written twice."""
-    repo.commit(**{"f.txt": "one\n"})
     real = edit_tool.write
 
     def write(*given: object) -> None:
@@ -339,7 +333,6 @@ def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.Monk
 
 
 def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(edit_tool, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         go(repo, EDIT)
@@ -351,7 +344,6 @@ def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPat
 def test_what_is_committed_is_not_taken_back_as_left_over(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(commit, "committed", dies)
         go(repo, EDIT, DONE)

@@ -25,6 +25,13 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 REST = "".join(f"{n}\n" for n in range(10))
 
 
+@pytest.fixture
+def repo(repo: GitRepo) -> GitRepo:
+    """With the file f.txt in a commit."""
+    repo.commit(**{"f.txt": "one\n" + REST})
+    return repo
+
+
 def then(repo: GitRepo, reply: str, **files: str | bytes | None) -> Answer:
     """A reply that takes a while, in which the person saves files."""
 
@@ -54,7 +61,6 @@ def mix(repo: GitRepo) -> list[Answer]:
 
 
 def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     outcome, _, person = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
@@ -65,15 +71,12 @@ def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
 
 
 def test_with_include_dirty_it_is(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(include_dirty=True))
     assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("mine\n" + REST, "")
 
 
 @pytest.mark.parametrize("staged", ["mine\n" + REST, "mine\n" + REST.replace("9", "nine"), "two\n" + REST])
 def test_what_is_staged_of_it_stays_staged(repo: GitRepo, staged: str) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
-
     def stage(request: Request) -> str:
         repo.write("f.txt", staged)
         repo.git("add", "f.txt")
@@ -95,7 +98,6 @@ def test_a_new_file_that_is_written_on(repo: GitRepo) -> None:
 
 
 def test_a_file_in_the_old_place_of_one_that_the_run_moved(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     move = "```diff\ndiff --git a/f.txt b/h.txt\nsimilarity index 100%\nrename from f.txt\nrename to h.txt\n```\n"
     go(repo, move, then(repo, DONE, f_txt="mine\n", h_txt="mine too\n" + REST))
     assert repo.git("show", "--format=", "--name-status", "-M", "HEAD").split() == ["R100", "f.txt", "h.txt"]
@@ -104,7 +106,7 @@ def test_a_file_in_the_old_place_of_one_that_the_run_moved(repo: GitRepo) -> Non
 
 
 def test_a_file_that_became_something_else(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST, "b.bin": b"\0one\n"})
+    repo.commit(**{"b.bin": b"\0one\n"})
     go(repo, EDIT, "<run>printf '\\0two\\n' > b.bin</run>", then(repo, DONE, b_bin=b"\0mine\n"), mode="ask")
     assert (repo.git("show", "HEAD:b.bin"), repo.read("b.bin")) == ("\0two\n", b"\0mine\n")
 
@@ -132,7 +134,7 @@ ONLY_STAGED = (
 )
 def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
     """What the hook does is in the commit, what the person has done is not; and undo leaves it."""
-    before = repo.commit(**{"f.txt": "one\n" + REST})
+    before = repo.head()
     repo.hook("pre-commit", hook)
     mine = "mine\n" + REST
     go(repo, EDIT, then(repo, DONE, f_txt=mine))
@@ -146,7 +148,7 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
 
 
 def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n" + REST})
+    before = repo.head()
     repo.hook("pre-commit", "sed -i 's/$/ /' f.txt\nexit 1\n")
     mine = ("mine\n" + REST).encode()
     with pytest.raises(CheckFailed):
@@ -155,14 +157,14 @@ def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
 
 
 def test_undo_leaves_it(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     go(repo, EDIT, then(repo, DONE, f_txt="two\n" + REST + "mine\n"))
     undo(open_worktree(repo.top))
     assert (repo.read("f.txt"), repo.status()) == (("one\n" + REST + "mine\n").encode(), " M f.txt\n")
 
 
 def test_undo_leaves_what_they_have_staged_of_it(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n" + REST})
+    before = repo.head()
 
     def stage(request: Request) -> str:
         repo.write("f.txt", "two\n" + REST + "mine\n")
@@ -177,7 +179,6 @@ def test_undo_leaves_what_they_have_staged_of_it(repo: GitRepo) -> None:
 
 
 def test_undo_where_it_is_on_the_same_line(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     made = repo.head()
     with pytest.raises(Refused, match="later changes on the same lines"):
@@ -186,13 +187,11 @@ def test_undo_where_it_is_on_the_same_line(repo: GitRepo) -> None:
 
 
 def test_a_check_sees_the_files_as_they_are(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), check="grep -q mine f.txt")
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
 
 
 def test_in_a_linked_work_tree(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     repo.git("worktree", "add", "-q", "../linked")
     linked = GitRepo(repo.top.parent / "linked")
     go(linked, EDIT, then(linked, DONE, f_txt="mine\n" + REST))
@@ -204,7 +203,7 @@ def test_in_a_linked_work_tree(repo: GitRepo) -> None:
 
 
 def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n" + REST})
+    before = repo.head()
     with pytest.raises(
         Inseparable, match=r"f\.txt \(line 1\) has your changes .* --include-dirty .* by hand, .* restore"
     ):
@@ -214,7 +213,6 @@ def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo:
 
 
 def test_it_can_be_committed_whole(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
@@ -225,7 +223,7 @@ def test_it_can_be_committed_whole(repo: GitRepo) -> None:
 
 
 def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n"})
+    repo.commit(**{"g.txt": "one\n"})
     edits = mix(repo)
     with pytest.raises(Inseparable):
         go(repo, diff("g.txt", "one", "two"), *edits)
@@ -238,7 +236,7 @@ def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_a_person_is_asked(repo: GitRepo, yes: bool) -> None:
-    before = repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n" + REST})
+    before = repo.commit(**{"g.txt": "one\n" + REST})
     repo.write("g.txt", "one\n" + REST + "dirty\n")
     person = Person(allows=lambda asked: Verdict(asked.kind != "include" or yes))
 
@@ -260,7 +258,6 @@ def test_a_person_is_asked(repo: GitRepo, yes: bool) -> None:
 
 
 def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     repo.write("f.txt", "mine\n" + REST)
     repo.write("u.txt", "one\n")
     asked: list[ApprovalRequest] = []
@@ -280,7 +277,7 @@ def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
 
 def half_done(repo: GitRepo) -> None:
     """A run that has left g.txt as it made it, and f.txt with a line of the person's on its own."""
-    repo.commit(**{"f.txt": "one\n" + REST, "g.txt": "one\n"})
+    repo.commit(**{"g.txt": "one\n"})
     edits = [diff("g.txt", "one", "two"), EDIT]
     go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
 
@@ -317,7 +314,6 @@ def test_or_taken_back_whole_with_a_copy(repo: GitRepo) -> None:
 
 
 def test_what_is_mixed_is_left_too(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n" + REST})
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
     done = restore_changes(open_worktree(repo.top), run_dir(repo))

@@ -21,18 +21,24 @@ EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 
 
+@pytest.fixture
+def repo(repo: GitRepo) -> GitRepo:
+    """With the file f.txt in a commit."""
+    repo.commit(**{"f.txt": "one\n"})
+    return repo
+
+
 def _conversation(repo: GitRepo) -> str:
     return (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").read_text()
 
 
 def test_nothing_to_go_on_with(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(UsageError, match="nothing to resume"):
         go(repo, prompt="")
 
 
 def test_an_edit_is_in_the_files_at_once_and_committed_in_the_end(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n", "other.txt": "o\n"})
+    before = repo.commit(**{"other.txt": "o\n"})
     repo.write("other.txt", "mine\n")
     seen = []
 
@@ -53,7 +59,7 @@ def test_an_edit_is_in_the_files_at_once_and_committed_in_the_end(repo: GitRepo)
 
 
 def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "long\n" * 50})
+    repo.commit(**{"g.txt": "long\n" * 50})
     whole = "<file path='g.txt'>\n```\n```\n"
     replaced = "g.txt\n```text\nshort\n```\n"
     outcome, model, _person = go(repo, EDIT, replaced + whole, DONE, DONE)
@@ -62,14 +68,13 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
 
 
 def test_a_refused_edit_goes_back_and_the_next_one_counts(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     _outcome, _model, person = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
     assert [seen.ok for seen in person.seen] == [False, True]
     assert repo.read("f.txt") == b"two\n"
 
 
 def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
     assert outcome.kind == "unfinished" and "Your edit is incomplete" in model.told
@@ -77,7 +82,6 @@ def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
 
 
 def test_a_no_of_the_user_goes_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     person = Person(says=["I like one better"])
     _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", person=person, mode="ask")
     assert "I like one better" in model.told
@@ -88,7 +92,6 @@ def test_a_no_of_the_user_goes_to_the_model_and_five_end_the_run(repo: GitRepo) 
 
 @pytest.mark.parametrize("mode", ["read-only", "ask"])
 def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
     assert repo.status() == ""
     for word in ("patch", "commit message"):
@@ -97,13 +100,11 @@ def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> No
 
 
 def test_words_alone_are_an_answer(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _, _ = go(repo, "It holds one line.")
     assert (outcome.kind, outcome.text, outcome.commits) == ("answered", "It holds one line.", ())
 
 
 def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _, _person = go(repo, EDIT, "Shall I also change g?", "Really: shall I?")
     assert (outcome.kind, outcome.left) == ("unfinished", ("f.txt",))
     assert repo.read("f.txt") == b"two\n"
@@ -112,14 +113,12 @@ def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
 
 
 def test_a_rejected_task_leaves_nothing(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(NothingDone, match="can't be done"):
         go(repo, EDIT, "<reject>can't be done</reject>")
     assert (repo.read("f.txt"), repo.status()) == (b"one\n", "")
 
 
 def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _model, person = go(
         repo, '<task add="First"/>', EDIT, DONE, '<finish open="it is optional">two</finish>'
     )
@@ -130,7 +129,7 @@ def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
 
 
 def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) -> None:
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     with pytest.raises(CheckFailed, match="after 3 tries"):
         go(repo, EDIT, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", check="grep three f.txt")
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
@@ -140,7 +139,7 @@ def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) 
 
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
 def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRepo, last: str) -> None:
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     with pytest.raises(CheckFailed, match="the model changed nothing afterwards") as error:
         go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
     assert "`repoagent run --resume" in str(error.value) and "Fix it" not in str(error.value)
@@ -151,7 +150,6 @@ def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRep
 
 
 def test_words_after_a_refused_edit_are_no_answer(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
     assert outcome.kind == "unfinished"
     assert "your last edit was refused and nothing has changed since" in model.told
@@ -160,7 +158,6 @@ def test_words_after_a_refused_edit_are_no_answer(repo: GitRepo) -> None:
 
 
 def test_a_command_in_place_of_a_refused_edit_counts(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     replies = [diff("f.txt", "uno", "dos"), "<run>sed -i s/one/dos/ f.txt</run>", DONE]
     outcome, _, _ = go(repo, *replies, mode="auto", allow=("sed *",))
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
@@ -203,7 +200,7 @@ def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("by", ["check", "hook"])
 def test_what_a_check_or_hook_refuses_goes_back_and_is_put_right(repo: GitRepo, by: str) -> None:
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     if by == "hook":
         repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
     check = "grep three f.txt || { echo want three; exit 1; }" if by == "check" else None
@@ -217,7 +214,7 @@ def test_what_a_check_or_hook_refuses_goes_back_and_is_put_right(repo: GitRepo, 
 def test_what_was_done_before_an_error_is_committed_by_the_next_process(
     repo: GitRepo, error: type[Exception]
 ) -> None:
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     limits = Limits(turns=1) if error is LimitReached else None
     with pytest.raises(error):
         go(repo, EDIT, ModelError("no network"), limits=limits)
@@ -227,7 +224,7 @@ def test_what_was_done_before_an_error_is_committed_by_the_next_process(
 
 
 def test_a_command_changes_files_too(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    repo.commit(**{"g.txt": "g\n"})
     _outcome, _model, person = go(
         repo,
         "<run>echo more >> g.txt; echo new > h.txt</run>",
@@ -241,7 +238,6 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
 
 
 def test_a_command_that_may_not_run(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     person = Person(allows=lambda asked: Verdict(False, reason="not today"))
     _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", person=person)
     assert "not today" in model.told
@@ -265,7 +261,6 @@ def test_work_of_the_user_in_the_same_file_is_not_committed(repo: GitRepo, when:
 
 
 def test_a_commit_for_each_edit(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     outcome, _, _ = go(
         repo,
         "<commit>\nFirst\n</commit>\n" + EDIT,
@@ -280,13 +275,12 @@ def test_a_commit_for_each_edit(repo: GitRepo) -> None:
 def test_no_commit_leaves_the_files(repo: GitRepo) -> None:
     from repoagent.git.transaction.results import Options
 
-    before = repo.commit(**{"f.txt": "one\n"})
+    before = repo.head()
     outcome, _, _ = go(repo, EDIT, DONE, commit=Options(no_commit=True))
     assert (repo.head(), repo.status(), outcome.left) == (before, " M f.txt\n", ("f.txt",))
 
 
 def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     go(repo, '<read path="f.txt"/>', EDIT, DONE)
     file = repo.top / ".repoagent" / "conversations" / f"{NAME}.md"
     found = read(file)
@@ -298,8 +292,6 @@ def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
 
 
 def test_an_interrupted_command_is_not_run_again_by_itself(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-
     class Killed(BaseException):
         pass
 
@@ -317,8 +309,6 @@ def test_a_message_in_between_reaches_the_model(repo: GitRepo) -> None:
     from repoagent.git.worktree import layout
     from repoagent.tasks.runs.control import message
     from repoagent.tasks.runs.list import find
-
-    repo.commit(**{"f.txt": "one\n"})
 
     def speak(request: Request) -> str:
         message(find(layout(open_worktree(repo.top)), NAME), "and hurry")
@@ -340,7 +330,6 @@ def test_keys_are_masked_on_their_way(repo: GitRepo) -> None:
 
 
 def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     person = Person()
     go(
         repo,
@@ -356,7 +345,7 @@ def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitR
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRepo, wanted: bool) -> None:
-    before = repo.commit(**{"f.txt": "one\n", "g.txt": "g\n"})
+    before = repo.commit(**{"g.txt": "g\n"})
     person = Person(allows=lambda asked: Verdict(asked.kind == "command" or wanted, reason="not that"))
     answers = [EDIT, "<run>echo more >> g.txt</run>", DONE]
     if not wanted:
@@ -371,7 +360,6 @@ def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRep
 
 def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
     """And hinders that of no other file, nor of the next command."""
-    repo.commit(**{"f.txt": "one\n"})
     link = '<run>ln -s f.txt link</run><keep path="link"/>'
     go(repo, EDIT, link, DONE)
     worktree = open_worktree(repo.top)
@@ -382,7 +370,6 @@ def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
 
 
 def test_what_was_committed_before_a_task_is_declined_is_said(repo: GitRepo) -> None:
-    repo.commit(**{"f.txt": "one\n"})
     person = Person()
     with pytest.raises(NothingDone):
         go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, person=person)
