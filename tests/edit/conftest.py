@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from tests import program
 from tests.cli.applying import Done, here
+from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 
 __all__ = ["here"]
@@ -106,3 +108,18 @@ def edit(run: Run) -> Run:
         return done
 
     return edit
+
+
+Open = Callable[..., Screen]
+QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
+
+
+@pytest.fixture
+def screen(repo: GitRepo, script: Script) -> Open:
+    """`repoagent ARGS` in the repository, on a terminal, with the scripted model."""
+
+    def screen(*args: str, width: int = 80, **env: str) -> Screen:
+        command = [sys.executable, "-m", "repoagent", *args]
+        return Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec, **env}, width=width)
+
+    return screen

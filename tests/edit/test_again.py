@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from repoagent.memory.edit_records import read_edits
-from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.conftest import GREET, Open, Run, Script, diff
 
 SHOUT = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'HELLO ' + name")
 
@@ -82,7 +80,7 @@ def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
 
 @pytest.mark.soak
 def test_again_in_the_editor_shows_what_was_said(
-    repo: GitRepo, script: Script, tmp_path: Path, run: Run
+    repo: GitRepo, script: Script, screen: Open, tmp_path: Path, run: Run
 ) -> None:
     script.replies("My reasons.\n\n" + GREET)
     base = repo.head()
@@ -90,9 +88,7 @@ def test_again_in_the_editor_shows_what_was_said(
     script.replies(SHOUT)
     seen = tmp_path / "seen"
     change = f'cp "$1" {seen} && sed -i \'1s/.*/shout/\' "$1" #'
-    command = [sys.executable, "-m", "repoagent", "edit", "--again"]
-    env = {"REPOAGENT_MODEL": script.spec, "GIT_EDITOR": change}
-    with Screen(command, repo.top, env=env) as window:
+    with screen("edit", "--again", GIT_EDITOR=change) as window:
         window.expect("Apply this change")
         window.send("y\n")
         assert window.end() == 0
@@ -101,7 +97,7 @@ def test_again_in_the_editor_shows_what_was_said(
     assert repo.git("log", "--format=%P", "-1").strip() == base
     assert "Request:\nshout\n" in script.prompts[0]
     tip = repo.head()
-    with Screen(command, repo.top, env={**env, "GIT_EDITOR": ": >"}) as window:
+    with screen("edit", "--again", GIT_EDITOR=": >") as window:
         assert window.end() == 1
     assert repo.head() == tip
 

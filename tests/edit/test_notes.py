@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from repoagent.edit.memory import files_of_note, lessons, model_notes, undo_note
 from repoagent.llm.conversation import Turn, read
-from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
 
-HI = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
+HI = greeting(HELLO, "'hi ' + name")
 OFF = diff("src/app.py", " def nothing_like_it():", "-    return 'no such line'", "+    return 'x'")
 
 
@@ -111,16 +109,16 @@ def test_what_failed_first_is_noted_when_it_then_worked(repo: GitRepo, run: Run,
 
 
 @pytest.mark.soak
-def test_why_a_person_said_no_is_the_persons_note(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_reason_of_a_rejection_is_a_note_of_the_user(
+    repo: GitRepo, run: Run, screen: Open, script: Script
+) -> None:
     script.replies(HI, GREET)
-    command = [sys.executable, "-m", "repoagent", "edit", "src/app.py", "greet with a comma"]
-    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}, width=80) as window:
-        window.expect("Apply this change [y,n,e,p,x,q,?]? ")
-        window.send("n\n")
-        window.expect("Reason, for the model (empty: stop): ")
-        window.send("keep saying hello\n")
-        window.expect("Apply this change [y,n,e,p,x,q,?]? ")
-        window.send("y\n")
+    with screen("edit", "src/app.py", "greet with a comma") as window:
+        for question, answer in (
+            (QUESTION, "n"), ("Reason, for the model (empty: stop): ", "keep saying hello"), (QUESTION, "y")
+        ):  # fmt: skip
+            window.expect(question)
+            window.send(f"{answer}\n")
         assert window.end() == 0
     assert notes(repo) == [
         "person: rejected a proposed change: keep saying hello "

@@ -5,33 +5,16 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
+from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
 
 
 def without_styles(screen: str) -> str:
     return re.sub("\x1b\\[[0-9;]*m", "", screen)
-
-
-Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
-
-
-@pytest.fixture
-def screen(repo: GitRepo, script: Script) -> Open:
-    """`repoagent ARGS` in the repository, on a terminal, with the scripted model."""
-
-    def screen(*args: str, width: int = 80, **env: str) -> Screen:
-        command = [sys.executable, "-m", "repoagent", *args]
-        return Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec, **env}, width=width)
-
-    return screen
 
 
 def editor(folder: Path, code: str) -> str:
@@ -50,7 +33,7 @@ def unfinished(repo: GitRepo) -> list[Path]:
 
 
 def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, tmp_path: Path) -> None:
-    hi = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'hi ' + name")
+    hi = greeting(HELLO, "'hi ' + name")
     script.replies("<commit>Say hi</commit>\n" + hi, GREET, "It reads better.\n```diff\n-old\n```\n")
     change = editor(tmp_path, "text = text.replace(\"+    return f'hello, {name}'\", \"+    return 'mine'\")")
     with screen("edit", "src/app.py", "greet with a comma", GIT_EDITOR=change) as window:
@@ -68,7 +51,7 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         assert "It reads better." in explained and "-old" in explained
         assert "explain this change" in script.prompts[2]
         window.send("e\n")
-        assert "return 'mine'" in re.sub(r"\x1b\[[0-9;]*m", "", window.expect(QUESTION))
+        assert "return 'mine'" in without_styles(window.expect(QUESTION))
         window.send("y\n")
         assert window.end() == 0
     assert b"    return 'mine'\n" in repo.read("src/app.py")

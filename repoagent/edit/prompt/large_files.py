@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 LONGEST, SHORT = 110, 45  # characters of a signature
 LONGEST_NAME = 60
 NEAR = 8  # definitions on both sides of a part that is shown
-INLINE_BYTES = 64 * 1024
 PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
 LEAST_BYTES = 3 * 1024  # of one file, however many there are
 BYTES_A_TOKEN = 3  # as `estimate_tokens` counts

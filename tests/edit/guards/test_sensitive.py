@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,14 +9,12 @@ import pytest
 from repoagent.edit.guards.sensitive import concerns, described, hidden_changes, listed
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import open_worktree
-from tests.cli.screens import Screen
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script
+from tests.edit.conftest import GREET, QUESTION, Open, Run, Script
 
 NEW = "```diff\n--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+x\n```\n"
 FILTERS = GREET + NEW.format(".gitattributes")
 APART = "You did not ask for a change of .gitattributes. Apply it anyway [y,n,?]? "
-FIRST = "Apply this change [y,n,e,p,x,q,?]? "
 
 
 def new(path: str, after: bytes = b"x\n", mode: str = "100644") -> FileChange:
@@ -166,52 +162,24 @@ def test_further_patterns_are_the_persons_own(repo: GitRepo, run: Run, script: S
     assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err
 
 
-@pytest.mark.parametrize(
-    ("keys", "code", "files"), [(("y", "y"), 0, 2), (("y", "n"), 1, 0), (("y", "\x04"), 1, 0)]
-)
-def test_they_are_asked_about_apart(
-    repo: GitRepo, script: Script, keys: tuple[str, str], code: int, files: int
-) -> None:
+@pytest.mark.parametrize(("key", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
+def test_they_are_asked_about_apart(repo: GitRepo, screen: Open, script: Script, key: str, code: int) -> None:
     script.replies(FILTERS)
     before = repo.head()
-    command = [
-        sys.executable,
-        "-m",
-        "repoagent",
-        "edit",
-        "src/app.py",
-        "greet with a comma",
-        "--scope",
-        "repo",
-    ]
-    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}) as window:
-        shown = window.expect(FIRST)
+    with screen("edit", "src/app.py", "greet with a comma", "--scope", "repo") as window:
+        shown = window.expect(QUESTION)
         assert "warning:" in shown and ".gitattributes decides which filters" in " ".join(shown.split())
-        window.send(f"{keys[0]}\n")
+        window.send("y\n")
         window.expect(APART)
-        window.send(keys[1] if keys[1] == "\x04" else f"{keys[1]}\n")
+        window.send(key)
         assert window.end() == code
     changed = repo.git("diff", "--name-only", before, "HEAD").split()
-    assert (len(changed), repo.status()) == (files, "")
+    assert (len(changed), repo.status()) == (0 if code else 2, "")
 
 
-Open = Callable[..., Screen]
-
-
-def test_hunk_by_hunk_they_can_be_left_out(repo: GitRepo, script: Script) -> None:
+def test_hunk_by_hunk_they_can_be_left_out(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(FILTERS)
-    command = [
-        sys.executable,
-        "-m",
-        "repoagent",
-        "edit",
-        "src/app.py",
-        "greet with a comma",
-        "--scope",
-        "repo",
-        "-p",
-    ]
-    with Screen(command, repo.top, env={"REPOAGENT_MODEL": script.spec}) as window:
+    with screen("edit", "src/app.py", "greet with a comma", "--scope", "repo", "-p") as window:
         window.expect("]? ")
         window.send("y\n")  # the hunk of src/app.py
         window.expect("]? ")
