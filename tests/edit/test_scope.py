@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script, diff
-from tests.edit.test_terminal import QUESTION, Open, screen
-
-__all__ = ["screen"]
+from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff
 
 README = diff("README.md", "-A small repository.", "+A small repository that greets.")
 BOTH = GREET + README
