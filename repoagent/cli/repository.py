@@ -35,6 +35,12 @@ class Repository(NamedTuple):
 
         return relative(self.worktree, path, self.cwd)
 
+    def settle(self) -> None:
+        """Complete or roll back interrupted edits, with a note on each; the first step of a command that writes."""
+        from repoagent.cli.app import settle
+
+        settle(self.worktree, self.terminal)
+
     def shown(self, path: Path) -> str:
         """The path of one of our files: relative to the current folder or, if shorter, absolute."""
         near = os.path.relpath(path, self.cwd)

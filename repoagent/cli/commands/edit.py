@@ -12,6 +12,7 @@ import click
 from repoagent.cli import Ended
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import words_in
+from repoagent.cli.repository import open_repository
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
@@ -88,7 +89,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
     it from standard input.
     """
-    from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
@@ -96,12 +96,10 @@ def command(session: Session, /, **values: Any) -> Exit:
         raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
     shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, which runs while git works
-    worktree = open_worktree(Path.cwd())
     flags = {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
-    settings, terminal = session.open(layout(worktree), flags)
-    from repoagent.cli.app import settle
-
-    settle(worktree, terminal)
+    repo = open_repository(session, flags)
+    repo.settle()
+    worktree, settings, terminal = repo.worktree, repo.settings, repo.terminal
     targets, read, text = _files(options, worktree)
     from repoagent.cli.ui.echo import hush
 

@@ -246,13 +246,12 @@ _GC_COLUMNS = (
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Archive memories whose file is gone everywhere. Without --apply, only list them."""
-    from repoagent.cli.app import settle
     from repoagent.memory.archive.forget import ForgottenCounts, forget_conversations
     from repoagent.memory.archive.gc import collect
 
     terminal = repo.terminal
     if apply:
-        settle(repo.worktree, terminal)
+        repo.settle()
     result = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn)
     days = repo.settings.whole_or_none("conversations.keep_days")
     forgotten = ForgottenCounts()

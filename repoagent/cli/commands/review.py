@@ -344,13 +344,12 @@ def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding]
 
     Raises NothingDone without a finding to fix, and the error of the only finding.
     """
-    from repoagent.cli.app import settle
     from repoagent.review.fix import as_data, can_be_fixed
 
     terminal = repo.terminal
     options.ready = None  # the model for edits, opened once
     _require_answers(terminal, options)
-    settle(repo.worktree, terminal)
+    repo.settle()
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
         raise NothingDone("nothing to fix: no finding is on lines that can be edited")

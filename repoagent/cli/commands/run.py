@@ -17,14 +17,14 @@ from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import run_options
 from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
+from repoagent.cli.repository import Repository, open_repository
 from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.git.worktree import WorkTree
+    from repoagent.storage.layout import Layout
     from repoagent.tasks.run_context import RunRequest
 
 EPILOG = """\b
@@ -79,59 +79,52 @@ def command(session: Session, /, **values: Any) -> Exit:
     PROMPT describes the task; a second argument `-` adds standard input. Every run is recorded; resume an interrupted
     one with --resume.
     """
-    from repoagent.cli.app import settle
-    from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.open_model import preload
 
     options = SimpleNamespace(**values)
     refuse_conflicts(options, CONFLICTS)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
-    worktree = open_worktree(Path.cwd())
-    settings, terminal = session.open(layout(worktree), run_options.flags_of(options))
+    repo = open_repository(session, run_options.flags_of(options))
     if not (options.show_prompt or options.json_stream):
         from repoagent.cli.ui.echo import hush
 
-        hush(terminal)
-    settle(worktree, terminal)
+        hush(repo.terminal)
+    repo.settle()
     if options.show_prompt:
-        return _show_prompt(options, worktree, settings, terminal)
+        return _show_prompt(options, repo)
     if not options.json_stream:
-        return _run_for_user(options, worktree, settings, terminal)
+        return _run_for_user(options, repo)
     from repoagent.cli.commands.run_output import emit_error
 
     try:
-        return _run_for_program(options, worktree, settings)
+        return _run_for_program(options, repo)
     except RepoagentError as error:
         emit_error(error)
         return error.exit_code
 
 
-def _show_prompt(
-    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
-) -> Exit:
+def _show_prompt(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.cli.commands.context import ShownPrompt, blocks_of, show_texts, spec_of
     from repoagent.llm.model import display_name
     from repoagent.tasks.run_context import NonInteractiveRun
     from repoagent.tasks.session import first_request
 
-    request, _ = request_of(options, worktree, settings)
-    spec = spec_of(settings)
+    request, _ = _request(options, repo)
+    spec = spec_of(repo.settings)
     ui = NonInteractiveRun()
-    blocks = blocks_of(first_request(worktree, request, settings, ui, spec))
-    show_texts(
-        ShownPrompt(display_name(spec), None, blocks, tuple(ui.said)), terminal, as_json=options.as_json
-    )
+    blocks = blocks_of(first_request(repo.worktree, request, repo.settings, ui, spec))
+    prompt = ShownPrompt(display_name(spec), None, blocks, tuple(ui.said))
+    show_texts(prompt, repo.terminal, as_json=options.as_json)
     return Exit.DONE
 
 
-def _run_for_user(
-    options: SimpleNamespace, worktree: WorkTree, settings: Settings, terminal: Terminal
-) -> Exit:
+def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.cli.commands.run_output import exit_code, show_interrupted, show_run
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.worktree import run_in_worktree
 
-    request, inherited = request_of(options, worktree, settings)
+    worktree, _, settings, terminal, _ = repo
+    request, inherited = _request(options, repo)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(
             "cannot ask for approval without a terminal; use --mode auto-edit, auto or read-only, or answer the "
@@ -158,23 +151,23 @@ def _run_for_user(
     return exit_code(outcome)
 
 
-def _run_for_program(options: SimpleNamespace, worktree: WorkTree, settings: Settings) -> Exit:
+def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.cli.commands.run_output import EventStream, emit, emit_error, exit_code
     from repoagent.llm.model import display_name
     from repoagent.tasks.worktree import run_in_worktree
 
     if options.child:
-        request, inherited = _subagent_request(options, worktree), ""
+        request, inherited = _subagent_request(options, repo.layout), ""
     else:
-        request, inherited = request_of(options, worktree, settings)
+        request, inherited = _request(options, repo)
     ui = EventStream(yes=request.mode in {"auto", "auto-edit"})
-    ready = _open_model(options, settings, ui.say)
+    ready = _open_model(options, repo.settings, ui.say)
     model = display_name(ready.model.spec)
     emit("start", {"run": request.name, "kind": request.kind, "mode": request.mode, "model": model})
     if inherited:
         ui.say(inherited)
     try:
-        outcome = run_in_worktree(worktree, request, settings, ui, ready)
+        outcome = run_in_worktree(repo.worktree, request, repo.settings, ui, ready)
     except RepoagentError as error:
         ui.model_output.add_to(error)
         emit_error(error, ready.meter)
@@ -183,16 +176,15 @@ def _run_for_program(options: SimpleNamespace, worktree: WorkTree, settings: Set
     return exit_code(outcome)
 
 
-def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings) -> tuple[RunRequest, str]:
+def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, str]:
     """The request of the command line, and for a resumed run a sentence about the options that it inherits ("" for
     none), which are added to `options`. Raises UsageError for invalid options."""
     from repoagent.agent.approvals.policy import MODES
-    from repoagent.git.worktree import layout
     from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
 
     prompt = _prompt(options)
-    name, fresh = run_options.chosen_name(options, worktree, "run")
+    name, fresh = run_options.chosen_name(options, repo.worktree, "run")
     if not prompt and fresh:
         raise UsageError('no prompt: use repoagent run "PROMPT"')
     for option, value, what in (
@@ -203,11 +195,11 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
             raise UsageError(f"{option} needs a {what}, but is followed by {value}: use {option} {what}")
     inherited = ""
     if not fresh:
-        inherited = run_options.inherit_options(options, settings, RunDirectory(layout(worktree), name))
+        inherited = run_options.inherit_options(options, repo.settings, RunDirectory(repo.layout, name))
     request = RunRequest(
         prompt,
         name,
-        mode=next(mode for mode in MODES if mode == (options.mode or settings.text("run.mode"))),
+        mode=next(mode for mode in MODES if mode == (options.mode or repo.settings.text("run.mode"))),
         plan_only=options.plan_only,
         commit=run_options.commit_options(options),
         commit_per_edit=options.commit_per_edit,
@@ -224,17 +216,16 @@ def request_of(options: SimpleNamespace, worktree: WorkTree, settings: Settings)
     return request, inherited
 
 
-def _subagent_request(options: SimpleNamespace, worktree: WorkTree) -> RunRequest:
+def _subagent_request(options: SimpleNamespace, layout: Layout) -> RunRequest:
     """The request of a subagent; its limits are what its parent has left."""
     from repoagent.git.transaction.results import Options
-    from repoagent.git.worktree import layout
     from repoagent.llm.usage import Limits
     from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.subagents.process import die_with_parent, read_spec
 
     die_with_parent()
-    spec = read_spec(RunDirectory(layout(worktree), options.child))
+    spec = read_spec(RunDirectory(layout, options.child))
     budget = spec.budget
     options.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
     names = ("prompt", "kind", "parent", "mode", "tools", "instructions", "allow", "network", "confine")

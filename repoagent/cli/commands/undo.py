@@ -78,14 +78,13 @@ def _list(repo: Repository, *, as_json: bool) -> None:
 
 
 def _change(repo: Repository, edit_id: str | None, *, as_json: bool, redo: bool = False) -> None:
-    from repoagent.cli.app import settle
     from repoagent.cli.ui.terminal_text import clean, fold
     from repoagent.edit import undo
     from repoagent.git.process import git_output
     from repoagent.git.undo_log import list_undoable
 
     worktree, terminal = repo.worktree, repo.terminal
-    settle(worktree, terminal)
+    repo.settle()
     if edit_id is not None and edit_id.isdecimal():
         undoable = list_undoable(worktree)
         if not 0 < int(edit_id) <= len(undoable):
