@@ -157,25 +157,25 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
         if torn != text:
             write_whole(path, _encoded(text + blocks))
             return
-        append_line(path, _encoded(blocks), held=_UNFINISHED.encode())
+        append_line(path, _encoded(blocks), marker=_UNFINISHED.encode())
 
 
 def _whole(text: str, nonce: str) -> str:
     """The text without a turn at its end that was not written to its end."""
-    heading = f"{_UNFINISHED}# [{nonce}] "
-    found = text.rfind("\n" + heading)
-    if found >= 0:
-        return text[: found + 1]
-    line = text.rpartition("\n")[2]
-    return text[: len(text) - len(line)] if line and heading.startswith(line) else text
+    at = _find_start(text, f"{_UNFINISHED}# [{nonce}] ")
+    return text if at is None else text[:at]
 
 
 def _find_partial(text: str, blocks: str) -> int | None:
-    """Where `blocks`, or a beginning of it that is cut short by the end, stands in `text`; None for nowhere."""
-    heading = blocks[: blocks.index("\n") + 1]
-    found = text.rfind("\n" + heading)
-    if found >= 0:
-        return found + 1
+    """Where `blocks`, or a beginning of it that is cut short by the end, is in `text`; None for nowhere."""
+    return _find_start(text, blocks[: blocks.index("\n") + 1])
+
+
+def _find_start(text: str, heading: str) -> int | None:
+    """Where the last line begins that starts with `heading`, or that is the last one and a beginning of it."""
+    at = text.rfind("\n" + heading) + 1
+    if at > 0:
+        return at
     line = text.rpartition("\n")[2]
     return len(text) - len(line) if line and heading.startswith(line) else None
 

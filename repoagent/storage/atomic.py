@@ -78,25 +78,24 @@ def sweep(path: Path) -> None:
         return
 
 
-def append_line(path: Path, data: bytes, *, held: bytes = b"") -> None:
+def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
     """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
 
-    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first; if it is
-    the beginning of this very line, it is completed. With `held`, that byte replaces the first one until all the
-    others are durable, which marks a line that a crash has cut short.
+    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first. With `marker`,
+    that byte replaces the first one until all the others are durable, which marks a line that a crash has cut short.
     Raises Busy after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     deadline = time.monotonic() + _APPEND_TIMEOUT
     with open_folder(path.parent, create=True) as parent:
         try:
-            while not _append_once(parent, path, line, deadline, held):
+            while not _append_once(parent, path, line, deadline, marker):
                 pass  # the file was moved away while we waited for it
         except OSError as error:
             raise system_failed("append to", path, error) from error
 
 
-def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: bytes) -> bool:
+def _append_once(parent: int, path: Path, line: bytes, deadline: float, marker: bytes) -> bool:
     descriptor = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600, dir_fd=parent)
     try:
         regular(descriptor, path)
@@ -107,49 +106,31 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float, held: by
         if not still_at(descriptor, parent, path.name):
             return False
         size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         try:
-            if held:
-                _write_held_back(descriptor, size, line, held)
-            else:
-                _write_all(descriptor, _missing(descriptor, size, line))
+            _write_all(descriptor, b"\n" * torn + (marker + line[1:] if marker else line))
             os.fsync(descriptor)
+            if marker:
+                flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND)
+                os.pwrite(descriptor, line[:1], size + torn)
+                os.fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, size)
             raise
         if size == 0:
             os.fsync(parent)
-        os.utime(parent)  # who looks at the folder alone sees that something in it has changed
+        os.utime(parent)  # for those who look at the time of the folder alone
         return True
     finally:
         os.close(descriptor)
-
-
-def _write_held_back(descriptor: int, size: int, line: bytes, held: bytes) -> None:
-    """Write `line` at the end of a file of `size` bytes, its first byte last."""
-    ended = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
-    start = size if ended else size + 1
-    _write_all(descriptor, (b"" if ended else b"\n") + held + line[1:])
-    os.fsync(descriptor)
-    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_APPEND)
-    os.pwrite(descriptor, line[:1], start)
-
-
-def _missing(descriptor: int, size: int, line: bytes) -> bytes:
-    """What is to be written at the end of a file of `size` bytes so that `line` is its last one."""
-    tail = os.pread(descriptor, len(line), max(0, size - len(line)))
-    if not tail or tail.endswith(b"\n"):
-        return line
-    torn = tail.rpartition(b"\n")[2]
-    if len(torn) < len(line) and line.startswith(torn) and (torn != tail or len(tail) == size):
-        return line[len(torn) :]
-    return b"\n" + line
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     """The bytes of `path`, or None when there is no such file.
 
     Raises Refused when it has more than `most` bytes, when it, or a folder of `.repoagent` on the way to it, is a
-    symbolic link, or it is no regular file.
+    symbolic link, or it is not a regular file.
     """
     try:
         with open_folder(path.parent) as parent:

@@ -97,7 +97,7 @@ def _not_a_folder(path: Path, error: OSError) -> Refused:
     try:
         mode = path.lstat().st_mode
     except OSError:
-        return system_failed("open the folder", path, error)
+        mode = stat.S_IFDIR
     if stat.S_ISDIR(mode):
         return system_failed("open the folder", path, error)
     kind = "a symbolic link" if stat.S_ISLNK(mode) else "not a folder"
@@ -107,7 +107,7 @@ def _not_a_folder(path: Path, error: OSError) -> Refused:
 
 
 def regular(descriptor: int, path: Path) -> os.stat_result:
-    """The stat of an open file. Raises Refused when it is no regular file."""
+    """The stat of an open file. Raises Refused when it is not a regular file."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         raise Refused(f"{path} is not a regular file: remove it or move it away")

@@ -36,7 +36,7 @@ def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
     separators = None if indent else (",", ":")
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()
-    except UnicodeEncodeError:  # a lone surrogate: a file name that is no UTF-8, decoded with os.fsdecode
+    except UnicodeEncodeError:  # a lone surrogate: a file name that is not UTF-8, decoded with os.fsdecode
         return json.dumps(value, indent=indent, separators=separators).encode()
 
 
@@ -52,7 +52,7 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
     """The object in `path`, or None when there is none that can be used.
 
     A broken or foreign file is set aside as NAME.broken-N and reported by name through `warn`. Raises
-    Newer when its version is above `version`, Refused when it is no regular file.
+    Newer when its version is above `version`, Refused when it is not a regular file.
     """
     data = read_regular(path)
     if data is None:
@@ -71,12 +71,7 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
 
 def parse(data: bytes) -> dict[str, Any] | None:
     """The JSON object in `data` if it has a whole positive number as `version`, else None."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
+    value = record_of(data) or {}
     version = value.get("version")
     return value if isinstance(version, int) and not isinstance(version, bool) and version > 0 else None
 
@@ -98,23 +93,20 @@ def append_record(path: Path, record: Mapping[str, Any]) -> None:
 def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
     """The records of `path`, oldest first; none when there is no such file.
 
-    Lines that are no JSON object are skipped and counted in one warning. A last line without its newline
-    is the work of a crash, or of a writer who is not done: it is left out without a word.
+    Lines that are not JSON objects are skipped and counted in one warning. A last line without its newline
+    is the work of a crash, or of a writer who is not done: it is left out without a warning.
     """
     data = read_regular(path)
     if data is None:
         return
-    *lines, rest = data.split(b"\n")
+    lines = data.split(b"\n")
     broken: list[int] = []
     for number, line in enumerate(lines, 1):
         record = record_of(line)
-        if record is not None:
+        if record is not None:  # the last one, too: edited by hand, without a final newline
             yield record
-        elif line.strip():
+        elif line.strip() and number < len(lines):
             broken.append(number)
-    record = record_of(rest)
-    if record is not None:  # edited by hand, without a final newline
-        yield record
     if broken:
         warn(f"{path}: {len(broken)} broken line(s) skipped, the first is line {broken[0]}")
 
@@ -194,7 +186,7 @@ def _is_in_the_way(path: Path) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A value as it may be kept: texts masked and of bounded length, what is no JSON as text."""
+    """A value as it may be stored: texts masked and of bounded length, what is not JSON as text."""
     if isinstance(value, str):
         from repoagent.storage.secrets import mask  # which only an audit needs
 

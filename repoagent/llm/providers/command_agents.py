@@ -202,7 +202,8 @@ class Program:
     handler: how the events that it prints are read; None for plain text. counts: where it says on standard error how
     many tokens went in and came out.
     agent: it could change files. Its arguments forbid that, and it runs in an empty folder, where no file of a
-    repository can give it instructions; unless one of the words `here` says that the user wants it to work in this one.
+    repository can give it instructions; unless one of the words `works_here` says that the user wants it to work in
+    this one.
     drops: environment variables that keep it from starting.
     """
 
@@ -214,7 +215,7 @@ class Program:
     handler: Handler | None = None
     counts: tuple[str, str] | None = None
     agent: bool = False
-    here: str = ""
+    works_here: str = ""
     drops: tuple[str, ...] = ()
 
 
@@ -237,7 +238,7 @@ PROGRAMS = {
         ),
         handler=claude,
         agent=True,
-        here=f"{_CLAUDE_TOOLS} --add-dir -c --continue -r --resume",
+        works_here=f"{_CLAUDE_TOOLS} --add-dir -c --continue -r --resume",
         drops=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),  # it refuses to run inside another one
     ),
     "codex": Program(
@@ -252,14 +253,14 @@ PROGRAMS = {
         ),
         handler=codex,
         agent=True,
-        here=f"{_CODEX_SANDBOX} -C --cd --add-dir resume",
+        works_here=f"{_CODEX_SANDBOX} -C --cd --add-dir resume",
     ),
     "gemini": Program(
         install="npm install -g @google/gemini-cli",
         login="start `gemini` once and log in",
         before="GEMINI_CLI_TRUST_WORKSPACE=true",  # without it, it stops in a folder that it does not know
         agent=True,  # without a user it refuses tools that change something
-        here="-y --yolo --approval-mode --include-directories -r --resume",
+        works_here="-y --yolo --approval-mode --include-directories -r --resume",
     ),
     "llm": Program(
         install="pipx install llm",
@@ -306,7 +307,11 @@ def runs_in_empty_folder(command: str) -> bool:
     """Whether `command` is to run in an empty folder: an agent, unless its options or files say to work in this one."""
     known = known_program(command)
     words = simple_words(command)
-    if known is None or not known.agent or {word.partition("=")[0] for word in words} & {*known.here.split()}:
+    if (
+        known is None
+        or not known.agent
+        or {word.partition("=")[0] for word in words} & {*known.works_here.split()}
+    ):
         return False
 
     def is_file(word: str) -> bool:

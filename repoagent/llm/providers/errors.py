@@ -87,8 +87,8 @@ def rejection(
     hint = headers.get("x-should-retry")
     if hint == "true" or (hint != "false" and (status in {408, 409, 424, 429} or status >= 500)):
         sentence = _TRANSIENT.get(status, f"the server failed ({status}: {message})")
-        asked = retry_after(headers)
-        return Retryable(sentence, retry_after=wait if asked is None else asked, usage=usage)
+        by_header = retry_after(headers)
+        return Retryable(sentence, retry_after=wait if by_header is None else by_header, usage=usage)
     status = 402 if status == 429 else status
     if status not in _REJECTIONS:
         return ModelError(f"{spec} does not accept the request ({status}: {message})")

@@ -37,23 +37,23 @@ def main() -> None:
 
 
 def _parameters(library: Any, order: dict[str, Any]) -> Any:
-    asked = library.CommonParams()
-    asked.model.path = order["model"]
-    asked.hostnames = [order["socket"]]  # a name that ends in .sock makes no TCP port
-    asked.n_ctx = order["window"]
-    asked.n_parallel = 1
-    asked.n_threads_http = 2
-    asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = order["threads"]
-    asked.cache_ram_mib = 0  # the prompt of the turn before stays cached all the same, in its slot
-    asked.no_extra_bufts = True  # no rearranged copy of the weights: a third of the time to load
-    asked.warmup = False
-    asked.fit_params = _has_gpu(library)  # to a GPU's memory; costs a second reading of the vocabulary
-    asked.ctx_shift = False  # a full window ends the reply instead of forgetting its beginning
-    asked.use_jinja = True
-    asked.ui = False
-    asked.offline = True
-    asked.verbosity = 1  # errors
-    return asked
+    params = library.CommonParams()
+    params.model.path = order["model"]
+    params.hostnames = [order["socket"]]  # a name that ends in .sock makes no TCP port
+    params.n_ctx = order["window"]
+    params.n_parallel = 1
+    params.n_threads_http = 2
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order["threads"]
+    params.cache_ram_mib = 0  # the prompt of the turn before stays cached all the same, in its slot
+    params.no_extra_bufts = True  # no rearranged copy of the weights: a third of the time to load
+    params.warmup = False
+    params.fit_params = _has_gpu(library)  # to a GPU's memory; costs a second reading of the vocabulary
+    params.ctx_shift = False  # a full window ends the reply instead of forgetting its beginning
+    params.use_jinja = True
+    params.ui = False
+    params.offline = True
+    params.verbosity = 1  # errors
+    return params
 
 
 def _has_gpu(library: Any) -> bool:
