@@ -56,8 +56,7 @@ def test_a_long_prompt_of_haiku_costs_more() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
-    ["bedrock/us.anthropic.claude-sonnet-5-5-v1:0", "vertex/claude-sonnet-5-5@20260901"],
+    "spec", ["bedrock/us.anthropic.claude-sonnet-5-5-v1:0", "vertex/claude-sonnet-5-5@20260901"]
 )
 def test_a_cloud_sells_the_same_model(spec: str) -> None:
     assert model_info(spec).price == model_info(SONNET).price

@@ -163,11 +163,7 @@ def google_environment(server: Server, home: Path, **more: str) -> dict[str, str
 
 
 def no_google(home: Path) -> dict[str, str]:
-    return {
-        "CLOUDSDK_CONFIG": str(home / "gcloud"),
-        "NO_GCE_CHECK": "true",
-        "NO_PROXY": "127.0.0.1",
-    }
+    return {"CLOUDSDK_CONFIG": str(home / "gcloud"), "NO_GCE_CHECK": "true", "NO_PROXY": "127.0.0.1"}
 
 
 @cache

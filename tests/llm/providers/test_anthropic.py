@@ -18,11 +18,7 @@ from repoagent.errors import ModelError, UsageError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic as anthropic_api
-from repoagent.llm.providers.anthropic import (
-    _KEY_VARIABLES,
-    AnthropicModel,
-    may_have_credentials,
-)
+from repoagent.llm.providers.anthropic import _KEY_VARIABLES, AnthropicModel, may_have_credentials
 from repoagent.llm.providers.errors import retry_after
 from tests.llm.ask import ask
 from tests.llm.providers.messages_server import (
@@ -430,10 +426,7 @@ def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
         ),
         (page(), "it answered with text/html instead of a stream of events"),
         (Behaviour(events=({"type": "message_delta"},)), "malformed event"),
-        (
-            Behaviour(events=({"type": "content_block_delta", "delta": None},)),
-            "malformed event",
-        ),
+        (Behaviour(events=({"type": "content_block_delta", "delta": None},)), "malformed event"),
     ],
 )
 def test_an_answer_of_something_else(server_with: Start, script: Script, words: str) -> None:

@@ -161,10 +161,7 @@ def test_calls_and_their_results_are_sent_back(server_with: Start) -> None:
     assert said == [THOUGHT, used("read"), used("run", 2)]
     assert [
         (block["tool_use_id"], block["is_error"], block["content"][0]["text"]) for block in after[:2]
-    ] == [
-        ("toolu_1", False, "result 1"),
-        ("toolu_2", True, "result 2"),
-    ]
+    ] == [("toolu_1", False, "result 1"), ("toolu_2", True, "result 2")]
     assert [block["text"] for block in after[2:]] == ["By the way: ", "\n\nnews"]
     assert "cache_control" in after[-1]
     assert server.requests[-1].body["tools"][0]["input_schema"] == {

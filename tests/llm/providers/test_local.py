@@ -19,13 +19,7 @@ import pytest
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.model import Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
-from repoagent.llm.providers.gguf import (
-    DEFAULT_WINDOW,
-    available_memory,
-    cores,
-    read_model_file,
-    window_for,
-)
+from repoagent.llm.providers.gguf import DEFAULT_WINDOW, available_memory, cores, read_model_file, window_for
 from repoagent.llm.providers.llamacpp import LocalModel
 from tests.llm.ask import ask
 from tests.llm.providers.tiny_model import write_tiny_model
