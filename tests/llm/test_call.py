@@ -77,7 +77,7 @@ def test_the_server_decides_how_long_to_wait() -> None:
     assert listener.slept == [33, 0]
 
 
-def test_nobody_waits_an_hour() -> None:
+def test_long_waits_are_an_error() -> None:
     listener = Listener()
     with pytest.raises(ModelError, match="a wait of 60 minutes"):
         listener.run(Scripted([Retryable("the rate limit is reached", retry_after=3600)]))

@@ -66,7 +66,7 @@ def test_a_cloud_sells_the_same_model(spec: str) -> None:
     )
 
 
-def test_what_nobody_knows_and_what_is_free() -> None:
+def test_unknown_and_free_models() -> None:
     nothing = model_info("acme/never-heard-of")
     assert (nothing.price, nothing.context, nothing.sources["price"]) == (None, None, "unknown")
     assert model_info("command:llm").price is None

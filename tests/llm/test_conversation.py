@@ -95,7 +95,7 @@ def test_a_body_that_holds_the_nonce_gets_the_file_another(tmp_path: Path) -> No
     assert [turn.text for turn in after.turns] == ["first, edited by hand\n### my own note", forged]
 
 
-def test_a_persons_edits_stay_as_they_are(tmp_path: Path) -> None:
+def test_edits_by_hand_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "conversation.md"
     append(path, Turn("user", "first", {"time": "10:00"}))
     append(path, Turn("assistant", "second"))
@@ -182,7 +182,7 @@ def test_turns_that_a_crash_cut_are_completed_once(tmp_path: Path, before: int, 
         (b"# repoagent conversation, version 2, nonce 12345678\n", NewerConversation),
     ],
 )
-def test_a_file_that_is_no_conversation(tmp_path: Path, content: bytes, kind: type[Refused]) -> None:
+def test_a_file_that_is_not_a_conversation(tmp_path: Path, content: bytes, kind: type[Refused]) -> None:
     path = tmp_path / "conversation.md"
     path.write_bytes(content)
     for attempt in (lambda: read(path), lambda: append(path, Turn("user", "x"))):

@@ -43,7 +43,7 @@ def test_the_next_is_asked_after_two_failures_and_stays() -> None:
     assert (len(first.seen), len(second.seen)) == (2, 2)
 
 
-def test_one_failure_is_no_overload() -> None:
+def test_one_failure_keeps_the_model() -> None:
     first = Scripted([BUSY, reply(), BUSY, reply()], spec="a/one")
     model = Fallback([first, Scripted([], spec="b/two")])
     run(model)
@@ -51,7 +51,7 @@ def test_one_failure_is_no_overload() -> None:
     assert model.spec == "a/one"
 
 
-def test_nobody_waits_for_minutes_where_another_can_answer() -> None:
+def test_a_long_wait_uses_the_fallback() -> None:
     first = Scripted([Retryable("the rate limit is reached", retry_after=90.0)], spec="a/one")
     model = Fallback([first, Scripted([reply()], spec="b/two")])
     _, waits = run(model)

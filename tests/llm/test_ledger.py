@@ -85,7 +85,7 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     assert SpendLog(tmp_path).today() == 20.0
 
 
-def test_it_stands_in_the_users_state_folder(tmp_path: Path) -> None:
+def test_it_is_in_the_state_folder(tmp_path: Path) -> None:
     assert state_folder({"XDG_STATE_HOME": str(tmp_path)}) == tmp_path / "repoagent" / "spent"
     for home in ("", "relative"):
         env = {"XDG_STATE_HOME": home, "HOME": str(tmp_path)}

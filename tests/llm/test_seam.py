@@ -45,7 +45,7 @@ def test_an_exact_continuation_is_kept_as_it_is_wherever_the_cut_is() -> None:
         assert join(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
 
 
-def test_an_unfinished_line_that_is_started_anew_is_not_doubled() -> None:
+def test_a_repeated_unfinished_line_is_dropped() -> None:
     tried = 0
     for at in range(1, len(REPLY)):
         start = REPLY.rfind("\n", 0, at) + 1
@@ -74,13 +74,13 @@ def test_a_closing_fence_is_not_taken_for_an_opening_one() -> None:
     assert join("```\ncode\n", "```\n") == "```\ncode\n```\n"
 
 
-def test_a_fence_inside_a_document_stays() -> None:
+def test_a_nested_fence_is_kept() -> None:
     document = "```markdown\n# Title\n\n"
     assert join(document, "```python\nx = 1\n") == document + "```python\nx = 1\n"
 
 
 @pytest.mark.parametrize("repeated", ["}\n", "    }\n", "\n", "+\n", "return x\n", "- - - - ", "ab"])
-def test_what_may_well_stand_twice_is_left(repeated: str) -> None:
+def test_possible_repetitions_are_kept(repeated: str) -> None:
     assert join(f"first\n{repeated}", f"{repeated}last\n") == f"first\n{repeated}{repeated}last\n"
 
 

@@ -134,7 +134,7 @@ def test_fall_backs(tmp_path: Path) -> None:
         assert not isinstance(open_model(chain, spec=exact), Fallback)
 
 
-def test_wishes_that_a_model_has_no_use_for_are_told(tmp_path: Path) -> None:
+def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     said: list[str] = []
     wishing = settings(tmp_path, effort="high", temperature=0.25, stop=["END", "###"], cache="off")
     assert wishes_of(wishing) == Wishes("high", 0.25, ("END", "###"), "off")

@@ -137,7 +137,7 @@ def test_no_amount_is_rounded_to_nothing(amount: float, digits: int, text: str) 
     assert dollars(amount, digits) == text
 
 
-def test_a_limit_is_said_as_it_was_given_and_a_local_model_is_free() -> None:
+def test_amounts_are_shown_exactly_and_free_as_such() -> None:
     meter = Meter(Limits(cost=0.00001), PRICES.get)
     with pytest.raises(LimitReached, match=r"limit of \$0\.00001 \(\$0\.0000 spent"):
         meter.before_attempt(Usage(input=20_000), SONNET)

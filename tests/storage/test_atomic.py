@@ -190,17 +190,17 @@ def test_set_aside_numbers_and_keeps(tmp_path: Path) -> None:
         set_aside(path)
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="not a regular file"):
         read_regular(tmp_path)
 
 
-def test_a_missing_file_is_none(layout: Layout) -> None:
+def test_reading_a_missing_file_returns_none(layout: Layout) -> None:
     assert read_regular(layout.root / "a" / "b") is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_no_permission_is_one_sentence(tmp_path: Path) -> None:
+def test_missing_permission_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Refused, match="Permission denied"):

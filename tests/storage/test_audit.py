@@ -65,7 +65,7 @@ def test_several_processes_lose_nothing(layout: Layout) -> None:
     assert len(events) == 100 and [worker.exitcode for worker in workers] == [0] * 4
 
 
-def test_what_is_none_of_ours_is_set_aside(layout: Layout) -> None:
+def test_foreign_files_are_set_aside(layout: Layout) -> None:
     warnings: list[str] = []
     layout.root.mkdir()
     layout.audit.symlink_to("/etc/hostname")

@@ -29,7 +29,7 @@ def killed_owner(root: Path, code: str = "os.kill(os.getpid(), 9)") -> subproces
     return subprocess.Popen([sys.executable, "-c", program])
 
 
-def test_what_is_kept_is_there(root: Path) -> None:
+def test_a_journal_keeps_its_files(root: Path) -> None:
     made = create_journal(root, "one", {"state": "first"}, {"mark": b"\0mark"})
     made.keep("bytes", b"before\r\n")
     made.save({"state": "second", "name": os.fsdecode(b"\xff")})
@@ -88,7 +88,7 @@ def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
     assert list(abandoned(root)) == [] and read_kept(tmp_path / "kept" / "one", "bytes") == b"x"
 
 
-def test_no_root_is_no_journal(root: Path) -> None:
+def test_without_a_root_there_are_no_journals(root: Path) -> None:
     assert list(abandoned(root)) == []
 
 

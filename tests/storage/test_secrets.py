@@ -88,7 +88,7 @@ def test_a_private_key_is_masked_line_by_line_and_half_of_it_too() -> None:
         "API_KEY = os.environ['ANTHROPIC_API_KEY']\npassword = getpass()\n",
     ],
 )  # fmt: skip
-def test_what_is_no_key_stays(text: str) -> None:
+def test_ordinary_text_is_not_masked(text: str) -> None:
     assert mask(text) == text
 
 
@@ -147,7 +147,7 @@ def test_a_random_value_of_the_environment_is_masked_and_a_word_is_not(
     assert masked.startswith("a <<secret ") and masked.endswith(">> b postgres\n")
 
 
-def test_a_placeholder_of_no_value_is_known_as_such() -> None:
+def test_unknown_placeholders_are_recognized() -> None:
     name = mask(KEYS["github"])
     assert unknown_in(f"{name} <<secret 00000000>> <<secret x>>") == ["<<secret 00000000>>"]
 

@@ -116,13 +116,13 @@ def test_what_a_model_is_known_not_to_take(spec: str, data: bytes, words: str) -
         ("command:cat", png(), False),  # these say it themselves
     ],
 )
-def test_what_is_known_to_be_taken_and_what_nobody_knows(spec: str, data: bytes, doubt: bool) -> None:
+def test_known_and_unknown_media(spec: str, data: bytes, doubt: bool) -> None:
     said = check_attachments(load(None), spec, [media(data)])
     assert bool(said) is doubt
     assert check_attachments(load(None), spec, []) == ""
 
 
-def test_the_person_knows_better(clean_environment: Path) -> None:
+def test_the_configuration_overrides_the_catalog(clean_environment: Path) -> None:
     config = clean_environment / ".config/repoagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[models."openai/gpt-4"]\nmedia = ["image"]\n[models."mine/new"]\nmedia = []\n')

@@ -48,13 +48,13 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_what_can_not_be_sent_is_named_with_what_to_do(what: str) -> None:
+def test_other_file_types_are_refused_with_advice(what: str) -> None:
     with pytest.raises(UsageError, match=f"photo.x is .*{what}.*, which cannot be sent: .{{9}}"):
         media_of(FOREIGN[what], "photo.x")
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_text_stays_one(text: bytes) -> None:
+def test_text_is_not_media(text: bytes) -> None:
     assert media_of(text, "a.png") is None
 
 

@@ -90,7 +90,7 @@ def test_what_is_sent(server_with: Start) -> None:
     assert "cache_control" not in sent.body["system"][0]
 
 
-def test_blank_parts_and_bytes_that_are_no_text_can_be_sent(server_with: Start) -> None:
+def test_blank_parts_and_invalid_unicode(server_with: Start) -> None:
     server = server_with("ok")
     parts = (Part("\n"), Part("caf\udce9"), Part(""), Part("  \n", cache=True), Part("end"))
     call(Request((), (Message("user", parts),)))
@@ -100,7 +100,7 @@ def test_blank_parts_and_bytes_that_are_no_text_can_be_sent(server_with: Start) 
     assert "system" not in server.requests[0].body
 
 
-def test_thinking_is_no_part_of_the_reply(server_with: Start) -> None:
+def test_thinking_is_not_part_of_the_reply(server_with: Start) -> None:
     server_with(text("the answer", thinking="let me see"))
     reply, pieces = call()
     assert reply.text == "".join(pieces) == "the answer"
@@ -178,7 +178,7 @@ def test_a_broken_stream_can_be_tried_again_and_is_paid_for(server_with: Start, 
         (status(400, "odd", x_should_retry="true"), "400"),
     ],
 )
-def test_what_may_pass_by_itself(server_with: Start, script: Script, words: str) -> None:
+def test_transient_failures_are_retryable(server_with: Start, script: Script, words: str) -> None:
     server_with(script)
     assert words in str(refused(Retryable))
 
@@ -203,7 +203,7 @@ def test_what_may_pass_by_itself(server_with: Start, script: Script, words: str)
         (error_event("partial", kind="invalid_request_error", message="bad"), "400: bad"),
     ],
 )
-def test_what_will_not_pass(server_with: Start, script: Script, words: str) -> None:
+def test_permanent_failures_say_what_to_do(server_with: Start, script: Script, words: str) -> None:
     server_with(script)
     assert words in str(refused())
 
@@ -300,7 +300,7 @@ NO_SIGN = (
 )
 
 
-def test_without_a_trace_of_a_key_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package takes two seconds of CPU time; a hook that can't ask should say so at once."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     told = run_python(NO_SIGN, ANTHROPIC_BASE_URL="https://gateway.example", ANTHROPIC_AUTH_TOKEN="")
@@ -317,7 +317,7 @@ def test_without_a_trace_of_a_key_nothing_is_imported(monkeypatch: pytest.Monkey
         ((), (".config/anthropic/configs/default.json",)),
     ],
 )
-def test_whoever_may_have_credentials_is_not_refused_early(
+def test_possible_credentials_are_not_refused_early(
     monkeypatch: pytest.MonkeyPatch, clean_environment: Path, names: Sequence[str], files: Sequence[str]
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
@@ -406,7 +406,7 @@ def test_importing_the_package_loads_no_provider() -> None:
     assert run_python(script) == "[]\n"
 
 
-def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
+def test_unknown_events_and_blocks_are_ignored(server_with: Start) -> None:
     known = text("the reply").events
     strange = (
         {"type": "mystery", "index": 0},
@@ -429,12 +429,12 @@ def test_events_and_blocks_that_nobody_knows_yet(server_with: Start) -> None:
         (Behaviour(events=({"type": "content_block_delta", "delta": None},)), "malformed event"),
     ],
 )
-def test_an_answer_of_something_else(server_with: Start, script: Script, words: str) -> None:
+def test_responses_of_other_servers(server_with: Start, script: Script, words: str) -> None:
     server_with(script)
     assert f"does not speak the Messages API ({words}" in str(refused())
 
 
-def test_bytes_in_the_stream_that_are_no_text(server_with: Start) -> None:
+def test_invalid_utf8_in_the_stream(server_with: Start) -> None:
     begun = text("a partial text").events[:-3]
     server_with(Behaviour(events=(*begun, {"raw": b"event: message_stop\ndata: \xff\n\n"})))
     error = refused(Retryable)
@@ -443,7 +443,7 @@ def test_bytes_in_the_stream_that_are_no_text(server_with: Start) -> None:
     assert error.usage.input == 100
 
 
-def test_a_gateway_that_ends_in_its_own_way(server_with: Start) -> None:
+def test_streams_of_gateways_end_differently(server_with: Start) -> None:
     without_stop = Behaviour(events=text("the reply").events[:-1])
     done = Behaviour(events=(*text("the reply").events, {"raw": b"data: [DONE]\n\n"}))
     server_with([without_stop, done])
@@ -463,7 +463,7 @@ def test_a_server_that_only_pings_is_given_up(server_with: Start, monkeypatch: p
     assert call(model=impatient)[0].text == "late but here"  # a model that thinks pings too
 
 
-def test_what_the_listener_raises_is_its_own(server_with: Start) -> None:
+def test_exceptions_of_on_text_are_passed_on(server_with: Start) -> None:
     server_with("some text")
 
     def fail(piece: str) -> None:
@@ -516,7 +516,7 @@ def test_counts_that_come_in_two_parts(
         (None, {"output_tokens": 80}),
     ],
 )
-def test_counts_that_can_not_be_right_are_estimated(
+def test_implausible_counts_are_estimated(
     server_with: Start, start: dict[str, int] | None, end: dict[str, int] | None
 ) -> None:
     server_with(usage_events(start, end))
@@ -542,7 +542,7 @@ def sent_with(server: Server, name: str, wishes: Wishes, request: Request | None
     return server.requests[-1].body
 
 
-def test_wishes_are_sent_where_the_model_takes_them(server_with: Start) -> None:
+def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
     server = server_with(lambda received: "ok")
     wishes = Wishes(effort="xhigh", temperature=0.2, stop=("END", " \n"))
     sent = sent_with(server, "claude-sonnet-5-5", wishes)
@@ -600,7 +600,7 @@ def test_what_a_model_takes(name: str, effort: str | None, takes: set[str]) -> N
     assert AnthropicModel(name, Wishes(effort=effort)).takes == takes
 
 
-def test_an_effort_of_no_model() -> None:
+def test_an_unknown_effort() -> None:
     with pytest.raises(UsageError, match="'much': use one of low, medium"):
         AnthropicModel("claude-sonnet-5-5", Wishes(effort="much"))
 
@@ -631,7 +631,7 @@ def test_an_effort_of_no_model() -> None:
         ),
     ],
 )
-def test_what_a_name_tells(name: str, family: str, context: int | None) -> None:
+def test_family_and_context_of_a_name(name: str, family: str, context: int | None) -> None:
     assert family_name(name) == family
     assert AnthropicModel(name).context_tokens == context
 

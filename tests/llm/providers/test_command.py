@@ -168,7 +168,7 @@ def test_an_interrupt_in_the_instant_of_the_start_leaves_no_pipe_open(
     "words",
     ["Error: 429 Too Many Requests", "API Error: 529 overloaded_error", "Error: Rate limit reached for gpt"],
 )
-def test_what_may_pass_can_be_tried_again(words: str) -> None:
+def test_transient_failures_can_be_retried(words: str) -> None:
     with pytest.raises(Retryable, match="failed with exit code 1"):
         run(f"echo '{words}' >&2; exit 1")
 
@@ -177,13 +177,13 @@ def test_what_may_pass_can_be_tried_again(words: str) -> None:
     "words",
     ["You've hit your usage limit", "insufficient_quota: rate limit", "line 429 of the log", "bad request"],
 )
-def test_what_will_not_pass_is_not_tried_again(words: str) -> None:
+def test_permanent_failures_are_not_retried(words: str) -> None:
     with pytest.raises(ModelError) as caught:
         run(f'echo "{words}" >&2; exit 1')
     assert not isinstance(caught.value, Retryable)
 
 
-def test_output_that_is_no_text_and_no_utf_8() -> None:
+def test_output_with_control_characters_and_invalid_utf8() -> None:
     assert run(r"printf 'a\000\377\007b'")[0] == "a\ufffdb"
 
 
@@ -202,7 +202,7 @@ def test_output_that_is_no_text_and_no_utf_8() -> None:
         (r"cut \033[3", "cut [3"),
     ],
 )
-def test_what_a_terminal_would_act_on_is_no_part_of_the_reply(printed: str, text: str) -> None:
+def test_control_sequences_are_applied(printed: str, text: str) -> None:
     assert CommandModel(f"printf '{printed}'").complete(ask(), lambda piece: None).text == text
 
 

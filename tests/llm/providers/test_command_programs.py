@@ -160,7 +160,7 @@ def plan(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
         ("ollama run qwen", "ollama run qwen", Usage(26, 12)),
     ],
 )
-def test_as_people_type_them(command: str, model: str, usage: Usage | None, programs: Path) -> None:
+def test_known_commands(command: str, model: str, usage: Usage | None, programs: Path) -> None:
     got, shown = reply(command)
     assert got.text.strip() == "done"
     assert shown.strip() == "done"
@@ -170,7 +170,7 @@ def test_as_people_type_them(command: str, model: str, usage: Usage | None, prog
 
 
 @pytest.mark.parametrize("command", ["claude -p", "codex exec", "gemini -p"])
-def test_an_agent_runs_where_there_is_nothing(
+def test_an_agent_runs_in_an_empty_folder(
     command: str, programs: Path, repo: GitRepo, tmp_path: Path
 ) -> None:
     reply(command)
@@ -191,7 +191,7 @@ def test_an_agent_runs_where_there_is_nothing(
     "command",
     ["claude -p --allowedTools Edit", "codex exec --sandbox=workspace-write --skip-git-repo-check", "llm"],
 )
-def test_what_is_told_to_work_here_does(command: str, programs: Path, repo: GitRepo) -> None:
+def test_explicit_permissions_run_in_this_folder(command: str, programs: Path, repo: GitRepo) -> None:
     reply(command)
     assert json.loads(programs.read_text())["cwd"] == str(repo.top)
 

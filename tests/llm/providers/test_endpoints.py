@@ -183,7 +183,7 @@ def test_a_command_is_asked_once(tmp_path: Any) -> None:
         ("a\0b", "cannot be run (ValueError)"),
     ],
 )
-def test_a_command_that_gives_no_key(monkeypatch: pytest.MonkeyPatch, command: str, words: str) -> None:
+def test_key_commands_that_fail(monkeypatch: pytest.MonkeyPatch, command: str, words: str) -> None:
     monkeypatch.setattr(endpoints, "KEY_SECONDS", 0.1 if "sleep" in command else 5)
     with pytest.raises(ModelError) as raised:
         find_key(Endpoint("mine", "https://h", key_command=command))

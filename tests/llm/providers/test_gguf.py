@@ -91,7 +91,7 @@ def test_heads_by_layer(tmp_path: Path) -> None:
         (header(*SIZES, number(b"llama.attention.head_count", 1 << 31)), "attention.head_count"),
     ],
 )
-def test_what_is_no_model_is_said_in_a_sentence(tmp_path: Path, content: bytes, said: str) -> None:
+def test_invalid_files_are_refused_with_a_reason(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(ModelError) as error:
@@ -131,7 +131,7 @@ def test_a_model_in_parts(tmp_path: Path) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data())
-def test_no_damage_gives_anything_but_a_sentence(model: Path, data: st.DataObject) -> None:
+def test_damaged_files_raise_one_sentence(model: Path, data: st.DataObject) -> None:
     whole = model.read_bytes()
     content = bytearray(whole[: data.draw(st.integers(0, len(whole)))] if data.draw(st.booleans()) else whole)
     edits = st.tuples(st.integers(4, 6_000), st.binary(min_size=1, max_size=9))

@@ -84,7 +84,7 @@ def test_wishes_and_a_grammar(model: Path) -> None:
         LocalModel(str(model)).complete(replace(ask(), grammar="root ::= ("), lambda _: None)
 
 
-def test_bytes_that_are_no_text(model: Path) -> None:
+def test_invalid_unicode_in_the_prompt(model: Path) -> None:
     assert LocalModel(str(model)).complete(short(ask("caf\udce9")), lambda _: None).text
 
 
@@ -216,7 +216,7 @@ def test_nothing_of_the_current_folder_is_imported(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "imported").exists()
 
 
-def test_a_file_that_was_replaced_is_loaded_anew(tmp_path: Path) -> None:
+def test_a_replaced_file_is_loaded_again(tmp_path: Path) -> None:
     path = write_tiny_model(tmp_path / "tiny.gguf")
     LocalModel(str(path)).complete(short(ask()), lambda _: None)
     first = engine_of(path).process

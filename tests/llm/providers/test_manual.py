@@ -53,7 +53,7 @@ def test_a_prompt_that_was_copied_along_is_left_out(tmp_path: Path) -> None:
     assert carry(render(ask()) + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
 
 
-def test_the_start_of_the_prompt_is_no_reply(tmp_path: Path) -> None:
+def test_the_start_of_the_prompt_is_not_a_reply(tmp_path: Path) -> None:
     request = ask(
         system="You edit files of a repository, as the person who works on it asks, and nothing else."
     )

@@ -47,7 +47,7 @@ def test_the_blocks_that_claude_gets(server_with: Start) -> None:
     assert "cache_control" not in label and "cache_control" not in words
 
 
-def test_what_is_attached_counts_for_the_breakpoints(server_with: Start) -> None:
+def test_attachments_count_as_breakpoints(server_with: Start) -> None:
     server = server_with("ok")
     CLAUDE.complete(showing(*[SHOT] * 6, cache=True), print)
     blocks = server.requests[0].body["messages"][0]["content"]
@@ -72,9 +72,7 @@ def test_what_is_attached_counts_for_the_breakpoints(server_with: Start) -> None
         ),
     ],
 )
-def test_claude_s_no_is_one_sentence_that_says_what_to_do(
-    server_with: Start, answer: Script, words: str
-) -> None:
+def test_rejections_of_claude_mention_the_attachment(server_with: Start, answer: Script, words: str) -> None:
     server_with(answer)
     with pytest.raises(ModelError) as raised:
         CLAUDE.complete(showing(SHOT, PAPER), print)
@@ -118,7 +116,7 @@ def test_the_parts_that_chat_completions_gets() -> None:
     assert server.requests[1].body["messages"][1]["content"] == "what is it?"
 
 
-def test_breakpoints_stay_beside_what_is_attached() -> None:
+def test_breakpoints_with_attachments() -> None:
     with openai_server.openai_server("ok") as server:
         model = OpenAIModel(server.endpoint("testing", "breakpoints"), "anthropic/claude-x")
         parts = (Part("long", cache=True), Part("see:", media=SHOT), Part("\n"), Part("go"), Part(" \n"))
@@ -129,7 +127,7 @@ def test_breakpoints_stay_beside_what_is_attached() -> None:
     assert kinds == [("text", True), ("text", False), ("image_url", False), ("text", False)]
 
 
-def test_a_blank_after_an_image_is_no_part_of_its_own() -> None:
+def test_a_blank_text_after_an_image_is_dropped() -> None:
     with openai_server.openai_server("ok") as server:
         request = Request((), (Message("user", (Part("see:", media=SHOT), Part("\n"))),))
         openai(server).complete(request, print)
@@ -156,7 +154,7 @@ def test_a_server_that_takes_no_such_thing_is_not_asked(
     assert server.requests == []
 
 
-def test_the_server_s_no_is_one_sentence_that_says_what_to_do() -> None:
+def test_rejections_of_a_server_mention_the_attachment() -> None:
     answers = [
         openai_server.status(400, "some-model does not support image input"),
         openai_server.status(413, "request too large"),

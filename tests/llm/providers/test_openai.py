@@ -168,7 +168,7 @@ def test_cache_breakpoints(serve: Start) -> None:
     assert model_of(server).takes == {"effort", "temperature", "stop", "tools"}
 
 
-def test_bytes_that_are_no_text_can_be_sent(serve: Start) -> None:
+def test_invalid_unicode_is_replaced(serve: Start) -> None:
     server = serve("ok")
     call(model_of(server), ask("caf\udce9 \U0001f600 \ud83d", system=""))
     assert server.requests[0].turns == [("user", "caf\ufffd \U0001f600 \ufffd")]
@@ -232,7 +232,7 @@ def test_a_refusal_says_why(serve: Start) -> None:
         ),
     ],
 )
-def test_thinking_is_no_part_of_the_reply_but_counted(serve: Start, script: Behaviour) -> None:
+def test_thinking_is_counted_but_not_part_of_the_reply(serve: Start, script: Behaviour) -> None:
     reply, pieces = call(model_of(serve(script)))
     assert reply.text == "".join(pieces) == "the answer"
     assert reply.usage.estimated
@@ -359,7 +359,7 @@ def test_a_broken_stream_can_be_tried_again_and_is_paid_for(serve: Start, broken
         text("half a reply", finish=None, usage=None, done=False),
     ],
 )
-def test_ends_that_are_none(serve: Start, script: Behaviour) -> None:
+def test_incomplete_streams_are_retryable(serve: Start, script: Behaviour) -> None:
     assert "broke off" in str(refused(model_of(serve(script)), Retryable))
 
 
@@ -392,7 +392,7 @@ def test_ends_that_are_none(serve: Start, script: Behaviour) -> None:
         ),  # a server that does not stream
     ],
 )
-def test_ends_that_are_odd_but_ends(serve: Start, script: Behaviour) -> None:
+def test_unusual_streams_that_are_complete(serve: Start, script: Behaviour) -> None:
     reply, pieces = call(model_of(serve(script)))
     assert (reply.text, "".join(pieces), reply.stop) == ("the reply", "the reply", "end")
 
@@ -446,7 +446,7 @@ def test_a_slow_first_token_is_waited_for(serve: Start) -> None:
         (hang_up(), "cannot reach"),
     ],
 )
-def test_what_may_pass_by_itself(serve: Start, script: Behaviour, words: str) -> None:
+def test_transient_failures_are_retryable(serve: Start, script: Behaviour, words: str) -> None:
     assert words in str(refused(model_of(serve(script)), Retryable))
 
 
@@ -480,7 +480,7 @@ def test_what_may_pass_by_itself(serve: Start, script: Behaviour, words: str) ->
         (status(405), "has no Chat Completions"),
     ],
 )  # fmt: skip
-def test_what_will_not_pass(serve: Start, script: Behaviour, words: str) -> None:
+def test_permanent_failures_say_what_to_do(serve: Start, script: Behaviour, words: str) -> None:
     error = str(refused(model_of(serve(script))))
     assert words in error
     assert KEY[:12] not in error
@@ -503,7 +503,7 @@ def test_a_base_url_without_its_end(serve: Start) -> None:
         ("nothing-like-it", "`ollama pull nothing-like-it` gets it"),
     ],
 )
-def test_a_model_that_is_not_there(serve: Start, name: str, words: str) -> None:
+def test_a_missing_model_of_ollama(serve: Start, name: str, words: str) -> None:
     models = {"data": [{"id": "qwen2.5-coder:1.5b"}, *({"id": f"other-{n}"} for n in range(9))]}
     server = serve(status(404, f'model "{name}" not found, try pulling it first'), {"/v1/models": models})
     error = str(refused(OpenAIModel(server.endpoint("ollama"), name)))
@@ -521,7 +521,7 @@ def test_a_model_that_is_not_there(serve: Start, name: str, words: str) -> None:
         status(404, "models/x is not found for API version v1main"),
     ],
 )
-def test_a_model_that_no_server_has(serve: Start, script: Behaviour) -> None:
+def test_a_missing_model(serve: Start, script: Behaviour) -> None:
     few = serve(script, {"/v1/models": {"data": [{"id": "alpha"}, {"id": "models/beta"}]}})
     assert "check the name: there is testing/alpha, testing/beta" in str(refused(model_of(few, name="x")))
     assert str(refused(model_of(serve(script), name="x"))).endswith(": check the name")
@@ -559,7 +559,7 @@ def test_a_proxy_is_not_asked_for_this_machine(serve: Start, monkeypatch: pytest
     assert call(model_of(serve("ok")))[0].text == "ok"
 
 
-def test_a_name_that_is_no_hosts() -> None:
+def test_an_unknown_host() -> None:
     endpoint = Endpoint("mine", "http://no-such-host.invalid/v1")
     assert "cannot reach http://no-such-host.invalid/v1" in str(
         refused(OpenAIModel(endpoint, "m"), Retryable)
@@ -567,12 +567,12 @@ def test_a_name_that_is_no_hosts() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://host/v1", "http:///v1"])
-def test_addresses_that_are_none(url: str) -> None:
+def test_invalid_addresses(url: str) -> None:
     refused(OpenAIModel(Endpoint("mine", url), "m"))
 
 
 @pytest.mark.parametrize("key", [KEY + "\n", "schlüssel", "two words"])
-def test_keys_that_are_none(serve: Start, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_invalid_keys(serve: Start, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setenv(KEY_VARIABLE, key)
     assert f"(environment {KEY_VARIABLE}) contains a line break" in str(refused(model_of(serve("ok"))))
 
@@ -586,9 +586,7 @@ def test_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
         assert f"no key for {name}: export OPENROUTER_API_KEY=..." in str(refused(OpenAIModel(found, "m")))
 
 
-def test_a_certificate_that_nobody_trusts(
-    serve: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_untrusted_certificate(serve: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     pem = tmp_path / "own.pem"
     subprocess.run(

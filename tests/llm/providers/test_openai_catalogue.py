@@ -31,14 +31,14 @@ def test_models() -> None:
         (raw(b"3"), "is not a list of models"),
     ],
 )
-def test_a_list_that_is_not_there(page: Any, words: str) -> None:
+def test_invalid_lists_of_models(page: Any, words: str) -> None:
     with openai_server(pages={"/v1/models": page}) as server, pytest.raises(ModelError) as raised:
         list_models(server.endpoint(keyed=False), Key(KEY, "given"))
     assert words in str(raised.value)
     assert KEY not in str(raised.value)
 
 
-def test_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_an_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     with openai_server(pages={"/v1/models": {"data": []}}) as server:
         there = server.endpoint("ollama", local=False)

@@ -68,7 +68,7 @@ def pydantic(*names: str) -> Behaviour:
         (status(400, "This model's maximum context length is 9000 tokens, but max_tokens is 5000: too large"), "max_tokens", "a limit on the length of a reply"),
     ],
 )  # fmt: skip
-def test_a_field_that_is_not_taken(rejection: Behaviour, field: str, word: str) -> None:
+def test_rejected_fields_are_left_out(rejection: Behaviour, field: str, word: str) -> None:
     said, (first, second, _) = negotiate(rejection)
     assert said == [f"testing/m does not support {word}: continuing without"]
     assert field in first
@@ -143,7 +143,7 @@ def test_a_model_without_a_system_role(rejection: Behaviour) -> None:
         status(401, "unsupported parameter: temperature"),
     ],
 )
-def test_what_is_no_rejection_of_a_field(rejection: Behaviour) -> None:
+def test_other_errors_leave_the_fields_alone(rejection: Behaviour) -> None:
     with openai_server(rejection) as server:
         model = OpenAIModel(server.endpoint("testing", keyed=False), "m", WISHES)
         with pytest.raises(ModelError) as raised:

@@ -126,7 +126,7 @@ def test_any_json_is_read(events: list[object], streamed: bool) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"data: [DONE]", b": ping\n\n", b"retry: 3\n\n"])
-def test_nothing_is_no_end(body: bytes) -> None:
+def test_an_empty_stream_is_incomplete(body: bytes) -> None:
     received = StreamedChat()
     received.take([body], lambda text: None)
     assert not received.ended
