@@ -154,5 +154,5 @@ class ReplayBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return Replay(Path(model).expanduser())
 
-    def check(self, settings: Settings, model: str) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         return Status(problem="" if Path(model).expanduser().is_file() else "no such file")

@@ -155,9 +155,10 @@ class ModelOptions:
 class Status:
     """Whether a model or a provider can be used.
 
-    key: where its key comes from, "" where it has or needs none; never the key. problem: why it cannot be used, ""
-    where no reason is known. tried: whether a server was asked or a file read. runs: the command that is run in the
-    end, where the spec says less. context: the window in tokens, where the server or the file tells.
+    key: where its key comes from, "" where it has or needs none; never the key. problem: why it cannot be used, with
+    the remedy after a colon, "" where no reason is known. tried: whether a server was asked or a file read. runs: the
+    command that is run in the end, where the spec says less. context: the window in tokens, where the server or the
+    file tells.
     """
 
     key: str = ""
@@ -165,14 +166,6 @@ class Status:
     tried: bool = True
     runs: str = ""
     context: int | None = None
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What `doctor` says of a model: `found`, and what to do where it cannot be used."""
-
-    found: str
-    advice: str = ""
 
 
 class Backend:
@@ -188,15 +181,10 @@ class Backend:
         """The model; None where there is no such provider. Sends nothing, imports no SDK."""
         raise NotImplementedError
 
-    def check(self, settings: Settings, model: str) -> Status:
-        """Whether the model can be used. May ask a server for some seconds, but for nothing that is paid for. Without
-        a `model` it is the provider that is checked."""
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+        """Whether the model can be used. Without a `model` it is the provider that is checked. If `online`, a server
+        is asked for some seconds, for nothing that is paid for, and a command that prints a key is run."""
         raise NotImplementedError
-
-    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
-        """The same without asking a server or a command that prints a key."""
-        problem = self.check(settings, model).problem
-        return Diagnosis(problem, "fix that, or use another model") if problem else Diagnosis("")
 
     def preload(self, model: str) -> None:
         """Start, in a thread, what takes long before the first request. Never fails."""
@@ -222,6 +210,8 @@ class Backend:
         return model
 
 
-def not_installed(provider: Provider) -> Diagnosis:
-    """What `doctor` says where the extra of `provider` is missing."""
-    return Diagnosis("its library is not installed", install_extra(provider.name))
+def missing_extra(name: str) -> str:
+    """The problem of a provider whose libraries are not installed, "" where they are."""
+    if PROVIDERS[name].is_installed:
+        return ""
+    return f"models of {name}/ need more packages: {install_extra(name)}"

@@ -399,7 +399,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
     """The models of each role and the fallbacks: key and library. No model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
-    from repoagent.llm.registry import Diagnosis, parse_spec
+    from repoagent.llm.registry import Status, parse_spec
 
     settings = _settings(worktree)
     specs: dict[str, str] = {}
@@ -416,13 +416,14 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
     for spec, role in specs.items():
         parsed = parse_spec(spec)
         try:
-            diagnosis = parsed.backend.diagnose(settings, parsed.model)
+            status = parsed.backend.check(settings, parsed.model, online=False)
         except RepoagentError as failure:
-            diagnosis = Diagnosis(*halves(str(failure)))
-        if diagnosis.advice:
-            yield error(role, f"{display_name(spec)}: {diagnosis.found}", diagnosis.advice)
+            status = Status(problem=str(failure))
+        if status.problem:
+            result, advice = halves(status.problem)
+            yield error(role, f"{display_name(spec)}: {result}", advice)
         else:
-            yield ok(role, ", ".join(filter(None, (display_name(spec), diagnosis.found))))
+            yield ok(role, display_name(spec) + (f", key: {status.key}" if status.key else ""))
 
 
 def check_addresses(worktree: WorkTree | None) -> Iterator[Check]:

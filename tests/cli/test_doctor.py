@@ -44,7 +44,7 @@ def test_a_healthy_repository(repo: GitRepo) -> None:
     assert wanted <= found.keys()
     assert {check["level"] for checks in found.values() for check in checks} == {"ok"}
     assert "needs 2.31 or newer" in only(found, "git")[1]
-    assert only(found, "model")[1].endswith("key in the environment variable ANTHROPIC_API_KEY")
+    assert only(found, "model")[1].endswith("key: environment ANTHROPIC_API_KEY")
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
 
@@ -65,7 +65,7 @@ def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo) -> None:
     for model, word in (
         ("openai/gpt-4.1", "OPENAI_API_KEY"),
         ("command:no-such-program-here x", "no program"),
-        ("nosuch/model", "no such provider"),
+        ("nosuch/model", "no provider nosuch"),
     ):
         code, found = doctor(repo.top, REPOAGENT_MODEL=model)
         level, said, advice = only(found, "model")

@@ -39,7 +39,7 @@ from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers import errors
 from repoagent.llm.providers.anthropic_clouds import Api, api_of
 from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
-from repoagent.llm.registry import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
+from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
 
 if TYPE_CHECKING:
     import httpx2
@@ -192,7 +192,7 @@ def connect(api: Api = "anthropic") -> Client:
 
 
 def _cloud(api: Api) -> Client:
-    if sentence := clouds.missing("bedrock" if api == "mantle" else api):
+    if sentence := missing_extra("bedrock" if api == "mantle" else api):
         raise ModelError(sentence)
     http = errors.new_http_client()
     client = clouds.new_client(api, http)
@@ -460,36 +460,25 @@ class AnthropicBackend(Backend):
     def has_credentials(self) -> bool:
         return may_have_credentials()
 
-    def check(self, settings: Settings, model: str) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         """A cloud is not contacted: that needs its libraries, and its credentials may need the user."""
-        origin = self._key_origin()
+        names = clouds.CREDENTIAL_VARIABLES.get(self.name, _KEY_VARIABLES)
+        variable = next((name for name in names if os.environ.get(name)), "")
+        origin = f"environment {variable}" if variable else ""  # the most likely one
         if self.name != "anthropic":
-            problem = "" if origin else clouds.missing(self.name) or "no credentials in the environment"
+            problem = missing_extra(self.name)
+            if not (origin or model):  # of a model, credentials may come from the cloud's own tools
+                problem = problem or "no credentials in the environment"
             return Status(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
-        if not (key or token):
+        if not (online and (key or token)):
             problem = "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY"
             return Status(origin, problem, tried=False)
         base_url = os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
         return Status(origin, _why_unreachable(base_url, key, token))
 
-    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
-        if not PROVIDERS[self.name].is_installed:
-            return not_installed(PROVIDERS[self.name])
-        if origin := self._key_origin():
-            return Diagnosis(f"key in the environment variable {origin.removeprefix('environment ')}")
-        if self.name == "anthropic" and not may_have_credentials():
-            return Diagnosis("no key", "set ANTHROPIC_API_KEY")
-        return Diagnosis("credentials of its own tools, not checked")
-
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
         return media_limits(self.name, context)
-
-    def _key_origin(self) -> str:
-        """Where the credentials most likely come from, "" where there is no evidence."""
-        names = clouds.CREDENTIAL_VARIABLES.get(self.name, _KEY_VARIABLES)
-        variable = next((name for name in names if os.environ.get(name)), "")
-        return f"environment {variable}" if variable else ""
 
 
 def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:

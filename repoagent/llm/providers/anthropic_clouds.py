@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
-from repoagent.errors import ModelError, install_extra
+from repoagent.errors import ModelError
 from repoagent.llm.model import Retryable
 from repoagent.llm.providers.errors import STATUS_OF, brief, unusable_key
-from repoagent.llm.registry import PROVIDERS
 
 if TYPE_CHECKING:
     import anthropic
@@ -90,13 +89,6 @@ def api_of(platform: str, name: str) -> Api:
         own_address = os.environ.get("ANTHROPIC_BEDROCK_BASE_URL")
         return "mantle" if _BARE_NAME.fullmatch(name) and not own_address else "bedrock"
     return "vertex" if platform == "vertex" else "anthropic"
-
-
-def missing(platform: str) -> str:
-    """The error for a platform whose libraries are not installed, "" when they are."""
-    if PROVIDERS[platform].is_installed:
-        return ""
-    return f"models of {platform}/ need more packages: {install_extra(platform)}"
 
 
 def new_client(api: Api, http: httpx2.Client) -> CloudClient:

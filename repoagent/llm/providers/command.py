@@ -284,7 +284,7 @@ class CommandBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return CommandModel(model, options.seconds)
 
-    def check(self, settings: Settings, model: str) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         words = agents.simple_words(model)
         if words and shutil.which(words[0]) is None:
             return Status(problem=f"no program {words[0]} on PATH")

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, UsageError
-from repoagent.llm.registry import Backend, Diagnosis, ModelOptions, Status
+from repoagent.llm.registry import Backend, ModelOptions, Status
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -352,27 +352,18 @@ class ServerBackend(Backend):
 
             preload(server)
 
-    def check(self, settings: Settings, model: str) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         if (server := self._endpoint(settings)) is None:
-            return Status(problem=f"no provider {self.name}")
+            return Status(problem=f"no provider {self.name}: `repoagent models` lists them")
+        if not online and server.key_command and not any(map(os.environ.get, server.key_variables)):
+            return Status(f"command {server.key_command} (not run)", tried=False)
         key = find_key(server)
         if key is None and server.needs_key:
-            return Status(problem=f"no key: set {self._key_settings(server)}", tried=False)
-        problem = why_unreachable(server)
-        context = context_of(server, model) if model and server.local and not problem else None
-        return Status(key.origin if key else "", problem, context=context)
-
-    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
-        server = self._endpoint(settings)
-        if server is None or not model:
-            return Diagnosis("there is no such provider", "run `repoagent models` to list the providers")
-        if variable := next((name for name in server.key_variables if os.environ.get(name)), ""):
-            return Diagnosis(f"key in the environment variable {variable}")
-        if server.key_command:
-            return Diagnosis("key by a command (not run)")
-        if server.needs_key:
-            return Diagnosis("no key", f"set {self._key_settings(server)}")
-        return Diagnosis("needs no key")
+            variables = " or ".join(server.key_variables) or f"providers.{self.name}.api_key_env"
+            return Status(problem=f"no key: set {variables}", tried=False)
+        problem = why_unreachable(server) if online else ""
+        context = context_of(server, model) if online and model and server.local and not problem else None
+        return Status(key.origin if key else "", problem, tried=online, context=context)
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
         from repoagent.llm.providers.openai_request import media_limits
@@ -386,6 +377,3 @@ class ServerBackend(Backend):
 
     def _endpoint(self, settings: Settings) -> Endpoint | None:
         return endpoint(self.name, settings.family("providers"))
-
-    def _key_settings(self, server: Endpoint) -> str:
-        return " or ".join(server.key_variables) or f"providers.{self.name}.api_key_env"

@@ -37,7 +37,7 @@ from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Wishes
 from repoagent.llm.providers.endpoints import Endpoint
 from repoagent.llm.providers.gguf import ModelFile, available_memory, cores, read_model_file, window_for
 from repoagent.llm.providers.openai import OpenAIModel
-from repoagent.llm.registry import PROVIDERS, Backend, Diagnosis, ModelOptions, Status, not_installed
+from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -272,12 +272,9 @@ class LocalBackend(Backend):
         reading = partial(options.on_progress, "the model is reading the prompt")
         return LocalModel(model, options.wishes, self._context(options.settings, model), loading, reading)
 
-    def check(self, settings: Settings, model: str) -> Status:
-        return Status(context=window_of(model, self._context(settings, model)))
-
-    def diagnose(self, settings: Settings, model: str) -> Diagnosis:
-        provider = PROVIDERS[self.name]
-        return super().diagnose(settings, model) if provider.is_installed else not_installed(provider)
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
+        context = window_of(model, self._context(settings, model))
+        return Status(problem=missing_extra(self.name), context=context)
 
     def parameters(self, model: str) -> float | None:
         try:

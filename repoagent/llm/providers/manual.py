@@ -306,5 +306,5 @@ class ManualBackend(Backend):
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return ManualModel(reply=options.reply)
 
-    def check(self, settings: Settings, model: str) -> Status:
+    def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         return Status(tried=False)

@@ -16,9 +16,8 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
-from repoagent.llm.providers import anthropic_clouds
 from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel, api_of
-from repoagent.llm.registry import PROVIDERS
+from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
     ACCESS_KEY,
@@ -443,7 +442,7 @@ def test_without_the_extra(
     monkeypatch.setitem(PROVIDERS, name, replace(PROVIDERS[name], requires=(module,)))
     assert f"pip install 'git-repoagent[{name}]'" in refused(model)
     monkeypatch.undo()
-    assert anthropic_clouds.missing(name) == ""
+    assert missing_extra(name) == ""
 
 
 def test_the_project_of_the_credentials(serve: Start, put: Set) -> None:
