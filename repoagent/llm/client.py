@@ -248,10 +248,6 @@ def _attempt(
                 on_void("".join(streamed))
             if attempt == ATTEMPTS:
                 raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
-            try:  # now: the user should not wait for an attempt that is not made
-                meter.before_attempt(expected, model.spec)
-            except LimitReached as limit:
-                raise ModelError(f"{error}; {limit}") from error
             wait = error.retry_after
             if (
                 wait is None
@@ -262,6 +258,10 @@ def _attempt(
                 raise ModelError(
                     f"{error}: the server asked for a wait of {duration}; try again then"
                 ) from error
+            try:  # now: the user should not wait for an attempt that is not made
+                meter.before_attempt(expected, model.spec)
+            except LimitReached as limit:
+                raise ModelError(f"{error}; {limit}") from error
             on_wait(wait, str(error))
             sleep(wait)
         except ModelError:

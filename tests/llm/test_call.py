@@ -1,4 +1,4 @@
-"""Retries, continuation, limits: what `complete` makes of what a model does."""
+"""Retries, continuation, limits, fallback models: what `complete` makes of what a model does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm import client
-from repoagent.llm.client import ATTEMPTS, complete
+from repoagent.llm.client import ATTEMPTS, Fallback, complete
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price
@@ -57,18 +57,6 @@ def test_failures_are_waited_out_and_counted() -> None:
     assert listener.slept == [1.0, 2.0]
 
 
-def test_it_gives_up_after_five_attempts() -> None:
-    listener, meter = Listener(), Meter()
-    model = Scripted([Retryable("the server is overloaded")] * 9)
-    with pytest.raises(
-        ModelError, match=r"the server is overloaded \(tried 5 times\): try again later"
-    ) as raised:
-        listener.run(model, meter)
-    assert not isinstance(raised.value, Retryable)
-    assert len(model.seen) == meter.attempts == ATTEMPTS
-    assert listener.slept == [1.0, 2.0, 4.0, 8.0]
-
-
 def test_the_server_decides_how_long_to_wait() -> None:
     listener = Listener()
     listener.run(
@@ -77,18 +65,42 @@ def test_the_server_decides_how_long_to_wait() -> None:
     assert listener.slept == [33, 0]
 
 
-def test_long_waits_are_an_error() -> None:
-    listener = Listener()
-    with pytest.raises(ModelError, match="a wait of 60 minutes"):
-        listener.run(Scripted([Retryable("the rate limit is reached", retry_after=3600)]))
-    assert listener.slept == []
+OVERLOADED = Retryable("the server is overloaded")
 
 
-def test_a_final_failure_is_not_repeated() -> None:
-    model = Scripted([ModelError("bad key")])
-    with pytest.raises(ModelError, match="bad key"):
-        Listener().run(model)
-    assert len(model.seen) == 1
+@pytest.mark.parametrize(
+    ("answers", "words", "calls", "slept"),
+    [
+        (
+            [OVERLOADED] * 9,
+            r"the server is overloaded \(tried 5 times\): try again later",
+            ATTEMPTS,
+            [1, 2, 4, 8],
+        ),
+        ([Retryable("the rate limit is reached", retry_after=3600)], "a wait of 60 minutes", 1, []),
+        ([ModelError("bad key")], "bad key", 1, []),
+        ([Reply(f"part {n} ", "length") for n in range(9)], "still cut off after 3 continuations", 4, []),
+        ([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")], "still cut off", 2, []),
+        (
+            [Reply("because\nof this", "refusal")],
+            "declined this request: because of this. Rephrase it",
+            1,
+            [],
+        ),
+        ([Reply("", "refusal")], r"declined this request\. Rephrase", 1, []),
+        ([Reply(" \n", "end")], "gave an empty reply", 1, []),
+        ([Reply("", "length")], "before it wrote anything", 1, []),
+    ],
+)
+def test_what_ends_a_call(
+    answers: list[Reply | Exception], words: str, calls: int, slept: list[float]
+) -> None:
+    listener, meter, model = Listener(), Meter(), Scripted(answers)
+    with pytest.raises(ModelError, match=words) as raised:
+        listener.run(model, meter)
+    assert not isinstance(raised.value, Retryable)
+    assert len(model.seen) == meter.attempts == calls
+    assert listener.slept == slept
 
 
 def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server]) -> None:
@@ -118,36 +130,6 @@ def test_a_cut_reply_is_continued(server_with: Callable[[Script], Server]) -> No
         assert received.turns[-1][0] == "user"  # a last message of the assistant is rejected
     assert [role for role, _ in server.requests[2].turns] == ["user", "assistant", "user"]
     assert server.requests[2].turns[1][1] == "one two three "
-
-
-def test_a_reply_that_stays_cut_is_an_error() -> None:
-    model = Scripted([Reply(f"part {n} ", "length") for n in range(9)])
-    with pytest.raises(ModelError, match="still cut off after 3 continuations"):
-        Listener().run(model)
-    assert len(model.seen) == 4
-
-
-def test_a_continuation_that_adds_nothing_ends_it() -> None:
-    model = Scripted([Reply("part", "length"), Reply(" ", "length"), Reply("more", "end")])
-    with pytest.raises(ModelError, match="still cut off"):
-        Listener().run(model)
-    assert len(model.seen) == 2
-
-
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        (Reply("because\nof this", "refusal"), "declined this request: because of this. Rephrase it"),
-        (Reply("", "refusal"), r"declined this request\. Rephrase"),
-        (Reply(" \n", "end"), "gave an empty reply"),
-        (Reply("", "length"), "before it wrote anything"),
-    ],
-)
-def test_nothing_usable(reply: Reply, words: str) -> None:
-    meter = Meter()
-    with pytest.raises(ModelError, match=words):
-        Listener().run(Scripted([reply, reply]), meter)
-    assert meter.attempts == 1
 
 
 def test_limits_hold_for_retries_and_continuations() -> None:
@@ -183,3 +165,73 @@ def test_a_reply_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, parts:
     with pytest.raises(ModelError, match="was discarded"):
         complete(model, ask("x"), Meter(), on_text=heard.append)
     assert len("".join(heard)) <= 1_200 and len(model.seen) == parts
+
+
+BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
+PRICES = {"a/one": Price(1e6, 0), "b/two": Price(1e3, 0)}
+
+
+def paid(text: str = "done") -> Reply:
+    return Reply(text, "end", Usage(100, 0))
+
+
+def run_fallback(model: Fallback, meter: Meter | None = None) -> tuple[Reply, list[tuple[float, str]]]:
+    waits: list[tuple[float, str]] = []
+    done = complete(
+        model,
+        ask(),
+        meter or Meter(),
+        on_wait=lambda seconds, why: waits.append((seconds, why)),
+        sleep=lambda seconds: None,
+    )
+    return done, waits
+
+
+def test_the_fallback_takes_over_after_two_failures() -> None:
+    first, second = Scripted([BUSY, BUSY], spec="a/one"), Scripted([paid(), paid()], spec="b/two")
+    model = Fallback([first, second])
+    meter = Meter(price_of=PRICES.get)
+    done, waits = run_fallback(model, meter)
+    assert done.text == "done"
+    assert waits[1] == (0.0, "the server is overloaded: continuing with b/two")
+    assert (model.spec, meter.attempts, len(first.seen), len(second.seen)) == ("b/two", 3, 2, 1)
+    assert meter.cost == pytest.approx(20 + 0.1)  # each attempt at the price of the model it was made at
+    run_fallback(model)
+    assert (len(first.seen), len(second.seen)) == (2, 2)
+
+
+def test_one_failure_keeps_the_model() -> None:
+    first = Scripted([BUSY, paid(), BUSY, paid()], spec="a/one")
+    model = Fallback([first, Scripted([], spec="b/two")])
+    run_fallback(model)
+    run_fallback(model)
+    assert model.spec == "a/one"
+
+
+def test_a_long_wait_uses_the_fallback() -> None:
+    first = Scripted([Retryable("the rate limit is reached", retry_after=90.0)], spec="a/one")
+    model = Fallback([first, Scripted([paid()], spec="b/two")])
+    _, waits = run_fallback(model)
+    assert [seconds for seconds, _ in waits] == [0.0]
+
+
+def test_the_last_fallback_fails_as_any_model() -> None:
+    model = Fallback([Scripted([BUSY] * 2, spec="a/one"), Scripted([BUSY] * 3, spec="b/two")])
+    with pytest.raises(ModelError, match="tried 5 times"):
+        run_fallback(model)
+
+
+def test_a_permanent_failure_uses_no_fallback() -> None:
+    model = Fallback([Scripted([ModelError("the key is wrong")], spec="a/one"), Scripted([], spec="b/two")])
+    with pytest.raises(ModelError, match="the key is wrong"):
+        run_fallback(model)
+
+
+def test_tools_are_offered_if_all_models_take_them() -> None:
+    """Which of them answers is not known when they are offered."""
+    one, two, tagged = (
+        Scripted([], spec=f"a/{name}", takes=frozenset(takes))
+        for name, takes in [("one", {"tools", "stop"}), ("two", {"tools"}), ("three", {"stop"})]
+    )
+    assert "tools" in Fallback([one, two]).takes
+    assert Fallback([one, two, tagged]).takes == {"stop"}

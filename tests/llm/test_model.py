@@ -1,0 +1,63 @@
+"""Text that goes into a prompt as data, replies without their thinking, and names of models where others may read them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.llm.model import display_name, fence, printable, public, without_thought
+
+TAGS = st.lists(st.sampled_from(["<", "/", " ", "a", "A", ">", "\n", "</a>", "<a ", "x"])).map("".join)
+
+
+@given(st.one_of(st.text(), TAGS), st.one_of(st.text(), st.just("a")))
+def test_nothing_that_is_quoted_can_end_the_quote(content: str, label: str) -> None:
+    first, *body, last = fence(content, label).split("\n")
+    closing = re.fullmatch(r"</(\S+?)((?: id=\"\w+\")?)>", last)
+    assert closing and last not in content and first.endswith(f"{closing[2]}>")
+    if not closing[2]:
+        assert not re.search(rf"<\s*/?\s*{re.escape(closing[1])}", content, re.IGNORECASE)
+    assert "\n".join(body).startswith(content.removesuffix("\n"))
+
+
+def test_what_acts_on_a_reader_is_replaced() -> None:
+    assert printable("a\tb\n\x1b[31m\x00\u202e\ud800é") == "a\tb\n�[31m���é"
+
+
+def test_thinking_before_an_answer_is_left_out() -> None:
+    assert (
+        without_thought(" <think>\n1.0: no\n</think>\nIt is. <think>x</think>").strip()
+        == "It is. <think>x</think>"
+    )
+    assert without_thought("<think>never ended") == "<think>never ended"
+
+
+SECRET = "sk-abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("anthropic/claude-sonnet-5-5", "anthropic/claude-sonnet-5-5"),
+        ("openrouter/qwen/qwen3-coder:free", "openrouter/qwen/qwen3-coder:free"),
+        ("local/~/clients/acme/qwen.gguf", "local/qwen.gguf"),
+        (f"command:KEY={SECRET} /opt/bin/llm -m x", "command:llm"),
+        ("command:claude -p (claude-sonnet-5-5)", "command:claude (claude-sonnet-5-5)"),
+        ("replay:/home/ada/x.jsonl", "replay:x.jsonl"),
+        ("manual", "manual"),
+    ],
+)
+def test_a_commit_names_no_arguments_and_no_folders(spec: str, name: str) -> None:
+    assert public(spec) == name
+
+
+@pytest.mark.parametrize(
+    "spec", [f"command:KEY={SECRET} llm", f"command:llm --key {SECRET}", f"command:llm -x {SECRET}"]
+)
+def test_no_key_is_shown(spec: str) -> None:
+    assert SECRET not in display_name(spec)
+    assert "llm" in display_name(spec)
+    assert display_name("manual") == "manual"
