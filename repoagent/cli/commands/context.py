@@ -202,7 +202,11 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count:
         terminal.warn(warning)
     if as_json:
         blocks = [
-            select(block, "role", "source", "tokens", "cached") | select(block.part, "name", "cache", "text")
+            {
+                **select(block, "role", "source", "tokens", "cached"),
+                **select(block.part, "name", "cache"),
+                "text": block.part.text,
+            }
             for block in prompt.blocks
         ]
         head = select(prompt, "model", "window", "tokens", "counted", "masked", "warnings")

@@ -162,7 +162,8 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
     if as_json:
         memories = [
             {
-                **select(each, "path", "outcome", current_path="at", memory="folder", reason="why"),
+                "memory": each.folder,
+                **select(each, "path", "outcome", current_path="at", reason="why"),
                 **select(each.counts, "notes", "edits", "exchanges"),
             }
             for each in arrivals

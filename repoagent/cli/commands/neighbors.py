@@ -181,7 +181,8 @@ def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
     def evidence(commit: str) -> object:
         if commit not in commits:
             return {"commit": commit} if commits else commit
-        return {"commit": commit, **select(commits[commit], "short", "date", "author", "subject")}
+        header = vars(commits[commit])
+        return {name: header[name] for name in ("commit", "short", "date", "author", "subject")}
 
     rows = [
         {

@@ -137,7 +137,10 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
             if working is not None and number % 20 == 0:
                 working.progress("outlining", number / len(paths))
     if options.as_json:  # a flat list of symbols for each file, in order; `depth` has the nesting
-        files = [select(each, "path", "language", "lines", "symbols", errors="flaws") for each in outlines]
+        files = [
+            {"language": each.language, **select(each, "path", "lines", "symbols", errors="flaws")}
+            for each in outlines
+        ]
         skipped = [select(each, "path", reason="kind") for each in left_out if each.kind]
         write_json(terminal, {"files": files, "skipped": skipped})
     _show_left_out(left_out, terminal)

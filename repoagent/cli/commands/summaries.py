@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from repoagent.cli.session import Session, select
+from repoagent.cli.session import Session
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.terminal_text import clean
 
@@ -71,7 +71,9 @@ def summary_object(summary: Summary) -> dict[str, object]:
     return {
         "summary": summary.text,
         "model": summary.model,
-        **select(summary, "date", "edited", file="place"),
+        "date": summary.date,
+        "edited": summary.edited,
+        "file": summary.place,
     }
 
 
