@@ -1,4 +1,4 @@
-"""The change under review: which files, their blobs before and after, and the lines that differ, as in a diff."""
+"""The change under review: its files, their blobs before and after, and the lines that differ, as in a diff."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Kind = Literal["staged", "worktree", "range", "commit", "diff"]
 
 
 class Lines(NamedTuple):
-    """A hunk without context: `removed` starts at line `old` of the text before, `added` at line `new` of the text
-    after (from 1; for an empty side the number of the line before). Lines are bytes with their line ending."""
+    """A hunk without context: `removed` starts at line `old` of the old text, `added` at line `new` of the new text
+    (from 1; for an empty side the number of the line before). Lines are bytes with their line endings."""
 
     old: int
     removed: tuple[bytes, ...]
@@ -24,8 +24,8 @@ class Lines(NamedTuple):
 
 
 class ChangedFile(NamedTuple):
-    """One file of the change. Blobs are full object names, "" for none and for a side that is not in the object
-    database; modes are octal as in git, "" for none."""
+    """One file of the change. Blobs are full object names, "" if missing or not in the object database; modes are
+    octal as in git, "" if missing."""
 
     path: str  # after the change, or before it if deleted; relative to the top, decoded with os.fsdecode
     status: Status
@@ -37,33 +37,33 @@ class ChangedFile(NamedTuple):
 
 
 def split_lines(text: bytes) -> list[bytes]:
-    """The lines with their endings; as in git, only a line feed ends one."""
+    """The lines with their endings; as in git, only a line feed ends a line."""
     return io.BytesIO(text).readlines()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Change:
-    """The change to review. Texts and lines are read on demand, since history checks often need the names only."""
+    """The change to review. Texts and lines are read on demand, since history checks often need only the names."""
 
     kind: Kind
     title: str
     files: tuple[ChangedFile, ...]
     base: str  # commit; "" on an unborn branch and for a diff
     head: str  # commit; "" for the index, the work tree and a diff
-    message: str  # of the commit or commits, "" when there is none yet
+    message: str  # of the commit or commits, "" before the commit
     earlier: frozenset[str]  # paths changed earlier on the branch, or within the range
     author: bytes  # "Name <mail>"; b"" if unknown
-    read_old: Callable[[ChangedFile], bytes | None]  # the text before; None if missing
+    read_old: Callable[[ChangedFile], bytes | None]  # the old text; None if missing
     read_new: Callable[[ChangedFile], bytes | None]
     read_lines: Callable[[ChangedFile], tuple[Lines, ...]]  # empty for a binary file
-    own: bool = False  # the user pushes it, so its dismissals count
+    own: bool = False  # pushed by the user, so its dismissals count
 
 
 _HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def hunk_header(line: bytes) -> tuple[int, int, int, int] | None:
-    """The old start and length and the new start and length of a hunk header; None for any other line."""
+    """The old start, old length, new start and new length of a hunk header; None for any other line."""
     match = _HUNK.match(line)
     if match is None:
         return None
@@ -78,7 +78,7 @@ def read_hunk(lines: Sequence[bytes], at: int) -> tuple[list[Lines], int]:
     if header is None:
         return [], at + 1
     old, old_left, new, new_left = header
-    # for an empty side git gives the number of the line before
+    # for an empty side git writes the number of the line before
     old, new = old + (old_left == 0), new + (new_left == 0)
     parts: list[Lines] = []
     removed: list[bytes] = []

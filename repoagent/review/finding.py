@@ -33,7 +33,7 @@ class Level(IntEnum):
 class Location(NamedTuple):
     """Lines `start` to `end` (from 1, inclusive) of the file after the change; 0 and 0 for the whole file.
 
-    `path` is relative to the top, decoded with os.fsdecode. `old` means lines of the file before.
+    `path` is relative to the top, decoded with os.fsdecode. `old` means lines of the file before the change.
     """
 
     path: str
@@ -58,7 +58,7 @@ class Suggestion(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that a reviewer should look at. All texts are plain, without markup or control characters.
+    """A problem that a reviewer should look at. All texts are plain, without markup or control characters.
 
     `rule` is a stable id of `rules.RULES`. `key` identifies the finding among others of its rule, independent of line
     numbers: the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
     level: Level
     title: str  # one sentence on one line
     location: Location
-    body: str = ""  # what goes wrong and how to see it, or how it was computed; may have several paragraphs
+    body: str = ""  # the problem and how to reproduce it, or how it was computed; may have several paragraphs
     key: str = ""
     quote: str = ""
     evidence: tuple[Evidence, ...] = ()
@@ -77,7 +77,7 @@ class Finding(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Twelve hexadecimal digits, stable when the lines of the finding move."""
+        """Twelve hexadecimal digits, stable if the lines of the finding move."""
         from hashlib import sha256  # OpenSSL takes 10 ms to load, and most reviews find nothing
 
         parts = (self.rule, self.location.path, self.key or " ".join(self.quote.split()) or self.title)
@@ -99,13 +99,13 @@ class Report:
     dropped: int = 0  # findings of a model that could not be verified
     unseen: Sequence[str] = ()
     notes: Sequence[str] = ()
-    model: str = ""  # "" if none was asked
+    model: str = ""  # "" if no model was asked
     tokens: int = 0
-    cost: float | None = None  # US dollars; None when it is not known
-    base: str = ""  # commit that the change starts from; "" for none
-    head: str = ""  # commit that it ends in; "" for the index or the work tree
+    cost: float | None = None  # US dollars; None if unknown
+    base: str = ""  # commit before the change; "" for none
+    head: str = ""  # commit after the change; "" for the index or the work tree
     by_file: dict[str, bytes] = field(default_factory=dict)  # the new texts of files with findings
-    rules: tuple[str, ...] = ()  # the applied ones, without those of a model
+    rules: tuple[str, ...] = ()  # the applied rules, without those of a model
 
     def worst(self) -> Level | None:
         return max((finding.level for finding in self.findings), default=None)
@@ -269,5 +269,5 @@ def from_data(value: Mapping[str, Any]) -> Finding | None:
 
 
 def listed(items: Sequence[str], most: int, rest: str = " and {} more") -> str:
-    """The first `most` items, separated by commas, and how many more there are."""
+    """The first `most` items, separated by commas, and the number of further ones."""
     return ", ".join(items[:most]) + (rest.format(len(items) - most) if len(items) > most else "")

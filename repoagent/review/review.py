@@ -1,4 +1,4 @@
-"""Review a change: run the checks, ask a model if one is given, and drop what was dismissed."""
+"""Review a change: run the checks, ask the model if there is one, and separate the dismissed findings."""
 
 from __future__ import annotations
 

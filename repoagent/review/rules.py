@@ -1,4 +1,4 @@
-"""The table of rules: what each finds, and its default level."""
+"""The table of rules with their descriptions and default levels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULES = {rule.id: rule for rule in _RULES}
 
 
 def level_of(rule: str, settings: Settings) -> Level | None:
-    """The configured level of a rule; None when it is off. Raises KeyError for an unknown rule."""
+    """The configured level of a rule; None if it is off. Raises KeyError for an unknown rule."""
     word = settings.text(f"review.rules.{RULES[rule].id}")
     return None if word == OFF else Level[word.upper()]
 

@@ -1,7 +1,7 @@
 """review-relaxed: a change by someone else must not relax its own review.
 
-Configuration, dismissals and ignore patterns that such a foreign change brings along do not count for its own review,
-and each that makes later reviews more lenient is a finding of this rule.
+Configuration, dismissals and ignore patterns in such a foreign change do not count for its own review, and each that
+makes later reviews more lenient is a finding of this rule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONFIG = ".repoagent/config.toml"
 DISMISSED = ".repoagent/reviews/dismissed.jsonl"
 IGNORE = ".repoagentignore"
 
-# State of reviews. A change must not bring the state by which it is judged.
+# State of reviews. A change must not contain the state by which it is judged.
 _STATE = re.compile(r"\.repoagent/(?:reviews/.*|[^/]*\.db(?:-\w+)?)|\.repoagent")
 _RUNS_REVIEW = re.compile(rb"repoagent\b[^\n]{0,200}?(?:review|hook run|partners)|/repoagent@")
 _HIDES = re.compile(r"(?:^|[ \t])(?:-diff|binary|linguist-(?:generated|vendored)(?:=true)?)(?=[ \t]|$)")
@@ -41,7 +41,7 @@ class Tree(NamedTuple):
     new: Callable[[ChangedFile], bytes | None]
 
     def texts(self, path: str) -> tuple[bytes, bytes] | None:
-        """The text of `path` before and after, b"" for none; None if it does not differ."""
+        """The old and the new text of `path`, b"" if there is none; None if it does not differ."""
         for file in self.files:
             if path in (file.path, file.old_path):
                 old, new = self.old(file), self.new(file)
@@ -61,7 +61,7 @@ def is_foreign(change: Change) -> bool:
 
 @lru_cache(maxsize=1)
 def tree_of(change: Change, worktree: WorkTree) -> Tree:
-    """The whole change; for a diff, its own files. Raises Refused for a change that contains review state."""
+    """The whole change; for a diff, the files in it. Raises Refused for a change that contains review state."""
     from repoagent.git.process import OFFLINE, git
     from repoagent.review.diff.read import Texts, parse_raw
 
@@ -82,8 +82,8 @@ def tree_of(change: Change, worktree: WorkTree) -> Tree:
 
 
 def settings_before(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> Settings:
-    """The settings for the review: for a foreign change, with the repository's configuration before the change. Raises
-    UsageError if that is invalid."""
+    """The settings for the review; for a foreign change, with the repository's old configuration. Raises UsageError if
+    that is invalid."""
     if not is_foreign(change):
         return settings
     from repoagent.config.layers import with_repository
@@ -112,7 +112,7 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
 
 
 def ignored_before(change: Change, worktree: WorkTree) -> bytes:
-    """The `.repoagentignore` before a foreign change that edits it: the files it names are not sent either."""
+    """The old `.repoagentignore` if a foreign change edits it: the files that it matches are not sent either."""
     texts = tree_of(change, worktree).texts(IGNORE) if is_foreign(change) else None
     return texts[0] if texts else b""
 
@@ -168,7 +168,7 @@ def _is_lenient(old: Setting, new: Setting) -> bool:
 
 
 def _in_files(tree: Tree) -> Iterator[_Relaxation]:
-    """What hides files from a review, and what no longer runs it."""
+    """Patterns and attributes that hide files from a review, and edits of the files that run it."""
     from repoagent.edit.guards.sensitive import listed as why_sensitive
 
     added, removed = _lines(tree.texts(IGNORE))

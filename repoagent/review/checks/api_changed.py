@@ -1,7 +1,7 @@
 """api-changed: a public symbol was removed or has a new signature, but its usual callers are unchanged.
 
-The outlines of the file before and after show which symbols are removed or differ in their signature. Usual callers
-are the files that have changed along with it before and name the symbol where the change starts.
+The outlines of the old and the new text show which symbols are removed or have another signature. Usual callers are the
+files that changed together with the file in the past and contain the symbol at the base of the change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TOGETHER = 2  # commits with a partner before it counts as a usual caller
 PARTNERS = 60
 SHOWN = 5
 LONGEST = 200  # lines of comments and decorators above a definition
-# Matches a line that may begin a definition; a cheap filter before parsing.
+# Matches a line that may begin a definition: a cheap filter before parsing.
 _HEAD = re.compile(
     rb"\b(?:def|class|func|function|fn|fun|struct|enum|trait|interface|type|module|macro|define|export|public|protected"
     rb"|pub|static|const|void|int|val|var|extern|abstract|async)\b|^[A-Za-z_][\w:*&<>, ]*\("
@@ -40,12 +40,12 @@ _SUFFIXES = (
     ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".java", ".kt", ".cs", ".php", ".rb", ".swift", ".scala", ".lua",
 )  # fmt: skip
 # languages in which a method of the same name does not override the changed one
-_NO_HEIRS = (".go", ".rs", ".c", ".h")
+_NO_INHERITANCE = (".go", ".rs", ".c", ".h")
 # languages in which a name without parentheses calls a method or refers to it
 _BARE_CALLS = (".rb", ".kt", ".scala", ".cs", ".swift", ".py", ".pyi")
 _CALLED = frozenset({"function", "method", "macro", "declaration"})
 _KINDS = _CALLED | {"class", "struct", "union", "enum", "interface", "type"}
-_MAKERS = frozenset({"__init__", "__new__", "constructor"})  # their callers name the class
+_CONSTRUCTORS = frozenset({"__init__", "__new__", "constructor"})  # their callers use the name of the class
 # names too common to search for in other files
 _COMMON = frozenset(
     {"main", "init", "new", "get", "set", "run", "test", "setup", "close", "open", "read", "write", "name"}
@@ -53,8 +53,8 @@ _COMMON = frozenset(
 
 
 class ChangedSymbol(NamedTuple):
-    """A symbol that others may call: removed (`after` is ""), or with another signature; `line` is its line after the
-    change, 0 for none. A file that uses a method names its `owner` too."""
+    """A symbol that other files may use: removed (`after` is ""), or with another signature. `line` is its line after
+    the change, 0 if removed. A file that uses a method also contains the name of its `owner`."""
 
     name: str
     owner: str
@@ -65,7 +65,7 @@ class ChangedSymbol(NamedTuple):
 
 
 def find_changed_api(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file, at its first changed symbol with callers."""
+    """Yield one finding for each file, at its first changed symbol with callers."""
     if context.view is None:
         return
     until = time.monotonic() + min(context.remaining(), SECONDS)
@@ -108,7 +108,7 @@ def _is_moved(context: CheckContext, file: ChangedFile, name: str) -> bool:
 
 
 def _finding(context: CheckContext, file: ChangedFile, symbols: Sequence[ChangedSymbol]) -> Finding | None:
-    """A finding on the first of the symbols that a usual caller names."""
+    """A finding on the first symbol that a usual caller contains; None if there is none."""
     partners = _partners(context, file)
     for symbol in symbols if partners else ():
         lines = _callers(context, file, symbol, partners)
@@ -131,7 +131,7 @@ def _finding(context: CheckContext, file: ChangedFile, symbols: Sequence[Changed
 
 
 def _partners(context: CheckContext, file: ChangedFile) -> dict[str, list[int]]:
-    """The untouched files that have changed along with `file` before, with the numbers of those commits."""
+    """The unchanged files that changed together with `file` in the past, with the numbers of those commits."""
     if context.view is None:
         return {}
     file_id = context.file_ids[file.path]
@@ -154,8 +154,8 @@ def _partners(context: CheckContext, file: ChangedFile) -> dict[str, list[int]]:
 def _callers(
     context: CheckContext, file: ChangedFile, symbol: ChangedSymbol, partners: dict[str, list[int]]
 ) -> dict[str, int]:
-    """The partners that name the symbol and its owner outside of comments at the base of the change, with the first
-    line that does. Runs one git process, bounded in time."""
+    """The partners that contain the symbol and its owner outside of comments at the base of the change, and the first
+    such line. Runs one git process with a time limit."""
     from repoagent.git.process import GitError
     from repoagent.history.log import TimedGit
 
@@ -184,7 +184,7 @@ def _callers(
         path = os.fsdecode(path_bytes).removeprefix(f"{tree}:")
         if path not in partners or is_comment(path, line):
             continue
-        if path.endswith(_NO_HEIRS) and definition.search(line):  # the file calls its own definition
+        if path.endswith(_NO_INHERITANCE) and definition.search(line):  # the file calls its own definition
             defining.add(path)
         elif path not in lines and use.search(line) and not (symbol.after and _IMPORT.match(line)):
             lines[path] = int(number)
@@ -195,7 +195,7 @@ def _callers(
 
 
 def _definition_line(context: CheckContext, file: ChangedFile, symbol: ChangedSymbol) -> int:
-    """The line with the symbol's name: `line` may be that of a comment or decorator above it."""
+    """The line with the symbol's name: `symbol.line` may be a comment or decorator above it."""
     if not symbol.line:
         return 0
     pattern = re.compile(rb"\b%s\b" % re.escape(os.fsencode(symbol.qualified.rpartition(".")[2])))
@@ -207,7 +207,7 @@ def _definition_line(context: CheckContext, file: ChangedFile, symbol: ChangedSy
 
 
 def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator[ChangedSymbol]:
-    """The public symbols of the text before that the text after lacks, or has with another signature."""
+    """The public symbols of the old text that are missing in the new text or have another signature there."""
     if old is None or len(old) > LARGEST or len(new or b"") > LARGEST:
         return
     from repoagent.syntax.languages import language_of
@@ -219,7 +219,7 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
         return
     heads = {(symbol.qualified_name, symbol.signature.rstrip("; {")) for symbol in before[0]}
     signature_counts = Counter(name for name, _ in heads)
-    present: dict[str, dict[str, int]] = {}  # the signatures of each name after, with their lines
+    present: dict[str, dict[str, int]] = {}  # the signatures of each name in the new text, with their lines
     for symbol in after[0]:
         present.setdefault(symbol.qualified_name, {})[symbol.signature] = symbol.first_line
     names = {symbol.name for symbol in after[0]}
@@ -231,10 +231,10 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
             continue
         if not _is_public(symbol.name, signature, language or ""):
             continue
-        if any(part.startswith(("_", "#")) and part not in _MAKERS for part in qualified.split(".")):
+        if any(part.startswith(("_", "#")) and part not in _CONSTRUCTORS for part in qualified.split(".")):
             continue
         name, owner = symbol.name, owner.rpartition(".")[2]
-        if name in _MAKERS:
+        if name in _CONSTRUCTORS:
             name, owner = owner, ""
         signatures = present.get(qualified)
         if signatures is None:
@@ -247,8 +247,8 @@ def changed_symbols(path: str, old: bytes | None, new: bytes | None) -> Iterator
 
 
 def _is_public(name: str, signature: str, language: str) -> bool:
-    """Whether other files may use it, judging by its signature, and its name is specific enough to search for."""
-    if name in _MAKERS:
+    """Whether other files may use a symbol, judging by its signature, and its name is specific enough to search for."""
+    if name in _CONSTRUCTORS:
         return True
     specific = len(name) > 5 or "_" in name.strip("_") or name[1:] != name[1:].lower()
     if not specific or len(name) <= 3 or not re.fullmatch(r"\w+", name) or name.lower() in _COMMON:
@@ -264,7 +264,7 @@ def _is_public(name: str, signature: str, language: str) -> bool:
 
 
 def _parameters(signature: str) -> list[str] | None:
-    """The text between the outermost parentheses, split at the commas; None where they are missing or unbalanced."""
+    """The text between the outermost parentheses, split at the commas; None if they are missing or unbalanced."""
     begin = signature.find("(")
     parts, depth, last = [], 0, begin + 1
     for index in range(begin, len(signature)) if begin >= 0 else ():
@@ -280,7 +280,7 @@ def _parameters(signature: str) -> list[str] | None:
 
 
 def _contract(parameter: str, language: str) -> str:
-    """The part of a parameter that binds callers: in Python its name, elsewhere its type, as far as it is known."""
+    """The part of a parameter that callers depend on: in Python its name, otherwise its type, if known."""
     before = parameter.partition("=")[0].strip()
     name, colon, kind = before.partition(":")
     if language == "python":
@@ -293,8 +293,8 @@ def _contract(parameter: str, language: str) -> str:
 
 
 def fits_old_callers(before: str, after: str, language: str) -> bool:
-    """Whether callers of the signature before need no change: the same parameters (in Python of any type), followed at
-    most by some that have a default."""
+    """Whether callers of the old signature still work: the same parameters (in Python of any type), and further ones
+    only with defaults."""
     old, new = _parameters(before), _parameters(after)
     if old is None or new is None:
         return old is new or before.endswith("…") or after.endswith("…")

@@ -1,6 +1,6 @@
-"""Changes of comments only, which need no partner: also of docstrings and layout in Python, and of words in prose.
+"""Recognize changes of comments only: in Python also of docstrings and layout, in prose also corrected words.
 
-It reads the texts, so call it only if a rule has a finding.
+Reads the texts of the files, so call it only if a rule has a finding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MARKS = {suffix: mark for mark, suffixes in _SUFFIXES.items() for suffix in suf
 
 
 def is_comment(path: str, line: bytes) -> bool:
-    """Whether the line by itself is a comment or empty."""
+    """Whether the line is empty or only a comment."""
     stripped = line.strip()
     if not stripped:
         return True
@@ -66,7 +66,7 @@ def _only_comments(change: Change, file: ChangedFile) -> bool:
 
 
 def _is_correction(hunk: Lines) -> bool:
-    """Whether each line changed only a little, as when a word is corrected."""
+    """Whether each line changed only slightly, as by the correction of a word."""
     from difflib import SequenceMatcher
 
     return len(hunk.removed) == len(hunk.added) and all(

@@ -1,4 +1,4 @@
-"""The input of a check: the change, and for the rules of the history also the history before it.
+"""The input of a check: the change, and for history rules also the history before it.
 
 A check is a generator of findings in a `CheckContext`; `run.CHECKS` lists them. Helpers that several checks share are
 at the end.
@@ -31,9 +31,9 @@ SHOWN = 5  # commits that support a finding
 
 
 class HistorySource(NamedTuple):
-    """The history before a change: the index, or until it exists the last commits of the changed files.
+    """The history before a change: the index, or until that exists the last commits of the changed files.
 
-    `view` is None without a history; `author` is the id of the change's author; `state` is "whole", "building" or
+    `view` is None if there is no history; `author` is the id of the change's author; `state` is "whole", "building" or
     "none"; `mined` is the number of commits in the index.
     """
 
@@ -48,9 +48,9 @@ class HistorySource(NamedTuple):
 class CheckContext:
     """What a check reads. `levels` has the enabled rules; `habits` is None until learned.
 
-    `files` are the readable files of the change, for the static checks. A check stops when `remaining` is negative,
-    and adds to `unseen` a phrase for what it had no time or data for. `findings` are those of earlier checks, `secrets`
-    values that must not be printed.
+    `files` are the readable files of the change, for the static checks. A check stops when `remaining` is negative, and
+    adds to `unseen` a phrase for each part that it could not check. `findings` are those of earlier checks, `secrets`
+    are values that must not be printed.
     """
 
     worktree: WorkTree
@@ -80,7 +80,7 @@ class CheckContext:
         return Finding(rule, level, title, location, body, key, quote, evidence, confidence=confidence)
 
     def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
-        """The text before and after, b"" for none; None if one is missing, binary or too large."""
+        """The old and the new text, b"" if the file does not exist; None if one is unavailable, binary or too large."""
         old, new = self.change.read_old(file), self.change.read_new(file)
         if (old is None and file.old_blob) or (new is None and file.status != "deleted"):
             return None
@@ -126,7 +126,7 @@ class CheckContext:
         return attributes(self.top, self.change, self._modified)
 
     def evidence(self, numbers: Sequence[int]) -> tuple[Evidence, ...]:
-        """The newest of these commits, read with one git call."""
+        """The newest of these commits as evidence, read with one git call."""
         ids = self.view.ids(numbers[:SHOWN]) if self.view else {}
         return evidence_of(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.review.change import Change
 
-# The folders that tools copy other people's sources to.
+# Folders to which tools copy third-party sources.
 VENDORED = re.compile(
     r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|thirdparty|3rd[_-]?party|node_modules|bower_components"
     r"|Godeps/_workspace|Pods)/"
@@ -38,7 +38,7 @@ _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__|testdata|examples?|benches|docs?)/|(?:^|[/_.-])(?:test|spec)[_.-]"
     r"|[_.-](?:test|tests|spec)\.\w+$"
 )
-# Files that a fix touches although they were not wrong: change logs, versions, settings.
+# Files that a fix often touches although they have no bug: change logs, versions, settings.
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".json", ".toml", ".yml", ".yaml", ".cfg", ".ini", ".lock", ".svg")
 HEAD = 2048  # bytes searched for a mark
 _LINES = 12
@@ -68,7 +68,7 @@ class Attributes(NamedTuple):
 
 
 def is_vendored_path(path: str) -> bool:
-    """Whether the path is in a folder for other people's sources."""
+    """Whether the path is in a folder for third-party sources."""
     return VENDORED.search(path) is not None
 
 
@@ -83,7 +83,7 @@ def is_test(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Whether a fix of the file means that it was wrong: false for tests, texts and settings."""
+    """Whether a fix of the file means that it had a bug: false for tests, texts and settings."""
     name = path.rpartition("/")[2].lower()
     if is_test(path) or is_lock(path) or is_vendored_path(path):
         return False
@@ -91,7 +91,7 @@ def is_code(path: str) -> bool:
 
 
 def is_counted(path: str) -> bool:
-    """Whether its lines count for the size of a change."""
+    """Whether the lines of the file count for the size of a change."""
     machine_made = path.endswith((".min.js", ".min.css", ".svg", ".snap"))
     return not (machine_made or is_lock(path) or is_vendored_path(path))
 

@@ -25,8 +25,8 @@ from repoagent.review.finding import Finding, Location
 if TYPE_CHECKING:
     from repoagent.history.cochange.score import Commit
 
-COMMITS, FEWEST = 30, 4  # last commits of a generated file to read; how many its history needs to count
-PARTNER = 1 / 3  # share of its commits: a file that changes along this often may be its source
+COMMITS, FEWEST = 30, 4  # last commits of a generated file to read, and how many it needs at least
+PARTNER = 1 / 3  # share of its commits: a file that changes in as many of them may be its source
 ALONE = 0.5  # share of its commits: a file that changes alone this often is edited by hand
 LOCKED = 0.2  # the same for a lock file, which tools update
 LARGEST = 100  # files of a commit that counts
@@ -47,7 +47,7 @@ _VERSIONS = {
 
 
 def find_generated_edits(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each generated file; none if much of the change is generated: then the generator changed."""
+    """Yield one finding for each generated file; none if much of the change is generated: the generator changed."""
     change = context.change
     modified = [file for file in change.files if file.status in ("modified", "renamed") and is_text(file)]
     reasons = {file: _generated_reason(context, file) for file in modified[:MOST]}
@@ -77,7 +77,7 @@ def find_generated_edits(context: CheckContext) -> Iterator[Finding]:
 def _generated_reason(context: CheckContext, file: ChangedFile) -> str | None:
     """Why the file counts as generated; None if it does not."""
     path, attributes = file.path, context.attributes
-    if path.endswith(_TEMPLATES):  # its mark is meant for the output
+    if path.endswith(_TEMPLATES):  # its mark is for the output
         return None
     if file_origin.is_vendored_path(path) or path in attributes.vendored or path in attributes.neither:
         return None
@@ -92,7 +92,7 @@ def _generated_reason(context: CheckContext, file: ChangedFile) -> str | None:
 
 
 def _is_explained(context: CheckContext, file: ChangedFile, generated: set[str]) -> bool:
-    """Whether the change has a source of the file, or history shows that it need not."""
+    """Whether the change contains a source of the file, or the history shows that it need not."""
     own_paths = (file.path, file.old_path)
     others = [path for path in context.changed if path not in own_paths and path not in generated]
     others += [path for path in context.change.earlier if path != file.path]
@@ -143,7 +143,7 @@ def _folder(path: str) -> str:
 
 
 def _stem(path: str) -> str:
-    """`parser` of `src/parser.pb.go`, of `parser.proto`, of `parser_gen.go` and of `parser.h.in`."""
+    """`parser` for `src/parser.pb.go`, `parser.proto`, `parser_gen.go` and `parser.h.in`."""
     name = _name(path)
     stem = name[:1] + name[1:].partition(".")[0]
     while (shorter := _STEM.sub("", stem)) != stem:
@@ -166,7 +166,7 @@ def _paths(context: CheckContext, history: Sequence[Commit]) -> dict[int, str]:
 
 
 def find_vendored_edits(context: CheckContext) -> Iterator[Finding]:
-    """At most one finding for each vendored folder, at its first edited file."""
+    """Yield at most one finding for each vendored folder, at its first edited file."""
     groups: dict[str, list[ChangedFile]] = {}
     for file in context.change.files:
         if file.status not in ("modified", "renamed") or not is_text(file):

@@ -1,7 +1,7 @@
-"""partner-missing: a file that usually changes along with the changed ones is missing.
+"""partner-missing: a file that usually changes together with the changed files is missing.
 
-The kernel and its threshold are those of `history.cochange`; the threshold is learned from commits of the repository.
-So check a short branch commit by commit; a partner is missing if no commit of the branch touches it.
+The score and its threshold are those of `history.cochange`; the threshold is learned from single commits of the
+repository, so a short branch is checked commit by commit. A partner is missing if no commit of the branch touches it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from repoagent.history.cochange.missing import Missing
     from repoagent.history.cochange.score import View
 
-USUAL = 30  # files; the threshold is not learned on larger changes
+USUAL = 30  # files; the threshold is not learned from larger commits
 STEPS = 3  # commits of a branch that is checked commit by commit; a longer one would give too many findings
 SHOWN = 3
 UNLEARNED = 0.8  # threshold while there are too few commits to learn it
 FEWEST = 40  # commits to learn the threshold from
-ALIKE = 10  # past commits of the largest weight, of which SUPPORT must have the partner
+ALIKE = 10  # past commits with the largest weights, of which SUPPORT must have the partner
 SUPPORT = 3  # since one commit alone can be most of the weight
 
 
@@ -38,7 +38,7 @@ class _Partner(NamedTuple):
 
 
 def find_missing_partners(context: CheckContext) -> Iterator[Finding]:
-    """At most three partners, the surest first."""
+    """Yield a finding for at most three partners, the surest first."""
     view, habits = context.view, context.habits
     threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
     if view is None or threshold >= 1:

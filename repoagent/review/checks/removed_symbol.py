@@ -38,7 +38,7 @@ _DEFINES = re.compile(
     rb"|^\s+[A-Za-z_][\w.]*(?: as \w+)?,?\s*$|^[ \t]+\w+[^=!<>]*=(?!=)"
 )
 _IDENTIFIER = re.compile(rb"[A-Za-z_$][\w$]*")
-ANY = "*"  # stands for names that a module may bind in a way that we cannot see
+ANY = "*"  # represents names that a module may bind in a way that we cannot see
 
 
 class Use(NamedTuple):
@@ -59,7 +59,7 @@ class _RemovedSymbol(NamedTuple):
 
 
 def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file, at its most used name."""
+    """Yield one finding for each file, at its most used name."""
     errors = [finding for finding in context.findings if finding.rule in ("conflict-marker", "parse-error")]
     broken = {finding.location.path for finding in errors}
     for file in context.files:
@@ -84,7 +84,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
 def _removed_symbols(
     context: CheckContext, file: ChangedFile, family: tuple[str, ...], old: bytes, new: bytes
 ) -> list[_RemovedSymbol]:
-    """The names of the old text that the new one lacks and that are still used."""
+    """The names of the old text that are missing in the new one and still used."""
     names_of = {PYTHON: python_names, SCRIPT: script_names}.get(family)
     before, after = (
         names_of(text) if names_of else _global_names(path, text)
@@ -408,7 +408,7 @@ _MEMBER = re.compile(rb"(?<![\w$.])([A-Za-z_$][\w$]*)\.([A-Za-z_$][\w$]*)(?![\w$
 
 
 def script_names(text: bytes) -> dict[str, int]:
-    """The names that a module of JavaScript or TypeScript exports, with their lines, and ANY as for Python."""
+    """The names that a JavaScript or TypeScript module exports, with their lines; includes ANY as for Python."""
     names = {ANY: 1} if _OPEN_ENDED.search(text) else {}
     line_of = _line_numbers(text)
     for match in _EXPORTS.finditer(text):

@@ -80,7 +80,7 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
 
 
 def history_findings(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> CheckOutcome:
-    """The findings of the enabled history rules. Fetches nothing."""
+    """The findings of the enabled history rules. Never fetches objects."""
     levels = _levels("history", settings)
     if not levels or not change.files:
         return CheckOutcome()
@@ -98,7 +98,7 @@ def history_findings(change: Change, worktree: WorkTree, layout: Layout, setting
 
 
 def load_check(rule: str) -> Callable[[CheckContext], Iterator[Finding]]:
-    """The function of CHECKS."""
+    """The function of the rule, as named in CHECKS."""
     module, _, name = CHECKS[rule].partition(":")
     check: Callable[[CheckContext], Iterator[Finding]]
     check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
@@ -125,7 +125,7 @@ def _levels(source: str, settings: Settings) -> dict[str, Level]:
 
 
 def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
-    """A function that tells whether `.repoagentignore` matches a path; for a foreign change, the file before it."""
+    """A function that returns whether `.repoagentignore` (for a foreign change, its old version) matches a path."""
     from repoagent.edit.guards.off_limits import IGNORE_FILE
     from repoagent.review.untrusted import is_foreign, tree_of
     from repoagent.storage.atomic import read_regular
@@ -170,7 +170,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
 
     index = stack.enter_context(open_index(worktree))
     if not layout(worktree).history.exists():
-        start_quick_look()  # it reads while the index is started
+        start_quick_look()  # reads while the index is created
     try:
         tip = change.base or index.resolve("HEAD").decode("ascii")
         state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
@@ -190,7 +190,7 @@ def open_source(worktree: WorkTree, change: Change, stack: ExitStack) -> History
 def _habits(
     source: HistorySource, worktree: WorkTree, layout: Layout, settings: Settings, change: Change
 ) -> tuple[Habits | None, str]:
-    """The habits, and a note if they are not known yet. Starts to learn outdated ones again in the background."""
+    """The habits, and a note if they are not known yet. Updates outdated habits in the background."""
     from repoagent.review.checks.statistics import EVERY, learn, learn_in_background, read
 
     if source.view is None:

@@ -1,4 +1,4 @@
-"""conflict-marker, secret, debug-leftover and parse-error: what a changed text should not contain."""
+"""conflict-marker, secret, debug-leftover and parse-error: faults that are visible in the changed text itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FENCE = re.compile(rb"[ ]{0,3}(?:```|~~~)")
 
 
 def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file with a conflict marker of git."""
+    """Yield one finding for each file with a conflict marker of git."""
     for file in context.files:
         markers = [(number, line) for number, line in _added(context, file) if _MARKER.match(line)]
         ends = [(number, line) for number, line in markers if line[:7] in (_OPEN, _CLOSE)]
@@ -60,8 +60,8 @@ def find_conflict_markers(context: CheckContext) -> Iterator[Finding]:
 
 
 def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
-    """Whether the markers are a conflict, not an example in a text, a test or a heredoc: the file no longer parses, or
-    has all three in order outside of tests and code blocks."""
+    """Whether the markers are a conflict and not an example in a text, a test or a here-document: the file no longer
+    parses, or has all three in order outside of tests and code blocks."""
     from repoagent.syntax.languages import language_of
 
     if any(line[:7] in (_OPEN, _CLOSE) and _MARKER.match(line) for line in old.split(b"\n")):
@@ -85,8 +85,8 @@ _EXAMPLE = re.compile(r"secret|passw|token", re.IGNORECASE)  # a made-up value o
 
 
 def find_secrets(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file to which a key, a token or a password is added; the value is never shown. Tests,
-    examples and documents contain made-up ones and are skipped."""
+    """Yield one finding for each file to which a key, a token or a password is added; the value is never shown. Skips
+    tests, examples and documents, which contain made-up values."""
     for file in context.files:
         path = file.path
         if file_origin.is_lock(path) or file_origin.is_vendored_path(path) or file_origin.is_test(path):
@@ -108,8 +108,8 @@ def find_secrets(context: CheckContext) -> Iterator[Finding]:
         context.secrets.extend(values)
         quote = lines[0][1].rstrip()
         value = next(value for value in values if value in lines[0][1])
-        for each in values:
-            quote = quote.replace(each, MASK)
+        for secret in values:
+            quote = quote.replace(secret, MASK)
         title = f"{path} adds what looks like a key, a token or a password"
         body = (
             f"The value ({len(value)} characters) is not shown. Read it from the environment or from a file that "
@@ -139,7 +139,7 @@ _DEBUGGING = {
     "go": _Debugging(rb"\bspew\.Dump\(", rb"\bfmt\.Print(?:ln|f)?\(|(?<![\w.])println\("),
     "php": _Debugging(rb"^\s*(?:var_dump|dd)\("),
 }
-# Output that looks like debugging: a variable alone, all variables, an eye-catching mark.
+# Output that looks like debugging: a single variable, all variables, an eye-catching mark.
 _LOOKS = rb"(?:\s*(?:[\w.$]+\s*\)|[fbru]?[\"'`]\s*(?:(?i:here|debug|xxx)\b|[>*=#-]{3})|[^)]*(?:\{\w+=\}|\blocals\(\))))"
 _NOTE = rb"\b(?:TODO:?\s+REMOVE\b|DO\s?NOT\s?COMMIT\b|NOCOMMIT\b|REMOVE BEFORE (?:COMMIT|MERGE)\b)"
 _OUTPUT_PATH = (
@@ -149,7 +149,7 @@ _OUTPUT_PATH = (
 
 
 def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file with a line left over from debugging."""
+    """Yield one finding for each file with a line left over from debugging."""
     for file in context.files:
         if file_origin.is_vendored_path(file.path):
             continue
@@ -194,7 +194,7 @@ _LINE = re.compile(r"\bline (\d+)")
 
 
 def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
-    """One finding for each file that parsed before the change and no longer does."""
+    """Yield one finding for each file that parsed before the change and no longer does."""
     conflicts = {finding.location.path for finding in context.findings}
     for file in context.files:
         if file.status not in ("modified", "renamed") or file.path in conflicts:
@@ -236,8 +236,8 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
     if language is None or not old or (language == "python" and parse_python(new)):
         return None
     if language in ("c", "cpp"):
-        # Macros make the grammar useless, so compare the tokens of the definitions around the change, with their line
-        # numbers. A macro may end with its own `;`.
+        # Macros make a grammar useless, so compare the tokens of the definitions around the change. A macro may contain
+        # its `;`.
         from repoagent.syntax.c_errors import new_c_faults
 
         messages = [fault.message for fault in new_c_faults(*_changed_region(old, new))]

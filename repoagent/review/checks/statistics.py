@@ -1,12 +1,12 @@
-"""fix-prone, unusual-size and unusual-width: a change compared with what is usual in the repository.
+"""fix-prone, unusual-size and unusual-width: a change compared with past changes of the repository.
 
 A change of a file is followed by a fix if the subject of one of the file's next commits says that it repairs something;
-the usual share is that of all changes of the recently changed files. A file is fix-prone if even the lower end of
-Wilson's interval (1927) for its own share is clearly above that. The size and the width of a change are compared with a
+the usual share is that of all changes of the recently changed files. A file is fix-prone if even the lower bound of
+Wilson's interval (1927) for its share is clearly above that. The size and the width of a change are compared with a
 quantile of past commits.
 
 `Habits` are learned from the index and a bounded sample of commits (at most 2,000, and the lines of 300), in the
-background where that is allowed, and saved.
+background if that is allowed, and saved.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 NEXT = 3  # commits of the file after a change to search for a fix
 FIX_COMMITS = 8  # newest commits of a file to read: old fixes say less
-FEWEST_FIXES = 5  # changes of a file before it is judged
-CLEARLY = 1.5  # times as often as usual
+FEWEST_FIXES = 5  # changes that a file needs
+CLEARLY = 1.5  # times the usual share
 SURE = 1.645  # standard deviations: 95 %, one-sided
 FILES = 400  # last changed files to read
 MOST_PRONE = 100  # fix-prone files to save
-LARGEST = 30  # files of a commit that counts: a larger one does not fix each of them
+LARGEST = 30  # files of a commit that counts: a larger commit does not fix each of them
 QUANTILE = 0.99
 LEAST_FILES, LEAST_LINES = 8, 300  # however small commits usually are here
 FEWEST = 100  # commits to compare with
@@ -68,7 +68,7 @@ class FixRate(NamedTuple):
 
 
 class Habits(NamedTuple):
-    """`newest` is the commit up to which they were learned, `mined` how many commits the index had then.
+    """`newest` is the commit up to which they were learned, `mined` the number of commits in the index at that time.
 
     `threshold` is that of `cochange.calibrate`. 99 of 100 of the last `commits` commits touch at most `files` files;
     of the last `sampled` ones, 99 of 100 have at most `lines` changed lines (0: too few to tell). `fixing` is the share
@@ -87,7 +87,7 @@ class Habits(NamedTuple):
 
 
 def find_fix_prone(context: CheckContext) -> Iterator[Finding]:
-    """At most three fix-prone files of the change, the most prone first."""
+    """Yield a finding for at most three fix-prone files of the change, the most prone first."""
     prone = context.habits.prone if context.habits else {}
     changed = [file for file in context.change.files if file.status not in ("added", "deleted")]
     rates = {file: rate for file in changed if (rate := prone.get(os.fsencode(file.old_path)))}
@@ -111,7 +111,7 @@ def find_fix_prone(context: CheckContext) -> Iterator[Finding]:
 
 
 def find_unusual_width(context: CheckContext) -> Iterator[Finding]:
-    """One finding for the change as a whole."""
+    """Yield one finding for the change as a whole."""
     habits, files = context.habits, context.change.files
     if habits is None or not habits.files or context.change.kind == "range":
         return
@@ -126,7 +126,7 @@ def find_unusual_width(context: CheckContext) -> Iterator[Finding]:
 
 
 def find_unusual_size(context: CheckContext) -> Iterator[Finding]:
-    """One finding for the change as a whole. Generated and vendored files and lock files do not count."""
+    """Yield one finding for the change as a whole. Generated and vendored files and lock files do not count."""
     habits, change = context.habits, context.change
     if habits is None or not habits.lines or change.kind == "range" or len(change.files) > COUNTED:
         return
@@ -153,14 +153,14 @@ def is_fix(subject: bytes) -> bool:
 
 
 def wilson_lower(hits: int, of: int) -> float:
-    """The lower end of Wilson's score interval for a share of `hits` in `of`."""
+    """The lower bound of Wilson's score interval for a share of `hits` in `of`."""
     share, z = hits / of, SURE
     middle = share + z * z / (2 * of)
     return (middle - z * sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)
 
 
 def quantile(values: Sequence[int]) -> int:
-    """The value that 99 % of the values do not exceed; 0 for fewer than 100 values."""
+    """The 99 % quantile; 0 for fewer than 100 values."""
     return sorted(values)[min(len(values) - 1, int(QUANTILE * len(values)))] if len(values) >= FEWEST else 0
 
 
@@ -217,7 +217,7 @@ def learn(worktree: WorkTree, layout: Layout, *, seconds: float = SECONDS) -> Ha
 
 def learn_in_background(worktree: WorkTree, layout: Layout) -> bool:
     """Start `repoagent review --learn` for this repository in a separate process with low priority. Return whether one
-    is running: never in CI, where the machine is short-lived, nor where nothing can be saved."""
+    is running: never in CI, where the machine is short-lived, nor if nothing can be saved."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.history.index.index import spawn_apart
@@ -286,7 +286,7 @@ def _learn_fixes(
 
 
 def _fix_rate(history: Sequence[Commit], repairing: Mapping[int, str]) -> FixRate:
-    """The rate of a file with the commits `history`, newest first. Counts only changes whose next commits are in it."""
+    """The rate of a file with the commits `history`, newest first. Ignores changes whose next commits are not in it."""
     fixes = [commit.number in repairing for commit in history]
     followed = sum(any(fixes[at - NEXT : at]) for at in range(NEXT, len(history)))
     newest = [repairing[commit.number] for commit in history if commit.number in repairing][:5]

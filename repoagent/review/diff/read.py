@@ -27,7 +27,7 @@ _SAME = (
 
 
 def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
-    """The files that `git diff --raw -z` printed, in its order, and the paths of those that are unmerged."""
+    """The files in the output of `git diff --raw -z`, in its order, and the paths of unmerged files."""
     files: list[ChangedFile] = []
     unmerged: list[str] = []
     fields = iter(os.fsdecode(out).split("\0"))
@@ -40,7 +40,7 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
         if status[0] == "U":
             unmerged.append(path)
         elif status[0] in _STATUS:
-            # the null object name or mode is that of a missing side
+            # a missing side has the null object name and mode
             sides = (text if text.strip("0") else "" for text in (old, new, old_mode, new_mode))
             files.append(ChangedFile(new_path, _STATUS[status[0]], path, *sides))
     # `git diff HEAD` lists an unmerged file twice: as unmerged, and as in the work tree
@@ -49,8 +49,8 @@ def parse_raw(out: bytes) -> tuple[list[ChangedFile], list[str]]:
 
 @dataclass(eq=False)
 class Texts:
-    """The readers of a `Change` whose files `git diff ARGUMENTS` in `cwd` compares, narrowed by `pathspecs`.
-    `files` are those that it lists, in its order. With `all_as_text`, ignore attributes that mark a text as binary."""
+    """The readers of a `Change`: `git diff ARGUMENTS` in `cwd`, limited by `pathspecs`. `files` are those that git
+    lists, in its order. With `all_as_text`, ignore attributes that mark a text as binary."""
 
     top: Path
     arguments: Sequence[str]
@@ -63,11 +63,11 @@ class Texts:
     _size: int = 0  # of the blobs
 
     def old(self, file: ChangedFile) -> bytes | None:
-        """The text before; None if there is none, for a submodule, and if a partial clone lacks it."""
+        """The old text; None if there is none, for a submodule, and if a partial clone lacks it."""
         return None if file.old_mode == SUBMODULE else self._blob(file.old_blob)
 
     def new(self, file: ChangedFile) -> bytes | None:
-        """The text after, as git stores it."""
+        """The new text, as git stores it."""
         if file.new_mode == SUBMODULE or file.status == "deleted":
             return None
         if file.new_blob:
@@ -90,7 +90,7 @@ class Texts:
         return hunks
 
     def _read_all(self) -> dict[str, tuple[Lines, ...]]:
-        # a file that becomes a link is listed as deleted and added
+        # git lists a file that becomes a link as deleted and added
         files = [file for file in self.files for _ in range(1 + (file.status == "type changed"))]
         try:
             sections = list(diff_sections(self._diff(self.cwd, "--no-literal-pathspecs", self.pathspecs)))
@@ -147,7 +147,7 @@ def read_change(
     files: Sequence[ChangedFile] = [file for file in listed if file.path not in unmerged]
     for parent in sides.parents:
         files = _unlike(worktree.top, sides, files, parent)
-    # with pathspecs the review leaves out some files of the change
+    # with pathspecs the review omits some files of the change
     all_files = _files(worktree.top, sides.arguments, ())[0] if pathspecs else listed
     # attributes that the change brings must not hide lines
     all_as_text = sides.kind in ("range", "commit") and any(
@@ -155,7 +155,7 @@ def read_change(
     )
     texts = Texts(worktree.top, arguments, listed, cwd, pathspecs, all_as_text)
     paths, all_paths = (
-        {path for file in some for path in (file.path, file.old_path)} for some in (files, all_files)
+        {path for file in part for path in (file.path, file.old_path)} for part in (files, all_files)
     )
     change = Change(
         sides.kind, sides.title, tuple(files), sides.base, sides.head, sides.message,
@@ -167,8 +167,8 @@ def read_change(
 def _files(
     cwd: Path, sides: Sequence[str], pathspecs: Sequence[str], renames: str = "-M"
 ) -> tuple[list[ChangedFile], list[str], tuple[str, ...]]:
-    """The files that differ, the unmerged ones, and the arguments for git: if a partial clone lacks the texts, those
-    that detect only exact renames."""
+    """The files that differ, the unmerged paths, and the arguments for git. If a partial clone lacks the texts, only
+    exact renames are detected."""
     arguments = (renames, *_SAME, *sides)
     try:
         out = git(cwd, "--no-literal-pathspecs", "diff", *_RAW, *arguments, "--", *pathspecs, env=OFFLINE)

@@ -20,7 +20,7 @@ from repoagent.review.change import Kind
 
 How = Literal["staged", "worktree", "range", "base", "commit", "diff"]
 
-BRANCH_COMMITS = 300  # of a branch; a longer one is more than one piece of work
+BRANCH_COMMITS = 300  # of a branch; a longer branch is more than one piece of work
 BRANCH_SECONDS = 0.15
 MESSAGES = 500  # commits of a range whose messages are read
 _DEFAULTS = ("refs/remotes/origin/HEAD", "refs/heads/main", "refs/heads/master")
@@ -41,7 +41,8 @@ class ChangeSelector(NamedTuple):
 class Comparison(NamedTuple):
     """The arguments for `git diff`, and the properties of the change apart from its files.
 
-    `parents` are the further parents of a merge: a file that equals one of theirs was not edited in the merge.
+    `parents` are the further parents of a merge: a file that equals the version of one of them was not edited in the
+    merge.
     """
 
     kind: Kind
@@ -80,8 +81,8 @@ def merge_base(top: Path, *commits: str) -> str | None:
 def _paths_of_commits(
     top: Path, tip: str, without: Sequence[str], most: int
 ) -> tuple[list[frozenset[str]], bool]:
-    """The paths of each commit, without merges, that `tip` reaches and `without` does not, of at most `most` commits
-    that git lists within 0.15 s; and whether time ran out. Raises GitError."""
+    """The paths of each commit, without merges, that is reachable from `tip` but not from `without`, for at most `most`
+    commits that git lists within 0.15 s; and whether time ran out. Raises GitError."""
     from repoagent.history.log import TimedGit
 
     data, late = TimedGit(
@@ -91,14 +92,14 @@ def _paths_of_commits(
     ).read()  # fmt: skip
     entries = [entry.split(b"\0") for entry in data.split(b"\x01")[1:]]
     if late and entries:
-        entries[-1].pop()  # may be cut
+        entries[-1].pop()  # may be truncated
     names = [[name.lstrip(b"\n") for name in entry if name.strip(b"\n")] for entry in entries]
     return [frozenset(map(os.fsdecode, entry)) for entry in names], late
 
 
 def changed_paths(top: Path, tip: str, without: Sequence[str]) -> frozenset[str]:
-    """The paths changed by the commits that `tip` reaches and `without` does not: by the last 300 that git lists within
-    0.15 s."""
+    """The paths changed by the commits that are reachable from `tip` but not from `without`: by the last 300 that git
+    lists within 0.15 s."""
     try:
         return frozenset().union(*_paths_of_commits(top, tip, without, BRANCH_COMMITS)[0])
     except GitError:  # a broken ref, or a partial clone without its trees
@@ -106,8 +107,8 @@ def changed_paths(top: Path, tip: str, without: Sequence[str]) -> frozenset[str]
 
 
 def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset[str]] | None:
-    """The paths of each commit that `tip` reaches and `base` does not; None if there are more than `most`, or if git
-    takes too long."""
+    """The paths of each commit that is reachable from `tip` but not from `base`; None if there are more than `most`, or
+    if git takes too long."""
     try:
         commits, late = _paths_of_commits(top, tip, (base,), most + 1)
     except GitError:  # a partial clone lacks its trees
@@ -116,8 +117,9 @@ def paths_by_commit(top: Path, tip: str, base: str, most: int) -> list[frozenset
 
 
 def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[str]) -> frozenset[str]:
-    """The paths changed on the current branch up to the commit `base`, and by either side of a merge with other parents
-    since they forked. The branch starts at its upstream or else the default branch, never at itself or at `base`."""
+    """The paths changed on the current branch up to the commit `base`, and by either side of a merge with
+    `other_parents` since they forked. The branch starts at its upstream or else at the default branch, never at itself
+    or at `base`."""
     if not base:
         return frozenset()
     branch = current_branch(worktree)
@@ -139,10 +141,10 @@ def _earlier_on_branch(worktree: WorkTree, base: str, other_parents: Sequence[st
 
 
 def amended_parents(worktree: WorkTree, head: str) -> tuple[str, ...] | None:
-    """The parents of HEAD if we run as a hook of `git commit --amend`, else None.
+    """The parents of HEAD if this process is a hook of `git commit --amend`, otherwise None.
 
-    Hooks cannot tell directly, but git sets GIT_AUTHOR_DATE ("@1700000000 +0100") for them, and an amended commit keeps
-    its author date. A date within two seconds of now is taken for that of a new commit.
+    git does not pass that to hooks, but it sets GIT_AUTHOR_DATE ("@1700000000 +0100"), and an amended commit keeps its
+    author date. A date within the last two seconds counts as that of a new commit.
     """
     date = os.environ.get("GIT_AUTHOR_DATE", "").removeprefix("@")
     seconds = date.split(" ")[0]

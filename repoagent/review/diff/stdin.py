@@ -1,4 +1,4 @@
-"""Read the change that a unified diff on standard input describes."""
+"""Read the change in a unified diff on standard input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOTHING = "/dev/null"
 
 @dataclass
 class _FileSection:
-    """The section of one file."""
+    """The section of one file in a diff."""
 
     old: str = ""
     new: str = ""
@@ -36,7 +36,7 @@ class _FileSection:
 
 
 def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSelector) -> Change:
-    """The change that `selector.diff` describes. Reads its texts from the blobs of its index lines if they exist.
+    """The change in `selector.diff`. Reads its texts from the blobs of its index lines if they exist.
 
     Raises UsageError for a text that is not a diff, and for a hunk that does not match its header.
     """
@@ -72,7 +72,7 @@ def read_stdin_change(worktree: WorkTree, head: str | None, selector: ChangeSele
 
 
 def _matches(section: _FileSection, pathspecs: tuple[str, ...]) -> bool:
-    """Whether a path equals a pathspec, is below it, or matches it as a pattern; git cannot match names in a text."""
+    """Whether a path equals a pathspec, is below it, or matches it as a pattern. git cannot match names in a diff."""
     return not pathspecs or any(
         f"{path}/".startswith(f"{spec.rstrip('/')}/") or fnmatchcase(path, spec)
         for path in (section.old, section.new)

@@ -1,1 +1,1 @@
-"""Git hooks that review commits and pushes: `install` writes them, `run` says what each reviews."""
+"""Git hooks that review commits and pushes: `install` writes them, `run` selects the changes that each reviews."""

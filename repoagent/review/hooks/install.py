@@ -1,8 +1,8 @@
-"""Install git hooks that review, and uninstall them so that every file is restored byte for byte.
+"""Install git hooks that run reviews, and uninstall them, restoring every file byte for byte.
 
-An existing hook is kept next to ours and runs first; ours stops git for findings only, not when the review itself
-fails. `inspect_hooks` reports what is in the hooks folder. Hooks of a hook manager (pre-commit, husky, ...) and of the
-team are refused, with what to add to their configuration instead.
+An existing hook is kept next to ours and runs first; ours stops git only for findings, not if the review itself fails.
+`inspect_hooks` reports the state of the hooks folder. Hooks of a hook manager (pre-commit, husky, ...) and of the team
+are refused with the text to add to their configuration instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from repoagent.storage.atomic import write_whole
 HOOKS = ("pre-commit", "commit-msg", "pre-push")
 MARK = "# repoagent hook"
 BEFORE = ".before-repoagent"
-FINDINGS = 6  # exit code of `repoagent hook run` for findings; git is not stopped for any other failure
+FINDINGS = 6  # exit code of `repoagent hook run` for findings; no other failure stops git
 VERSION = 1
 LARGEST = 1_000_000  # bytes of a hook that are read
 
@@ -34,7 +34,7 @@ Whose = Literal["repository", "team", "everywhere"]
 
 
 class Manager(NamedTuple):
-    """A hook manager. `pattern` occurs in its hooks; `advice` says what to add to its configuration, and may contain
+    """A hook manager. `pattern` occurs in its hooks; `advice` is what to add to its configuration, and may contain
     {name}, {line} and {lefthook}."""
 
     name: str
@@ -61,7 +61,7 @@ _MANAGERS = (
         "simple-git-hooks", rb"simple-git-hooks|SIMPLE_GIT_HOOKS",
         "add to its configuration in package.json, as {name}: {line}",
     ),
-    # a hook that looks at the name by which it was called breaks when it is renamed
+    # a hook that reads the name of its own file breaks if it is renamed
     Manager(
         "a program that depends on its file name",
         rb"basename[^\n]*\$(?:\{)?0|\$\{0##|\$PROGRAM_NAME|__FILE__|sys\.argv\[0\]|process\.argv\[1\]",
@@ -72,8 +72,8 @@ _MANAGERS = (
 
 class HookFile(NamedTuple):
     """A hook: `none`, `ours`, ours but `changed` by hand, ours as the `legacy` hook of another program, `foreign`,
-    `managed` by a program, or `odd`, not a regular file. `before` says whether ours runs an earlier hook, `runs`
-    whether it is executable: git ignores one that is not."""
+    `managed` by a program, or `odd`, not a regular file. `before`: ours runs an earlier hook; `runs`: it is executable,
+    otherwise git ignores it."""
 
     name: str
     path: Path
@@ -85,8 +85,8 @@ class HookFile(NamedTuple):
 
 class Hooks(NamedTuple):
     """The hooks folder. `whose` is `repository` for its own, `team` for tracked files, `everywhere` for a folder
-    outside of the repository that others share. `setting` is core.hooksPath, "" if unset. `off` says why git runs no
-    hooks, "" if it does."""
+    outside of the repository that others share. `setting` is core.hooksPath, "" if unset. `off` is the reason why git
+    runs no hooks, "" if it does."""
 
     folder: Path
     whose: Whose
@@ -126,9 +126,9 @@ _WITH_SUM = re.compile(rf"(.*\n){_SUM}([0-9a-f]+)\n", re.DOTALL)
 
 
 def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> str:
-    """The hook `name`, which runs `command` (a path, and the arguments before the subcommand), or if that is missing
-    the program on PATH. With `strict` any failure stops git. The last line is a checksum, so that any version of
-    repoagent can tell whether the hook was edited."""
+    """The text of the hook `name`, which runs `command` (a path, and the arguments before the subcommand), or if that
+    is missing the program on PATH. With `strict` any failure stops git. The last line is a checksum, by which any
+    version of repoagent recognizes an edited hook."""
     read, feed = (_READ, _FEED) if name == "pre-push" else ("", "")
     text = _TEMPLATE.format(
         mark=MARK, version=VERSION, name=name, suffix=BEFORE, read=read, feed=feed, findings=FINDINGS,
@@ -139,7 +139,7 @@ def hook_script(name: str, command: Sequence[str], *, strict: bool = False) -> s
 
 
 def hook_of(text: str) -> str | None:
-    """The name of our hook that `text` is; None if it is not one of ours."""
+    """The name of the hook if `text` is one of ours, otherwise None."""
     match = _OURS.match(text)
     return match[1] if match else None
 
@@ -187,7 +187,7 @@ def _inspect(folder: Path, name: str) -> HookFile:
         return HookFile(name, path, "ours" if is_unchanged(content) else "changed", None, before, runs)
     manager = _HUSKY if ".husky" in folder.parts[-2:] else None
     data = os.fsencode(content or "")
-    manager = manager or next((each for each in _MANAGERS if re.search(each.pattern, data)), None)
+    manager = manager or next((known for known in _MANAGERS if re.search(known.pattern, data)), None)
     if old is not None and hook_of(old) == name and is_unchanged(old):
         return HookFile(name, legacy, "legacy", manager, before)
     if manager is not None:
@@ -196,7 +196,7 @@ def _inspect(folder: Path, name: str) -> HookFile:
 
 
 def _is_odd(path: Path) -> bool:
-    """Whether `path` is a folder, a pipe or a looping link, which ours cannot run first. A dangling link may be
+    """Whether `path` is a folder, a pipe or a looping link, which our hook cannot run. A dangling link may be
     intended."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
@@ -225,8 +225,8 @@ def install(
 ) -> list[str]:
     """Install the hooks `names`, which run `command` (see `hook_script`); return a sentence for each.
 
-    Raises Refused before anything is written if a hook belongs to a program or to the team, if git would not run it,
-    and, unless `everywhere`, if all repositories share the folder; the message says what to do instead.
+    Raises Refused, before anything is written, if a hook belongs to a program or to the team, if git would not run it,
+    and, unless `everywhere`, if all repositories share the folder; the message has the remedy.
     """
     if hooks.off:
         raise Refused(f"git runs no hooks here: {hooks.off}; fix that first")

@@ -1,4 +1,4 @@
-"""The changes that a hook reviews: what is staged, the commit with its message, or what a push would send."""
+"""The changes that a hook reviews: the staged change, the same with its message, or the commits of a push."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _IGNORE = re.compile(r"(?im)^Review-Ignore\b.*$")
 
 
 class HookChanges(NamedTuple):
-    """The changes to review, each with phrases for what cannot be reviewed, and notes for the user."""
+    """The changes to review, each with phrases for the parts that cannot be reviewed, and notes for the user."""
 
     changes: tuple[tuple[Change, tuple[str, ...]], ...]
     notes: tuple[str, ...] = ()
@@ -42,10 +42,10 @@ class PushedRef(NamedTuple):
 def changes_of(
     name: str, arguments: Sequence[str], worktree: WorkTree, head: str | None, stdin: bytes
 ) -> HookChanges:
-    """The changes for the git hook `name`: for pre-push those that `stdin` names, for commit-msg what is staged with
-    the message in the file `arguments[0]`, for any other what is staged.
+    """The changes for the git hook `name`: for pre-push those in `stdin`, for commit-msg the staged change with the
+    message in the file `arguments[0]`, for any other hook the staged change.
 
-    The program pre-commit names the commits in its environment. Raises UsageError if the message cannot be read, and
+    The program pre-commit passes the commits in its environment. Raises UsageError if the message cannot be read, and
     as `read_change`.
     """
 
@@ -130,7 +130,7 @@ def _read_message(path: Path) -> str:
 
 
 def _unknown_trailers(message: str) -> Iterator[str]:
-    """A sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
+    """Yield a sentence for each Review-Ignore trailer without effect: it names an unknown rule, or none."""
     for line in _IGNORE.findall(message):
         from repoagent.review.dismissals import ALL, ignored
 

@@ -1,4 +1,4 @@
-"""Cache the claims about each block by a hash of the question, so that no block is paid for twice."""
+"""Cache the claims about each block by a hash of the question, so that the user pays for each block once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repoagent.review.llm.claims import Claim
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn, ensure
 
-PROMPT = 1  # increment when a change of the prompt makes cached answers obsolete
+PROMPT = 1  # increment if a change of the prompt makes cached answers obsolete
 VERSION = 1
 KEEP_DAYS = 60
 
@@ -70,7 +70,7 @@ def forget(layout: Layout, days: int = KEEP_DAYS) -> None:
     """Remove the answers that are older than `days` days."""
     oldest = time.time() - days * 86_400
     for path in (reviews_dir(layout) / "answers").glob("??/*.json"):
-        with suppress(OSError):  # another process was quicker, or the folder is read-only
+        with suppress(OSError):  # another process removed it, or the folder is read-only
             if path.stat().st_mtime < oldest:
                 path.unlink()
 

@@ -1,9 +1,9 @@
 """Cut a change into blocks for a model.
 
 `gather` orders the files, skips those that a model cannot use or must not see, and cuts each into blocks: changed lines
-with their context. `pack` combines blocks into calls, those of a file together. A `FileView` has the lines of both
-sides of a file in the form that prompts show and quote; `Versions` reads any file in the reviewed version, independent
-of the work tree.
+with their context. `pack` combines blocks into calls and keeps those of a file together. A `FileView` has the lines of
+both sides of a file as prompts show and quote them; `Versions` reads any file in the reviewed version, independent of
+the work tree.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CONTEXT_LINES = 8
 WHOLE_LINES = 80  # of a definition that is shown completely
 MOST_LINES, MOST_CHARACTERS = 300, 24_000  # of one block
-LINE_CHARACTERS = 400  # after which a line is cut
+LINE_CHARACTERS = 400  # a longer line is truncated
 FILES = 12  # of one call
 NAMED = 5
 LONG_LINES = 1_000  # average bytes per line of a file not written by hand
@@ -62,7 +62,7 @@ class FileView:
     """The lines of a changed file by number, from 1, without line endings; keys and tokens are masked, unprintable
     characters are U+FFFD.
 
-    A side whose text is missing has only the lines of the change. `ending` is the line ending of the new text.
+    A side without a text has only the lines of the change. `ending` is the line ending of the new text.
     """
 
     file: ChangedFile
@@ -78,7 +78,7 @@ class FileView:
 
     @cached_property
     def symbols(self) -> Sequence[Symbol]:
-        """The definitions of the new text; none if it is missing or has no grammar."""
+        """The definitions of the new text; empty if it is missing or there is no grammar."""
         from repoagent.syntax.outline import outline
 
         return list(outline(self.path, self.data)) if self.data is not None else []
@@ -93,7 +93,7 @@ class FileView:
         return [hunk.new + n for hunk in self.hunks for n in range(len(hunk.added))]
 
     def enclosing(self, start: int, end: int, most: int | None = None) -> Symbol | None:
-        """The smallest definition around the lines; with `most`, the largest of at most so many lines."""
+        """The smallest definition around the lines; with `most`, the largest that has at most so many lines."""
         around = [symbol for symbol in self.symbols if symbol.first_line <= start and end <= symbol.last_line]
         if most is None:
             return min(around, key=lambda symbol: symbol.last_line - symbol.first_line, default=None)
@@ -114,7 +114,7 @@ def view_of(change: Change, file: ChangedFile) -> FileView | None:
 
 
 def text_of(data: bytes) -> str:
-    """The bytes of a file as shown to a model: decoded, masked, printable, with `\\n` line endings."""
+    """The text of a file as shown to a model: decoded, masked, printable, with `\\n` line endings."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -123,7 +123,7 @@ def text_of(data: bytes) -> str:
 
 
 def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dict[int, str]:
-    """The lines by number: of the whole text, or if it is missing of the hunks."""
+    """The lines of the whole text by number; those of the hunks if the text is missing."""
     if data is not None:
         lines = text_of(data).split("\n")
         return dict(enumerate(lines if lines[-1] else lines[:-1], 1))
@@ -136,7 +136,7 @@ def _numbered(data: bytes | None, hunks: tuple[Lines, ...], *, old: bool) -> dic
 
 
 class Row(NamedTuple):
-    """A line as shown: "+" was added, "-" removed, " " unchanged; a removed one has its number in the old file."""
+    """A line as shown: "+" added, "-" removed, " " unchanged; `number` is that in the old file for a removed line."""
 
     sign: str
     number: int
@@ -170,22 +170,22 @@ class Block:
 
     @property
     def name(self) -> str:
-        """Its changed lines, for the user: `src/a.py:10-14`."""
+        """The changed lines, for the user: `src/a.py:10-14`."""
         numbers = [row.number for row in self.rows if row.sign == "+"] or [self.rows[0].number]
         return f"{self.path}:{numbers[0]}" + (f"-{numbers[-1]}" if numbers[-1] > numbers[0] else "")
 
     def first(self, *, old: bool) -> int:
-        """The line from which cached line numbers in this block count."""
+        """The first line of that side; cached line numbers are relative to it."""
         return next((row.number for row in self.rows if (row.sign == "-") is old), 0)
 
     def key(self, question: str) -> str:
-        """A hash of the block and the question `question`, independent of line numbers."""
+        """A hash of the block and `question`, independent of line numbers."""
         text = "\n".join([question, self.path, self.scope, *(row.sign + row.text for row in self.rows)])
         return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def blocks_of(view: FileView) -> list[Block]:
-    """The blocks of a file, in order. Each changed line is in exactly one."""
+    """The blocks of a file, in order. Each changed line is in exactly one block."""
     sections: list[tuple[int, int]] = []
     total = max(view.new, default=0)
     for hunk in view.hunks:
@@ -226,7 +226,7 @@ def _rows(view: FileView, first: int, last: int) -> list[Row]:
 
 
 def _cut(rows: list[Row], view: FileView) -> list[tuple[Row, ...]]:
-    """Split into parts of bounded length, before a definition in the second half of a part if there is one."""
+    """Split into parts of bounded length, if possible before a definition in the second half of a part."""
     starts = {symbol.first_line for symbol in view.symbols}
     parts = []
     while rows:
@@ -245,9 +245,9 @@ def _cut(rows: list[Row], view: FileView) -> list[tuple[Row, ...]]:
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
-    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a part of its own.
+    """Combine the blocks, in order, into parts of at most about `budget` tokens; a larger block is a separate part.
 
-    A file that fits into one part is not split unless much of the part before would stay empty.
+    A file that fits into one part is not split, unless much of the previous part would stay empty.
     """
     parts: list[list[Block]] = []
     remaining = files = 0
@@ -274,7 +274,7 @@ def review_order(path: str) -> tuple[int, str]:
 
 
 def why_skipped(file: ChangedFile, attributes: file_origin.Attributes, why_not: WhyNot) -> str | None:
-    """The reason to skip a file regardless of its content, as a phrase; None if there is none."""
+    """The reason to skip a file regardless of its content, as a phrase, or None."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
         return "withheld from models by .repoagentignore, or because files of that name usually hold secrets"
@@ -292,7 +292,7 @@ def why_skipped(file: ChangedFile, attributes: file_origin.Attributes, why_not: 
 
 
 def why_content_skipped(data: bytes) -> str | None:
-    """The reason to skip a file because of its content; None if there is none."""
+    """The reason to skip a file because of its content, or None."""
     if reason := why_content_is_off_limits(data):
         return "a Git LFS pointer" if "LFS" in reason else "generated"
     is_long = len(data) > LONG_LINES * (data.count(b"\n") + 1) and len(data) > 5_000
@@ -300,12 +300,12 @@ def why_content_skipped(data: bytes) -> str | None:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """The first names in one line."""
+    """The first names on one line."""
     return listed([name if name.isprintable() else repr(name) for name in names], NAMED)
 
 
 class Material(NamedTuple):
-    """The blocks of a change in the order of review, the views by path, and a phrase for each skipped part."""
+    """The blocks of a change in review order, the views by path, and a phrase for each skipped part."""
 
     blocks: list[Block]
     views: dict[str, FileView]
@@ -342,7 +342,7 @@ def _is_changed_binary(change: Change, file: ChangedFile) -> bool:
 
 
 def unreviewed(blocks: Sequence[Block]) -> str:
-    """The phrase for blocks that lack of time, money or a model left out."""
+    """The phrase for blocks that were skipped for lack of time, money or a model."""
     return f"{list_names([block.name for block in blocks])} (by the model: see the note on it)"
 
 

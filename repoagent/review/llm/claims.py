@@ -19,7 +19,7 @@ from repoagent.storage.secrets import mask, placeholders
 
 TITLE, WHY, CODE_LINES = 200, 4_000, 60  # characters of a title and of an explanation; lines of code
 FRAGMENT = 8  # least characters of a quote that is only part of a line
-TELLING = 2  # least letters and digits of a quote; a shorter one needs the right line number too
+TELLING = 2  # least letters and digits of a quote; a shorter quote also needs the right line number
 
 OTHER_FILE = "its path is not in the change"
 UNTELLING = "its quote is too short to be unique"
@@ -42,8 +42,8 @@ _CODE = frozenset({"quote", "replace"})
 
 @dataclass(frozen=True)
 class Claim:
-    """An unverified finding of a model. Lines count from 1, in the file before if `old`; 0 if none is given. `replace`
-    is None if it suggests nothing."""
+    """An unverified finding of a model. Lines count from 1, in the old file if `old`; 0 without line numbers. `replace`
+    is None without a suggestion."""
 
     rule: str
     path: str
@@ -58,7 +58,7 @@ class Claim:
 
 
 def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) -> Claim | str:
-    """The claim in a tag with these arguments and this body, or else why it is invalid, as a clause."""
+    """The claim in a tag with these arguments and this body, or the reason why it is invalid, as a clause."""
     rule, path = args.get("rule", "").strip(), args.get("path", "").strip()
     if rule not in rules:
         return f"its rule is not one of {', '.join(rules)}"
@@ -92,7 +92,7 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
 
 
 def _sections(body: str) -> dict[str, list[str]] | str:
-    """The lines of each section that the body has, or else why it is invalid."""
+    """The lines of each section of the body, or the reason why it is invalid."""
     sections: dict[str, list[str]] = {}
     key, fence = "", ""
     for line in body.replace("\r\n", "\n").split("\n"):
@@ -119,7 +119,8 @@ def _sections(body: str) -> dict[str, list[str]] | str:
 
 
 def _code(lines: list[str]) -> list[str] | None:
-    """The code of a section: after the bars, or inside the fence, or else all of it."""
+    """The code of a section: the text after the bars, or inside the fence, otherwise all lines. None if only some lines
+    have a bar."""
     lines = _trimmed(lines)
     if lines and _FENCE.fullmatch(lines[0]):
         return lines[1 : len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)]
@@ -131,7 +132,7 @@ def _code(lines: list[str]) -> list[str] | None:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without blank lines at the beginning and the end."""
+    """The lines without blank ones at the beginning and the end."""
     filled = [number for number, line in enumerate(lines) if line.strip()]
     return lines[filled[0] : filled[-1] + 1] if filled else []
 
@@ -152,7 +153,7 @@ class _Match(NamedTuple):
 
 
 def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
-    """The verified finding, or why the claim is dropped. A model may only lower the level `default`."""
+    """The verified finding, or the reason to drop the claim. A model may only lower the level `default`."""
     spellings = (claim.path, claim.path.removeprefix("./"), re.sub(r"\A[ab]/", "", claim.path))
     view = next((views[path] for path in spellings if path in views), None)
     if view is None:
@@ -178,7 +179,7 @@ def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Findi
 
 
 def _find_quote(claim: Claim, view: FileView) -> _Match | str:
-    """The match of the quote, or why there is not exactly one."""
+    """The match of the quote, or the reason why there is not exactly one."""
     side = view.side(old=claim.old)
     matches = _matches(side, claim.quote)
     if not matches and all(map(_LINE_PREFIX.match, claim.quote)):
@@ -206,8 +207,8 @@ def _same(line: str) -> str:
 
 
 def _matches(side: Mapping[int, str], code: Sequence[str], *, whole: bool = False) -> list[_Match]:
-    """The consecutive lines that equal the quote; else, for a single line and unless `whole`, the lines that contain
-    it."""
+    """The consecutive lines that equal the quote; otherwise, for a single line and unless `whole`, the lines that
+    contain it."""
     quote = _trimmed([_same(line) for line in code])
     if not quote:
         return []
@@ -223,7 +224,7 @@ def _matches(side: Mapping[int, str], code: Sequence[str], *, whole: bool = Fals
 
 
 def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | None:
-    """The replacement as whole lines of the file, or None if it may not fit or the file would parse worse."""
+    """The replacement as whole lines of the file; None if it may not fit or the file would parse worse."""
     if claim.replace is None or claim.old or not match.whole or view.data is None:
         return None
     before = [view.new[number] for number in range(match.first, match.last + 1)]
@@ -244,7 +245,7 @@ def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | Non
 
 
 def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
-    """The indentation that all quoted lines lack; None if they differ in any other way."""
+    """The indentation that is missing in all quoted lines; None if they differ in any other way."""
     quoted, real = ([line.rstrip() for line in side if line.strip()] for side in (quote, lines))
     pairs = list(zip(quoted, real, strict=False))
     if not all(line.endswith(quoted_line) for quoted_line, line in pairs):
@@ -277,8 +278,8 @@ def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
 
 
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
-    """Remove duplicates: of findings of one rule on overlapping lines keep the more serious or more detailed one. Make
-    ids unique: the same text may occur twice in one symbol."""
+    """Remove duplicates: for one rule and overlapping lines, keep the more serious or more detailed finding. Make ids
+    unique: the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
         number = next((n for n, other in enumerate(merged) if _is_duplicate(finding, other)), None)

@@ -1,4 +1,4 @@
-"""Ask a model about one chunk in a read-only agent loop: it looks things up and reports findings."""
+"""Ask a model about one chunk in a read-only agent loop, in which it looks up code and reports findings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from repoagent.review.llm.prompt import REQUEST
 if TYPE_CHECKING:
     from repoagent.review.llm.review import ReviewSession
 
-REPLIES = 6  # for one chunk: at most five rounds of lookups
+REPLIES = 6  # for one chunk, so at most five rounds of lookups
 REPLY_TOKENS = 8_000
 LAST = "\nThis is your last reply: you cannot look anything up now. Send your findings.\n"
 FINDING = "finding"
@@ -66,7 +66,7 @@ class FindingCollector:
         return Tool(FINDING, HELP, self.take)
 
     def take(self, action: Action) -> Observation:
-        """Verify a finding; the observation says why it does not count."""
+        """Verify a finding. The observation has the reason if it does not count."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
         finding = claim if isinstance(claim, str) else self.check(claim)
         if isinstance(claim, str) or isinstance(finding, str):
@@ -90,7 +90,8 @@ class FindingCollector:
         )
 
     def insist(self, state: State) -> Observation | None:
-        """For a reply without tags: accept it if it says that there are no findings, else ask once for the form."""
+        """For a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
+        form."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
             self.settle()
             return None
@@ -102,7 +103,7 @@ class FindingCollector:
         )
 
     def settle(self) -> None:
-        """Drop the findings that were sent back and not resent."""
+        """Drop the findings that were sent back and not sent again."""
         if not self.claims and not self.dropped:
             self.dropped, self.rejected = self.rejected, []
 

@@ -41,9 +41,8 @@ def _ignore(*_: object) -> None:
 class ReviewSession:
     """Where to review, and within which limits.
 
-    `warn` gets warnings for the user, `progress` the current step. `ready` is the model to ask; without it the model of
-    the settings is opened. `record` is the cassette to write, `reply` the reply for `manual`. `afresh` ignores cached
-    answers.
+    `warn` gets warnings for the user, `progress` the current step. `ready` is the model to ask; None opens the model of
+    the settings. `record` is the cassette to write, `reply` the reply for `manual`. `afresh` ignores cached answers.
     """
 
     worktree: WorkTree
@@ -63,8 +62,8 @@ class ModelAnswer:
 
     `dropped` counts the findings that could not be verified, `reasons` the same by reason. `unseen` has a phrase for
     each part of the change that was not reviewed, `notes` sentences for the user. `reused` counts the parts with a
-    cached answer, `calls` the calls made. `error` is why the review is incomplete (no model, no network, a limit); it
-    is also among the `notes`, and the findings made before it count.
+    cached answer, `calls` the calls. `error` is the reason why the review is incomplete (no model, no network, a
+    limit); it is also in the `notes`, and the findings before it count.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -81,7 +80,7 @@ class ModelAnswer:
 
 
 def open_model(session: ReviewSession) -> ModelSetup:
-    """The model of `review.model`, or else that of edits, with its meter. Raises as `model_setup`."""
+    """The model of `review.model`, otherwise that of edits, with its meter. Raises as `model_setup`."""
     settings = review_settings(session.settings)
     ready = model_setup(settings, session.record, session.reply, session.warn)
     if settings.origin("max_turns") == "default":  # a limit for an edit; a review has max_calls
@@ -105,8 +104,8 @@ def review_settings(settings: Settings) -> Settings:
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     """The findings of a model in `change`; does not ask again about parts with a cached answer.
 
-    If there is no model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and
-    `notes` say what is missing.
+    Without a model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and `notes`
+    name what is missing.
     """
     levels = levels_of(session.settings)
     if not levels or not change.files:
@@ -243,7 +242,7 @@ class _Review:
                 failed += part
                 in_a_row += 1
                 concerns_part = isinstance(error, ModelError) and not isinstance(error.__cause__, Retryable)
-                if in_a_row == FAILURES or not concerns_part:  # else the connection to the model fails
+                if in_a_row == FAILURES or not concerns_part:  # the model or the connection fails
                     failed += [block for later in parts[number + 1 :] for block in later]
                     break
         if failed:
@@ -266,7 +265,7 @@ class _Review:
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
-    """The block under which the finding is cached: the one with its lines, else the first of its file."""
+    """The block under which the finding is cached: the block with its lines, otherwise the first of its file."""
     location = finding.location
     sign = "-" if location.old else "+"
     file_blocks = [block for block in part if block.path == location.path]
@@ -277,6 +276,6 @@ def _holder(part: Sequence[Block], finding: Finding) -> Block:
 
 
 def _first_line(error: RepoagentError) -> str:
-    """The first line of the message without the advice on models: a hook has one line for it."""
+    """The first line of the message without the advice on models: a hook shows it on one line."""
     lines = str(error).partition(MODEL_ADVICE)[0].strip().splitlines()
     return (lines or ["unknown error"])[0].rstrip(":.")

@@ -1,8 +1,7 @@
 """A report as a comment on a pull request: counts, the findings by file, and suggestions to apply.
 
-Foreign text is escaped so that nothing in it is markup, a mention, a reference or a link. A backslash escapes markup,
-but code hosts link @name, #1 and URLs in the rendered page, so a zero width space follows these signs. Code needs
-neither.
+Foreign text is escaped, so that it contains no markup, mention, reference or link. A backslash escapes markup, but code
+hosts link @name, #1 and URLs in the rendered page, so a zero width space follows these signs. Code needs neither.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from repoagent.review.output import formats
 from repoagent.review.output.formats import count, plain, plain_line, shorten
 
 MARKER = "<!-- repoagent-review -->"  # the first line, by which a program recognizes its own comment
-LIMIT = 65_000  # bytes; GitHub takes 65,536 characters
+LIMIT = 65_000  # bytes; GitHub accepts 65,536 characters
 BODY = 6_000  # characters of a finding's text
 CODE = 12  # lines of quoted code
 COMMITS = 5
@@ -71,8 +70,8 @@ def _longest(text: str) -> int:
 
 
 def render(report: Report, *, change: Change | None = None) -> str:
-    """The comment. Its last line counts what does not fit. A suggestion can be applied only if all its lines are
-    changed lines; others are shown as a diff."""
+    """The comment. It ends with the number of findings that did not fit. A suggestion can be applied only if all its
+    lines are changed lines; others are shown as a diff."""
     head = "\n".join([MARKER, *_head(report)]) + "\n"
     tail = "\n".join(["", *_tail(report)]) + "\n"
     remaining = LIMIT - len(head.encode()) - len(tail.encode()) - 200
@@ -154,7 +153,7 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
 
 
 def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
-    """A suggestion block, or else a diff; "" if there is no suggestion or it does not fit the text."""
+    """A suggestion block, otherwise a diff; "" if there is no suggestion or it does not fit the text."""
     suggestion = finding.suggestion
     if suggestion is None or formats.before_and_after(report, suggestion) is None:
         return ""

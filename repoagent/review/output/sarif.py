@@ -1,7 +1,7 @@
 """A report as SARIF 2.1.0 (OASIS), within the limits of GitHub code scanning.
 
-Code scanning recognizes a line that has moved by a hash that its upload action computes. A finding without a line, and
-a second one of the same rule at a line, have their id instead, so that each is an alert of its own.
+Code scanning recognizes a moved line by a hash that its upload action computes. A finding without a line, and a second
+finding of the same rule at a line, have their id instead, so that each is a separate alert.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _SOURCES = {
 
 
 def render(report: Report, *, change: Change | None = None) -> str:
-    """One run, with the most important results first and the dismissed ones as suppressed; a notification says how many
-    did not fit."""
+    """One run, with the most important results first and the dismissed ones as suppressed; a notification has the
+    number of omitted results."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
     results = [(finding, False) for finding in findings] + [(finding, True) for finding in report.dismissed]
     included = results[:RESULTS]
@@ -129,8 +129,8 @@ def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, 
 def _fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
     """The suggestion; None if it is not Unicode or does not fit the text.
 
-    The region goes from the start of the first line to the start of the line after the last one; where there is none,
-    to its end, in UTF-16 code units.
+    The region goes from the start of the first line to the start of the line after the last one, or if there is none to
+    the end of the last line, in UTF-16 code units.
     """
     location, text = suggestion.location, suggestion.text
     source = report.by_file.get(location.path)
