@@ -221,17 +221,19 @@ def test_a_server_that_is_overloaded_is_asked_again(stage: Make) -> None:
 @pytest.mark.soak
 def test_a_kill_right_after_the_write(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The edit is in the file, and not in the conversation: it is neither made twice nor forgotten."""
-    from repoagent.tasks.user_hooks import UserHooks
+    from repoagent.tasks.user_hooks import HookAnswer, UserHooks
 
     class Killed(BaseException):
         pass
 
-    def killed(self: UserHooks, paths: object, turn: int = 0) -> str:
-        raise Killed
+    def killed(self: UserHooks, event: str, *_: object) -> HookAnswer:
+        if event == "after_edit":
+            raise Killed
+        return HookAnswer()
 
     task = stage("python")
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(UserHooks, "after_edit", killed)
+        meanwhile.setattr(UserHooks, "__call__", killed)
         with pytest.raises(Killed):
             task.go(BUMP, "Say all units.", config={"run.after_edit": "true"})
     assert b"all units" in task.repo.read("README.md")

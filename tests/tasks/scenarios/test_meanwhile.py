@@ -164,17 +164,19 @@ def test_a_commit_for_each_edit_and_a_kill_after_the_commit(
     stage: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit is made, and the conversation does not know it: the edit is not made twice, and the run ends well."""
-    from repoagent.tasks.user_hooks import UserHooks
+    from repoagent.tasks.user_hooks import HookAnswer, UserHooks
 
     class Killed(BaseException):
         pass
 
-    def killed(self: UserHooks, paths: object, turn: int = 0) -> str:
-        raise Killed
+    def killed(self: UserHooks, event: str, *_: object) -> HookAnswer:
+        if event == "after_edit":
+            raise Killed
+        return HookAnswer()
 
     task = stage("python")
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(UserHooks, "after_edit", killed)
+        meanwhile.setattr(UserHooks, "__call__", killed)
         with pytest.raises(Killed):
             task.go(BUMP, "Say all units.", config={"run.after_edit": "true"}, commit_per_edit=True)
     assert task.go(BUMP, commit_per_edit=True).kind == "done"
