@@ -1,7 +1,7 @@
-"""Actions and observations, and how an action is written as a tag that nothing in its body can end.
+"""Actions and observations, and the tag of an action, which no text in its body can close.
 
 A tag may have an id, and is then closed by a tag with the same id: `<run id="x7">…</run id="x7">`. Its body may contain
-anything else. Text that repoagent quotes gets an id, made from the content and not contained in it, where it needs one.
+anything else. Text that repoagent quotes gets an id if it needs one, derived from the content and not contained in it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from repoagent.llm.model import absent
 
 @dataclass(frozen=True)
 class Action:
-    """What a model asks for. `kind` names the tool; the body of an edit is the answer with its patches."""
+    """A request of a model. `kind` is the name of the tool; the body of an edit is the reply with its patches."""
 
     kind: str
     args: Mapping[str, str] = field(default_factory=dict)
@@ -26,16 +26,16 @@ class Action:
 
 @dataclass(frozen=True)
 class Observation:
-    """What came of one action.
+    """The result of one action.
 
-    ok: False skips later actions of the same reply that need it (`Tool.needs`).
-    final: nothing more is to be done; the run ends when the reply asked for nothing else.
-    data: for the program and `--json`; JSON values only.
-    error: what the run ends with when this kind of observation has gone back to the model in vain too often.
-    blocks: of a failure, whether it also holds back what may write; False for a command that ran and failed.
-    once: shown only below the last observation of its kind in a reply, as it is about all of them.
-    shown: of a failure, what the user is shown of it in place of `text`, which is for the model; "" for nothing.
-    attached: the image or PDF that goes along, as `llm.media.Attachments.keep` says it.
+    ok: if False, later actions of the same reply that need it (`Tool.needs`) are skipped.
+    final: nothing is left to do; the run ends if the reply requests nothing else.
+    data: for the program and `--json`; only JSON values.
+    error: raised if this kind of observation has failed too often in a row.
+    blocks: of a failure, whether later actions that may write are skipped; False for a command that ran and failed.
+    once: text that is appended only to the last observation of its kind in a reply, as it is about all of them.
+    shown: of a failure, the text for the user instead of `text`, which is for the model; "" for none.
+    attached: the attached image or PDF, as returned by `llm.media.Attachments.keep`.
     """
 
     kind: str
@@ -59,7 +59,7 @@ _PLAIN = {escaped: plain for plain, escaped in _ESCAPED.items()}
 
 
 def render(action: Action) -> str:
-    """The tag that `parse` reads back as `action`; the body of an `edit`. No argument may be named `id`."""
+    """The tag that `parse` turns into `action`; of an `edit`, its body. No argument may be named `id`."""
     if action.kind == "edit":
         return action.body
     escaped = str.maketrans(_ESCAPED)
@@ -72,7 +72,7 @@ def render(action: Action) -> str:
 
 
 def arguments(text: str) -> dict[str, str] | None:
-    """The arguments of a tag, or None when one is given twice."""
+    """The arguments of a tag; None if one occurs twice."""
     args: dict[str, str] = {}
     for key, double, single in _ARG.findall(text):
         if key in args:
@@ -82,17 +82,17 @@ def arguments(text: str) -> dict[str, str] | None:
 
 
 def closing(name: str, mark: str | None) -> re.Pattern[str]:
-    """What closes the tag `name` with the id `mark`."""
+    """The pattern of the tag that closes the tag `name` with the id `mark`."""
     if mark is None:
         return re.compile(rf"</{name}\s*>")
     return re.compile(rf"""</{name}\s+id\s*=\s*["']{re.escape(mark)}["']\s*>""")
 
 
 def balanced(body: str) -> bool:
-    """Whether every code fence and backtick in `body` has its partner, so that its end is not inside code."""
+    """Whether every code fence and backtick in `body` is closed, so that its end is not inside code."""
     return len(_FENCE_LINE.findall(body)) % 2 == 0 and body.count("`") % 2 == 0
 
 
 def needs_id(name: str, body: str) -> bool:
-    """Whether `body` might be cut, or read as something else, without an id."""
+    """Whether `body` could end early or be misread without an id."""
     return "</" in body or re.search(rf"<{name}(?![\w-])", body) is not None or not balanced(body)

@@ -1,4 +1,4 @@
-"""A Jupyter kernel as a child process, and one cell run in it, through the client of `jupyter_client`.
+"""Run a Jupyter kernel as a child process, and cells in it, with the client of `jupyter_client`.
 
 The kernel runs in the same sandbox as a command, with sockets in a folder. Its messages are signed with a key that the
 code in it can read, so nothing in them is trusted.
@@ -33,13 +33,13 @@ LARGEST = 32 * 1024 * 1024  # bytes of one message; a longer one closes its sock
 START = 60.0  # seconds until the first answer of a kernel
 _BATCH = 64  # messages that are read before the caller looks at the clock again
 _MAX_PATH = 90  # bytes of a socket's path: the system takes about 107, 103 on macOS
-_LOG = 1024 * 1024  # bytes of what a kernel prints outside its cells
-_LOG_TAIL = 1_000  # characters of its end that are shown when the kernel has died
+_LOG = 1024 * 1024  # bytes to save of the output of a kernel outside its cells
+_LOG_TAIL = 1_000  # characters of its end that are shown if the kernel has died
 _ASK_AGAIN = 0.25
 _POLL = 0.1
-_AFTER_REPLY = 2.0  # seconds that the rest of the output is waited for
-_INTERRUPT_AGAIN = 1.0  # an interrupt is lost when the code has not begun
-_MERCY = 5.0  # seconds between the first interrupt and the end of the kernel
+_AFTER_REPLY = 2.0  # seconds to wait for the rest of the output
+_INTERRUPT_AGAIN = 1.0  # an interrupt is lost if the code has not started
+_MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 _VARIABLES = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
 
 Ending = Literal["done", "raised", "interrupted", "killed", "died"]
@@ -50,7 +50,7 @@ class Kernel:
     start, with their inodes, None if it may see all."""
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path, seconds: float) -> None:
-        """Start a kernel and wait, for at most `seconds`, until it answers. Raises UsageError when it does not."""
+        """Start a kernel and wait, for at most `seconds`, until it answers. Raises UsageError if it does not."""
         self._cleanup = ExitStack()
         # the sockets are k-1, k-2, ...
         ports = {
@@ -166,7 +166,7 @@ class Kernel:
 
 
 def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
-    """The files that are hidden from models, with their inodes: a mount over a file goes when it is replaced."""
+    """The files that are hidden from models, with their inodes: replacing a file removes the mount over it."""
     inodes = {}
     for path in runner.gate.withheld():
         with suppress(OSError):
@@ -176,9 +176,9 @@ def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
 
 @dataclass
 class Cell:
-    """A cell: its request, the file for its output, and what is known of its result so far.
+    """A cell: its request, the file for its output, and its result so far.
 
-    error: the name of the exception. seconds: on the clock. lost: output is missing.
+    error: the name of the exception. seconds: the elapsed time. lost: output is missing.
     """
 
     request: str
@@ -192,7 +192,7 @@ class Cell:
     at_line_start: bool = field(default=True, init=False)
 
     def handle(self, message: Mapping[str, Any]) -> None:
-        """Take a message of the kernel, of which nothing but the types of its fields is certain."""
+        """Handle a message of the kernel; only the types of its fields have been checked."""
         content, kind = message["content"], message["kind"]
         if kind == "stream":  # also of a thread that an earlier cell started
             self._write(_text(content, "text"))

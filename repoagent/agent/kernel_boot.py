@@ -1,6 +1,6 @@
-"""The text of `python -c` that starts a kernel in the sandbox, in the folder it is given.
+"""Source for `python -c` that starts a kernel in the sandbox.
 
-It creates its sockets by relative names, because an absolute path may be too long for a socket.
+It creates its sockets with relative names, because an absolute path may be too long for a socket.
 """
 
 import fcntl
@@ -11,7 +11,7 @@ import time
 
 
 def main(connection: str, top: str) -> None:
-    """Be a kernel that works in `top`, and listens where the file `connection` says."""
+    """Run a kernel in the folder `top`, with the sockets of the file `connection`."""
     # a module in the folder must not shadow one of Python's
     sys.path[:] = [entry for entry in sys.path if entry]
     from typing import Any
@@ -19,7 +19,7 @@ def main(connection: str, top: str) -> None:
     from ipykernel.kernelapp import IPKernelApp
 
     app: Any = IPKernelApp.instance()
-    # the client has it already, and the log is not read
+    # the client has the connection file already, and the log is not read
     app.log_connection_info = app.write_connection_file = lambda **_: None
     app.initialize(
         [
@@ -47,12 +47,12 @@ def drain(_: object = None) -> None:
 
 
 def waiting(descriptor: int) -> int:
-    """How many bytes of a pipe were not read yet."""
+    """The number of unread bytes in a pipe."""
     try:
         return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
     except OSError:  # the code has closed it
         return 0
 
 
-if __name__ == "__main__":  # as it is for `python -c`; who imports all modules starts no kernel
+if __name__ == "__main__":  # with `python -c`, but not if the module is imported
     main(*sys.argv[1:3])

@@ -1,6 +1,6 @@
 """Detect a model that is stuck in a loop, from the steps of a run; a pure function.
 
-Two steps are equal when their replies and observations are (except for spaces), and similar when they ask for the same
+Two steps are equal if their replies and observations are (except for spaces), and similar if they request the same
 actions with the same results; times, addresses and temporary names do not count. The same action after an edit is not a
 repetition (test, edit, test), nor is waiting for a limited time.
 """
@@ -20,13 +20,13 @@ from repoagent.llm.conversation import Turn
 
 EXACT, NEAR = 2, 3  # repetitions of a cycle before the warning
 AGAIN = 4  # the same action and result, with others in between, before the warning; then twice that
-PATIENCE = 20  # the same for steps that only wait
-REPEATED, SAID_AGAIN = "repeated", "again"  # what the turns of these notices have as `extra`
+PATIENCE = 20  # as EXACT and NEAR, for steps that only wait
+REPEATED, SAID_AGAIN = "repeated", "again"  # the `extra` of the turns with these warnings
 
 _CHANGES = frozenset({EDIT, "write"})  # after a successful one, the same action may have another result
 _WAITS = frozenset({"wait"})
 _OWN = frozenset({REPEATED, SAID_AGAIN, "checkpoint", "plan"})  # turns that are not the result of an action
-_STEPS = 60  # that are compared
+_STEPS = 60  # number of steps that are compared
 _NOISE = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)?"), "date"),
@@ -40,7 +40,7 @@ _NOISE = (
 
 @dataclass(frozen=True)
 class Repetition:
-    """The warning to the model, and the `extra` of its turn; `over`: it was warned just before, and the run ends."""
+    """The warning to the model, and the `extra` of its turn. `over`: the last step had a warning, so the run ends."""
 
     text: str
     extra: str
@@ -100,7 +100,7 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
 
 
 def _is_cycle(marks: Sequence[tuple[str, ...]], longest: int, times: int) -> bool:
-    """Whether `marks` end in a cycle of at most `longest` steps that is repeated so many `times`."""
+    """Whether `marks` end with a cycle of at most `longest` steps, `times` in a row."""
     for size in range(1, longest + 1):
         last = list(marks[-size:])
         if len(marks) >= size * times and all(last) and list(marks[-size * times :]) == last * times:

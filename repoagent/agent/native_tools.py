@@ -1,6 +1,6 @@
-"""Tools in the form of a provider's API: their schemas, and conversations with calls and results instead of tags.
+"""Tools for a provider's API: their schemas, and conversations with calls and results instead of tags.
 
-A schema is derived from the tag in the text of a tool. A call becomes the same tag in the text of the reply, so the
+A schema is derived from the tag in the text of a tool. A call is converted to that tag in the text of the reply, so the
 conversation and the loop only know tags.
 """
 
@@ -30,7 +30,7 @@ _ARGUMENT = re.compile(r'(?<![\w$/<-])([A-Za-z_][\w-]*)=(?:"([^"\n]*)")?')
 
 
 def schemas(tools: Iterable[Tool]) -> tuple[Schema, ...]:
-    """The schemas of those of `tools` that can be called; the rest are written in the text of a reply."""
+    """The schemas of the `tools` that can be called; the others are written in the text of a reply."""
     tools = tuple(tools)
     tags = [tag for tool in tools for tag in _TAG.finditer(tool.text)]
     return tuple(
@@ -47,8 +47,8 @@ def messages_of(
     blocks_of: Callable[[Turn], Blocks | None],
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """As `to_messages`, with the blocks of each reply that has some, and for each observation the call that it is the
-    result of. A reply whose calls were not all performed goes without: it is sent as text."""
+    """As `to_messages`, with the blocks of each reply that has some, and the call that each observation answers. A
+    reply whose calls were not all performed is sent as text."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     loose = EDIT in by_name and by_name[EDIT].loose
     blocks: dict[int, Blocks] = {}
@@ -76,8 +76,8 @@ def messages_of(
 
 
 def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
-    """Read off the text: the arguments are those of its `own` tags (another tool may show one), and whatever else is
-    named in it as `key="…"`. Required is what its one tag has first."""
+    """Derive the schema from the text: the arguments are those of its `own` tags (the text may also show another tool's
+    tag), and all others that it names as `key="…"`. With a single tag, its first argument and the body are required."""
     rest = _TAG.sub(" ", tool.text)
     named = [
         argument[1] for text in (*(tag[2] for tag in own), rest) for argument in _ARGUMENT.finditer(text)
@@ -98,14 +98,14 @@ def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
 
 
 def _as_call(tag: re.Match[str]) -> str:
-    """A tag in the description of a tool, as a call."""
+    """A tag in the text of a tool, as a call."""
     arguments = [f'{argument[1]}="{argument[2]}"' for argument in _ARGUMENT.finditer(tag[2])]
     arguments += [f'{BODY}="{tag[3]}"'] if tag[3] else []
     return f"{tag[1]}({', '.join(arguments)})"
 
 
 def _tag(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as a tag. What has no name that a tag can have is left out."""
+    """A call as a tag, without arguments whose names are invalid in a tag."""
     args = {key: _text(value) for key, value in arguments.items() if value is not None}
     body = args.pop(BODY, "")
     return render(

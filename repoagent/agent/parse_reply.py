@@ -1,4 +1,4 @@
-"""Parse a reply into actions. Every text has a reading; what to run is never guessed."""
+"""Parse a reply into actions. Any text can be parsed; what to run is never guessed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from repoagent.dataclass import dataclass
 
 @dataclass(frozen=True)
 class Parsed:
-    """One reply, read.
+    """A parsed reply.
 
-    reply: the part that counts; `dropped` is what followed and imitated an observation or another speaker.
-    thought: the prose (and quoted code), without actions, and without patches where there is something to apply them.
+    reply: the part that counts; `dropped` is the rest, which imitates an observation or another speaker.
+    thought: the prose (and quoted code), without actions, and without patches if there is a tool to apply them.
     actions: in order, `finish` or `reject` last. All patches together are one `edit`, whose body is the reply
         without its tags.
-    problem: why nothing of it may be performed, worded for the model; None when all is well.
-    commit_message, notes: what the tags `commit` (the last one) and `note` hold.
-    foreign: the tool call in a form of another program that it is, where it asks for nothing else.
+    problem: why nothing in it may be performed, worded for the model; None if there is no problem.
+    commit_message, notes: the content of the last `commit` tag, and of all `note` tags.
+    foreign: a tool call in the format of another program, if the reply requests nothing else.
     """
 
     reply: str
@@ -38,28 +38,28 @@ class Parsed:
 
     @property
     def asks(self) -> bool:
-        """Whether there is anything to perform; to think aloud asks for nothing."""
+        """Whether there is anything to perform; thinking does not count."""
         return any(action.kind != "think" for action in self.actions)
 
 
 def parse(
     reply: str, tools: Collection[str], *, nonce: str = "", was_cut: bool = False, loose: bool = False
 ) -> Parsed:
-    """Read `reply`. Raises nothing, whatever it is.
+    """Parse `reply`. Raises nothing.
 
-    `tools` are the names of the tools there are (without `edit`, patches are no action). `nonce` is that of
-    the conversation: a line of prose that has it can only be an imitation. `was_cut`: a part was dropped
-    before. `loose`: a code fence that names no file is a patch too (`Tool.loose`).
+    `tools` are the names of all tools (without `edit`, patches are not actions). `nonce` is that of the conversation: a
+    line of prose that contains it can only be an imitation. `was_cut`: a part was dropped before. `loose`: a code fence
+    without a file name is a patch, too (`Tool.loose`).
     """
     return _parsed(reply, frozenset(tools), nonce, was_cut, loose)
 
 
-@lru_cache(maxsize=512)  # the replies of a run are looked at after each step; that is a pure function of them
+@lru_cache(maxsize=512)  # all replies of a run are parsed again after each step
 def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose: bool) -> Parsed:
     parts = list(pieces(reply, DATA | tools, nonce, loose=loose))
     dropped = parts.pop().text if parts and parts[-1].kind == "imitation" else ""
     doubtful = _cut_short(parts, dropped)
-    if doubtful:  # what is kept is to be as doubtful when it is read again
+    if doubtful:  # keep the whole reply, so that it is also doubtful when it is parsed again
         dropped = ""
     tags = [piece.action for piece in parts if piece.action]
     actions = [action for action in tags if action.kind in tools]
@@ -89,9 +89,9 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
 def protocol_text(
     tools: Iterable[Tool], edits: Literal["edits", "changes"] = "edits", *, native: bool = False
 ) -> str:
-    """The part of a prompt that says how to answer: the protocol, and what each of `tools` says of itself
-    (those of the loop need not be given). Of "edits" the first that applies is the end; "changes" may be many.
-    `native`: what can be called is told by schemas (`native.schemas`), and left out here."""
+    """The part of a prompt that describes the format of replies: the protocol, and the texts of `tools` and of the
+    loop's own tools. With "edits", the first that applies ends the run; of "changes" there may be many. `native`:
+    leave out the tools that can be called, which are described by schemas (`native_tools.schemas`)."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     edit = by_name.pop(EDIT, None)
     described = [tool for name, tool in by_name.items() if name in TAGGED or not native]
@@ -132,8 +132,8 @@ def _problem(
 def _cut_short(parts: Sequence[Piece], dropped: str) -> str | None:
     """The name of a tag that is closed more often than opened, so that a body without id may have been cut.
 
-    Code and patches are no excuse: what looks like one may have begun inside the body. But a diff may well
-    change the lines of a file that has a tag `note`.
+    Closing tags in code and patches count, too, because these may begin inside the body. But a diff may change lines
+    with a tag `note` in a file.
     """
     plain = [piece.action for piece in parts if piece.action and piece.mark is None]
     texts = [piece.text for piece in parts if piece.action is None]

@@ -1,8 +1,8 @@
-"""Split a reply into pieces, and recognize tool calls in the form of other programs.
+"""Split a reply into pieces, and recognize tool calls in the format of other programs.
 
-Pieces (prose, code, patches, tags) are found from left to right. What starts first wins: a tag inside a patch, a code
-fence or a body is not a tag, and a patch in a body is not a patch. Models know other forms of calls from elsewhere:
-tags, JSON, XML, a shell block alone. Their content is never performed; the model is told how to write it here.
+Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
+code fence or a body is not a tag, and a patch in a body is not a patch. Models know other formats of calls: tags, JSON,
+XML, a shell block alone. Such a call is never performed; the model gets advice on how to write it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Kind = Literal["prose", "slip", "code", "patch", "tag", "bad", "imitation"]
 class Piece:
     """A part of a reply. A tag has its `action`, and its id as `mark`; a bad one has the `problem`.
 
-    A "slip" is prose that holds a whole action inside a line: only mentioned, or not written as it should.
+    A "slip" is prose with a whole action inside a line: a mention, or an action in the wrong place.
     """
 
     kind: Kind
@@ -52,8 +52,8 @@ class Piece:
 def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
     """The pieces of `reply` in order; the last may be an "imitation" of another speaker and takes the rest.
 
-    `known` are the names of the tags that mean something; `loose` is that of `patch_spans`. Other tags
-    are prose, also all after a bad one.
+    `known` are the names of the tags with a meaning; other tags are prose, and so are all tags after a bad one. `loose`
+    is passed to `patch_spans`.
     """
     from repoagent.patch.parse.blocks import patch_spans
 
@@ -98,7 +98,7 @@ def _without_inline_code(text: str) -> str:
 
 
 def _imitates(reply: str, at: int, line_end: int, nonce: str) -> bool:
-    """Whether the line at `at` speaks as somebody else; "user: …" as the first words is a heading."""
+    """Whether the line at `at` imitates another speaker; "user: …" at the start of a reply is a heading."""
     if nonce and reply.find(nonce, at, line_end) >= 0:
         return True
     return _IMITATION.match(reply, at) is not None and (reply[at] == "<" or reply[:at].strip() != "")
@@ -152,7 +152,7 @@ def own_closing_tag(name: str) -> str:
 
 
 def _fence_end(reply: str, at: int) -> int:
-    """The end of the code fence that opens at `at`, 0 when none does. An open one takes all the rest."""
+    """The end of the code fence that opens at `at`, 0 for none. An unclosed one extends to the end of the reply."""
     fence = _FENCE.match(reply, at)
     if fence is None:
         return 0
@@ -162,7 +162,7 @@ def _fence_end(reply: str, at: int) -> int:
 
 
 def _holds_action(line: str, known: Set[str]) -> bool:
-    """Whether prose holds a whole action, or the end of one."""
+    """Whether prose contains a whole action, or the closing tag of one."""
     line = _without_inline_code(line)
     names = known - DATA
     for tag in NAME.finditer(line):
@@ -175,7 +175,7 @@ def _holds_action(line: str, known: Set[str]) -> bool:
 LEAD = 300  # characters of a paragraph that only announces what follows
 
 _SHELL = frozenset(["bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "shellsession"])
-_NAMES = {  # what tools are called elsewhere
+_NAMES = {  # names of these tools in other programs
     "run": "bash sh shell zsh cmd command console terminal exec execute execute_command execute_bash run_command "
     "run_shell_command run_terminal_cmd run_in_terminal shell_command local_shell container.exec bash_command",
     "read": "read_file view view_file open open_file cat get_file_contents",
@@ -205,8 +205,8 @@ _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call in another form. `name`: the tool as it is called there, "" for a shell block. `sure`: it cannot be
-    part of an answer, as other markup may be."""
+    """A tool call in another format. `name`: the name of the tool in the call, "" for a shell block. `sure`: it cannot
+    be part of an answer, as other markup may be."""
 
     form: Literal["tag", "call", "fence"]
     name: str = ""
@@ -215,7 +215,7 @@ class Call:
 
 def foreign(words: str) -> Call | None:
     """The call in `words`, a reply without its actions; None if they are an answer to the user. A sentence may
-    announce the call; unless it has the name of a known tool, nothing longer may."""
+    announce the call; a longer text only if the call has the name of a known tool."""
     at = 0
     for line in words.splitlines(keepends=True):
         start = at
@@ -236,7 +236,7 @@ def foreign(words: str) -> Call | None:
 
 
 def advice(call: Call, tools: Mapping[str, Tool]) -> str:
-    """How to write `call` here, or that there is no such tool; worded for the model."""
+    """Advice for the model: how to write `call`, or that there is no such tool."""
     tool = "run" if call.form == "fence" else _TOOL_OF_NAME.get(call.name.lower(), call.name.lower())
     if call.form == "fence":
         wrong = "a code block is not performed"
@@ -260,7 +260,7 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
 
 
 def _block(text: str) -> Call | None:
-    """A call as JSON, bare or in a code block, or a code block of shell; with nothing below it."""
+    """A call as JSON, bare or in a code block, or a shell code block, with nothing after it."""
     block = _BLOCK.match(text)
     if block is None:
         return _json(text)
@@ -273,7 +273,7 @@ def _block(text: str) -> Call | None:
 
 
 def _element(text: str) -> Call | None:
-    """One or several tags, with at most a sentence below them."""
+    """The first of one or several tags with at most a sentence after them."""
     first: Call | None = None
     at = 0
     while opened := _TAG.match(text, at):
@@ -298,7 +298,7 @@ def _element(text: str) -> Call | None:
 
 
 def _wrapped(name: str, attributes: str, body: str) -> Call:
-    """The call in a tag that only says that it is one."""
+    """The call inside a wrapper such as `<tool_call>`."""
     if call := _json(body):
         return call
     inner = _TAG.search(body)
@@ -308,7 +308,7 @@ def _wrapped(name: str, attributes: str, body: str) -> Call:
 
 
 def _json(text: str) -> Call | None:
-    """A tool call as JSON: an object that names a tool and has arguments for it, perhaps inside others."""
+    """A tool call as JSON: an object with the name of a tool and arguments, possibly inside other objects."""
     try:
         value, end = json.JSONDecoder().raw_decode(text.strip())
     except (ValueError, RecursionError):

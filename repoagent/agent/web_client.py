@@ -2,7 +2,7 @@
 
 URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The name is
 resolved once, and the connection goes to that address; every step has a deadline. No proxy is used: it would resolve
-the name again, and could reach what is refused here.
+the name again, and could reach addresses that are refused here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Url:
 
 
 def read_url(text: str, base: Url | None = None) -> Url:
-    """Parse a URL, relative to `base` if given, without its fragment. Raises UsageError if it is invalid."""
+    """Parse a URL, possibly relative to `base`, without its fragment. Raises UsageError if it is invalid."""
     text = text.strip()
     if len(text) > LONGEST:
         raise UsageError(f"the URL is longer than {LONGEST} characters.")
@@ -135,10 +135,10 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 LARGEST = 2 * 1024 * 1024  # bytes of a page, also after decompression
-SECONDS = 30.0  # with all redirects
+SECONDS = 30.0  # including redirects
 _REDIRECTS = 5
 _MOVED = {301, 302, 303, 307, 308}
-_TRIES = 4  # addresses of one name
+_TRIES = 4  # addresses of a name to try
 _HEADERS = {
     "User-Agent": f"repoagent/{__version__}",
     "Accept": "text/html, application/xhtml+xml, application/json, text/*;q=0.9, */*;q=0.1",
@@ -210,7 +210,7 @@ def not_public(url: Url, address: str) -> UsageError:
 
 
 def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
-    """The response at `url`, and where it redirects to, "" for nowhere. Raises UsageError."""
+    """The response at `url`, and the target of its redirect or "". Raises UsageError."""
     results: list[tuple[Page, str] | Exception] = []
 
     def exchange() -> None:
@@ -265,7 +265,7 @@ def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     verify = net.trust() if url.scheme == "https" else False
     with httpx2.Client(verify=verify, trust_env=False, timeout=timeout) as client:
         for address in addresses:
-            # the certificate is that of the name, whatever the address
+            # connect to the address, but check the certificate for the name
             target = httpx2.URL(
                 scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode("ascii")
             )

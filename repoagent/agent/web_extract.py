@@ -1,4 +1,4 @@
-"""The text of `python -c` that extracts the readable text of an HTML page in a process of its own.
+"""Source for `python -c` that extracts the readable text of an HTML page in a separate process.
 
 It has little time and memory, no network and no keys, since the author of the page may be hostile.
 """
@@ -13,7 +13,7 @@ _TITLE = re.compile(r"<title[^<>]{0,200}>([^<]{1,500})", re.IGNORECASE)
 
 
 def main(url: str) -> None:
-    """Read a page in UTF-8 from standard input, and write its title and its text, as Markdown, to standard output."""
+    """Read a page in UTF-8 from standard input, and write its title and text as Markdown to standard output."""
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT, OUTPUT))  # of its standard output, which is a file

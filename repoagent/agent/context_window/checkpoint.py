@@ -1,4 +1,4 @@
-"""The text of a checkpoint: what a model writes about the work so far, and what the program knows for certain."""
+"""The text of a checkpoint: a model's summary of the work so far, and the facts that the program knows."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from repoagent.llm.media import reference
 from repoagent.llm.model import fence, printable, without_thought
 from repoagent.llm.usage import estimate_tokens
 
-BYTES = 3  # of a token, as `estimate_tokens` counts
-CHECKPOINT = "checkpoint"  # the kind of a turn that replaces those before it
+BYTES = 3  # per token, as in `estimate_tokens`
+CHECKPOINT = "checkpoint"  # the kind of a turn that replaces earlier ones
 HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
 _INTRODUCTION = (
     "The conversation has become long: earlier turns of the assistant and their observations are no longer "
@@ -38,7 +38,7 @@ def is_checkpoint(turn: Turn) -> bool:
 
 
 def tokens(turns: Iterable[Turn]) -> int:
-    """The estimated tokens of `turns` in a prompt, with markup; rather too many than too few."""
+    """The estimated tokens of `turns` in a prompt, with markup; too many rather than too few."""
     total = 0
     for turn in turns:
         total += estimate_tokens(turn.text)
@@ -60,7 +60,7 @@ def without_attached(turn: Turn) -> Turn:
 
 
 def borders(turns: Sequence[Turn]) -> list[int]:
-    """The indexes where a unit begins: a message of the user, or a reply with its observations."""
+    """The index of the first turn of each unit: a message of the user, or a reply with its observations."""
     return [
         number
         for number, turn in enumerate(turns)
@@ -70,7 +70,7 @@ def borders(turns: Sequence[Turn]) -> list[int]:
 
 @dataclass(frozen=True)
 class Known:
-    """What the program knows of a run: the plan as text, and a line for each changed file and command, newest last."""
+    """Facts about a run: the plan as text, and a line for each changed file and each command, newest last."""
 
     plan: str = ""
     changed: tuple[str, ...] = ()
@@ -90,14 +90,14 @@ class Known:
 
 
 def question(most: int) -> Turn:
-    """The request for a checkpoint of about `most` bytes, to append to the shown turns; it is not saved."""
+    """The request for a checkpoint of about `most` bytes, to append to the turns that are sent; it is not saved."""
     text = (files("repoagent.agent") / "prompts" / "checkpoint.md").read_text(encoding="utf-8")
     words = max(100, min(_WORDS, most // _BYTES_A_WORD // 50 * 50))
     return Turn("observation", text.strip().replace("{words}", str(words)), {"kind": CHECKPOINT, "ok": "yes"})
 
 
 def usable(reply: str) -> str:
-    """The checkpoint in a model's reply; "" without the required headings."""
+    """The checkpoint in a model's reply; "" if it lacks the required headings."""
     text = without_thought(reply).strip()
     flags = re.MULTILINE | re.IGNORECASE
     headings = [name for name in HEADINGS if re.search(rf"^#+ *{name}", text, flags)]
@@ -105,7 +105,7 @@ def usable(reply: str) -> str:
 
 
 def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
-    """A checkpoint without a model: the text of the last one, and of each reply its first line and actions."""
+    """A checkpoint without a model: the text of the last one, and the first line and actions of each reply."""
     written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
     previous = ""
     if written:
@@ -128,7 +128,7 @@ def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -
 
 
 def joined(text: str, known: Known, most: int) -> str:
-    """The body of a checkpoint in at most about `most` bytes: `text`, and what is `known`."""
+    """The body of a checkpoint in at most about `most` bytes: `text` and the `known` facts."""
     certain = trimmed(known.render(), most // 3, _LEFT_OUT)
     most -= size(certain) + 2
     if _STEPS in text:  # as many steps as fit, the newest
@@ -150,7 +150,7 @@ def checkpoint_text(body: str) -> str:
 
 
 def body_of(text: str) -> str:
-    """The body in the result of `checkpoint_text`; of a text that the user has changed, all of it."""
+    """The body in a result of `checkpoint_text`; the whole text if the user has changed it."""
     quoted = [piece for piece in pieces(text) if isinstance(piece, Quoted) and piece.label == CHECKPOINT]
     return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
 
@@ -184,7 +184,7 @@ def _steps(
 
 
 def _ended(seen: Turn) -> str:
-    """How a command ended, as its observation says outside of what it quotes."""
+    """How a command ended, according to the unquoted part of its observation."""
     outside = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
     if code := _EXIT.search(outside):
         return f"exit {code[1]}"

@@ -1,1 +1,1 @@
-"""Run shell commands for the model: processes, limits, output and exit codes. Read runner.py first."""
+"""Run shell commands for the model: processes, limits, output and exit codes. Read tools.py first."""
