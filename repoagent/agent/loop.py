@@ -1,8 +1,7 @@
-"""The loop of an agent: ask for a reply, perform its actions, append the observations, until the task ends.
+"""The loop of an agent: request a reply, perform its actions, append the observations, until the task ends.
 
-It keeps no counters: what failed how often, what is left to perform and whether a turn repeats all follow from the
-conversation, so that a run that was killed resumes where it was. `Agent` is what decides the next step: a model, or a
-plugin.
+The conversation is its only state: the number of failures, the actions left to perform and repetitions are derived
+from it, so a killed run resumes where it was. An `Agent` provides the replies: a model, or a plugin.
 """
 
 from __future__ import annotations
@@ -28,26 +27,24 @@ GROUP = "repoagent.agents"
 
 
 class Agent(Protocol):
-    """What the loop needs. Its actions are text in the protocol (`tags.render` writes one), so a
-    conversation is the whole state of a run, and any agent can continue it."""
+    """The source of replies. Their actions are text (see `actions.render`), so a conversation is the whole state of a
+    run, and any agent can continue it."""
 
     def step(self, state: State) -> Turn:
-        """The next reply, a turn of the role "assistant"; its `meta` is kept. One model call, or none."""
+        """The next reply, a turn of the role "assistant", with at most one model call; its `meta` is saved."""
         ...
 
     def search_memory(self, query: str) -> list[str]:
-        """What is remembered about `query`, the best first."""
+        """Memories about `query`, the best first."""
         ...
 
 
 @dataclass(frozen=True)
 class ModelAgent:
-    """A model, asked with the prompts that `render` makes of the state: mostly one; of several, the replies under
-    each other are the reply. `continues` is as in `llm.complete`.
+    """A model, with the prompts that `render` makes from the state: usually one; the replies to several are joined.
 
-    What `on_reply` returns for a request and its reply goes into the `meta` of the turn.
-
-    Raises what `llm.complete` does: LimitReached before a call that would pass a limit, ModelError.
+    `continues` is passed to `llm.complete`. The result of `on_reply` for a request and its reply is added to the `meta`
+    of the turn. Raises what `llm.complete` raises: LimitReached before a call that would exceed a limit, ModelError.
     """
 
     model: Model
@@ -86,8 +83,8 @@ class ModelAgent:
 
 
 def load_agent(name: str = "model") -> Callable[..., Agent]:
-    """What makes the agent `name`, called with the arguments of `ModelAgent`: that class for "model", else
-    what the entry-point group `repoagent.agents` offers. Raises UsageError for any other name."""
+    """A function that creates the agent `name` from the arguments of `ModelAgent`: that class for "model", otherwise an
+    entry point of the group `repoagent.agents`. Raises UsageError if it is unknown or cannot be loaded."""
     if name == "model":
         return ModelAgent
     from importlib.metadata import entry_points
@@ -96,26 +93,26 @@ def load_agent(name: str = "model") -> Callable[..., Agent]:
     for point in points:
         if point.name == name:
             try:
-                made: Callable[..., Agent] = point.load()
-            except (Exception, SystemExit) as error:  # anything may come out of other people's code
+                factory: Callable[..., Agent] = point.load()
+            except (Exception, SystemExit) as error:  # a plugin may raise anything
                 reason = " ".join(str(error).split()) or type(error).__name__
                 raise UsageError(f"could not load the agent {name} ({point.value}): {reason}") from error
-            return made
+            return factory
     names = ", ".join(sorted({"model", *(point.name for point in points)}))
     raise UsageError(f"unknown agent {name}: choose one of {names}, or install the package that provides it")
 
 
-FOREIGN = "foreign"  # the reason of a correction: the reply is a tool call in a form of another program
+FOREIGN = "foreign"  # the reason of a correction: the reply is a tool call in the format of another program
 SKIPPED = "skipped"  # the kind of the observation in place of an action that was not performed
-RETURNS = 3  # how often in a row a malformed reply, a refused edit or a failed check goes back
+RETURNS = 3  # how often in a row a malformed reply, a refused edit or a failed check is returned to the model
 
 End = Literal["finished", "rejected", "answered"]
 
 
 @dataclass(frozen=True)
 class LoopEvent:
-    """What a terminal may show: the `text` of a whole "reply" or of what was "dropped" of it, an "action"
-    that starts, an "observation". `words` are what a reply says to the user, without its actions and patches."""
+    """An event to display: the `text` of a whole "reply" or of its "dropped" part, the start of an "action", an
+    "observation". `words` is the text of a reply for the user, without its actions and patches."""
 
     kind: Literal["reply", "dropped", "action", "observation"]
     text: str = ""
@@ -126,10 +123,10 @@ class LoopEvent:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `text` is the model's last word: what it did, why it rejected, its answer or question.
+    """How a run ended. `text` is the model's final message: what it did, why it rejected, its answer or question.
 
-    `commit_message` is the last one that the run's replies hold ("" for none), `notes` all of theirs. `words` is
-    what else the last reply says, `messages` what the model has told the user on the way.
+    `commit_message` is the last one in the replies of the run ("" for none), `notes` are all of them. `words` is the
+    other text of the last reply, `messages` are those to the user during the run.
     """
 
     kind: End
@@ -155,31 +152,31 @@ def run(
     before_turn: BeforeTurn = lambda state: state,
     on_event: Callable[[LoopEvent], None] = lambda event: None,
 ) -> Outcome:
-    """Go on from `state` until the task is finished, rejected or answered.
+    """Continue from `state` until the task is finished, rejected or answered.
 
-    A conversation that ends in a reply goes on with its actions, not with a call. `before_finish` is asked
-    before a run counts as finished, `before_answer` before words alone count as an answer; an observation that
-    one of them returns goes back to the model instead. `before_turn` is asked before each reply, and may append
-    turns to the state: what the user says while it runs, what has happened since; see `state.extra_turn`.
+    If the conversation ends with a reply, its actions are performed before a new one is requested. `before_finish` is
+    called before a run counts as finished, `before_answer` before text alone counts as an answer; if one of them
+    returns an observation, that goes back to the model and the run continues. `before_turn` is called before each
+    reply and may append turns to the state, such as messages of the user and notices; see `state.extra_turn`.
 
-    Raises ModelError when the model does not follow the protocol or is stuck in a loop; the `error` of an
-    observation (for an edit at least Refused) that went back in vain three times in a row; and what the
-    agent, the tools and `before_finish` raise.
+    Raises ModelError if the model does not follow the protocol or is stuck in a loop; the `error` of an observation
+    (for an edit at least Refused) if three corrections in a row did not help; and what the agent, the tools and
+    `before_finish` raise.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
-    this = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
+    current = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
     try:
         while True:
-            this.turn()
+            current.turn()
     except _Over as over:
-        summary = account(this.tools.values(), this.state)
-        thought = this.parse(steps(this.state.turns)[-1]).thought
+        summary = account(current.tools.values(), current.state)
+        thought = current.parse(steps(current.state.turns)[-1]).thought
         words = thought if thought != over.text else ""
-        return Outcome(over.kind, over.text, this.state, *summary, words, this.messages())
+        return Outcome(over.kind, over.text, current.state, *summary, words, current.messages())
 
 
 def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
-    """The last commit message ("" for none) and all notes in the replies of the present run."""
+    """The last commit message ("" for none) and all notes in the replies of the current run."""
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     replies = [_read(step.reply.text, by_name, state) for step in steps(state.turns)]
     messages = [reply.commit_message for reply in replies if reply.commit_message]
@@ -188,25 +185,25 @@ def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
 
 
 def replay(tools: Iterable[Tool], state: State) -> None:
-    """Perform again what `state` says was done by tools whose effect lives in a process only (`Tool.replay`).
+    """Repeat the actions in `state` of tools whose effect exists only in their process (`Tool.replay`).
 
-    To be called before `run` by who continues a conversation in a new process. Raises Refused when something
-    does not work as it did.
+    Call it before `run` to continue a conversation in a new process. Raises Refused if an action succeeded before and
+    fails now, or the reverse.
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     for step in steps(state.turns):
         actions = _read(step.reply.text, by_name, state).actions
-        for action, seen in zip(actions, step.performed, strict=False):
-            if not by_name[action.kind].replay or seen.meta.get("kind") != action.kind:
+        for action, result in zip(actions, step.performed, strict=False):
+            if not by_name[action.kind].replay or result.meta.get("kind") != action.kind:
                 continue
-            if _ok(seen) or "partial" in seen.meta:
+            if _ok(result) or "partial" in result.meta:
                 again = by_name[action.kind].perform(action)
-                if again.ok != _ok(seen):
+                if again.ok != _ok(result):
                     raise again.error or Refused(f"cannot continue this conversation: {again.text}")
 
 
 def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
-    """Why `action`, of `tool`, may not be performed after these observations of the same reply; "" when it may."""
+    """Why `action`, of `tool`, must not be performed after these observations of the same reply; "" if it may be."""
     needs = tool.needed_by(action)
     failed = [turn for turn in performed if not _ok(turn) and turn.meta.get("kind") != SKIPPED]
     if needs == "writes":
@@ -236,11 +233,11 @@ class _Run:
 
     @property
     def step(self) -> Step:
-        """The last reply and what came of it."""
+        """The last reply and its observations."""
         return steps(self.state.turns)[-1]
 
     def turn(self) -> None:
-        """Ask for a reply, unless one is not done with yet, and do what it says. Raises _Over at the end."""
+        """Perform the pending reply, or request a new one and perform it. Raises _Over at the end."""
         if not steps(self.state.turns) or self.is_done():
             self.ask()
         step, reply = self.step, self.parse(self.step)
@@ -274,7 +271,7 @@ class _Run:
         return _read(step.reply.text, self.tools, self.state, was_cut="dropped" in step.reply.meta)
 
     def is_done(self) -> bool:
-        """Whether nothing of the last reply is left to do, and the run goes on."""
+        """Whether nothing of the last reply is left to do, and the run continues."""
         step, reply = self.step, self.parse(self.step)
         if reply.problem or len(step.observations) > len(step.performed):
             return bool(step.observations)
@@ -290,49 +287,49 @@ class _Run:
                         " Its commit message is kept: send only `<finish>` once that is fixed, or is not part of "
                         "your change."
                     )
-                seen = Observation(SKIPPED, why, ok=False, blocks=False)
+                result = Observation(SKIPPED, why, ok=False, blocks=False)
             else:
                 self.on_event(LoopEvent("action", action=action))
-                seen = tool.perform(action)
-            if seen.final and action.kind in ENDS:
-                text = seen.text or reply.thought
-                if seen.kind == "reject":
+                result = tool.perform(action)
+            if result.final and action.kind in ENDS:
+                text = result.text or reply.thought
+                if result.kind == "reject":
                     raise _Over("rejected", text)
                 self.end("finished", text, self.before_finish)
                 return
-            if seen.once and all(other.kind != action.kind for other in reply.actions[at + 1 :]):
-                seen = replace(seen, text=f"{seen.text}\n{seen.once}".lstrip("\n"))
-            self.add(replace(seen, blocks=seen.blocks and tool.needed_by(action) != "nothing"))
+            if result.once and all(other.kind != action.kind for other in reply.actions[at + 1 :]):
+                result = replace(result, text=f"{result.text}\n{result.once}".lstrip("\n"))
+            self.add(replace(result, blocks=result.blocks and tool.needed_by(action) != "nothing"))
         if _ends(reply, self.step):
             self.end("finished", reply.thought, self.before_finish)
 
     def end(self, kind: End, text: str, before: BeforeEnd) -> None:
-        """End the run, unless `before` has something to say."""
+        """End the run, unless `before` objects."""
         objection = before(self.state)
         if objection is None:
             raise _Over(kind, text)
         self.add(objection, extra="objection")
 
     def misread(self, reply: Parsed) -> str:
-        """What is wrong with a reply that asks for a tool in a form of another program, or for one that is not there;
-        "" for nothing. A code block for the shell may be an answer: it is one where the model says it again."""
+        """The problem with a reply that calls a tool in the format of another program, or an unknown tool; "" for none.
+        A shell code block may be an answer: it is one if the model sends it again."""
         call = reply.foreign
         if call is None:
             return ""
         loose = EDIT in self.tools and self.tools[EDIT].loose
-        before = [turn for step in steps(self.state.turns)[-2:-1] for turn in step.observations]
-        again = any(turn.meta.get("reasons") == FOREIGN for turn in before)
-        if (call.form == "fence" and again) or (loose and not call.sure):
+        previous = [turn for step in steps(self.state.turns)[-2:-1] for turn in step.observations]
+        was_corrected = any(turn.meta.get("reasons") == FOREIGN for turn in previous)
+        if (call.form == "fence" and was_corrected) or (loose and not call.sure):
             return ""
         return advice(call, self.tools)
 
     def messages(self) -> tuple[str, ...]:
-        """What the model told the user in the present run."""
+        """The messages of the model to the user in the current run."""
         return tuple(
             action.body.strip()
             for step in steps(self.state.turns)
-            for action, seen in zip(self.parse(step).actions, step.performed, strict=False)
-            if action.kind == seen.meta.get("kind") == "message" and action.body.strip()
+            for action, result in zip(self.parse(step).actions, step.performed, strict=False)
+            if action.kind == result.meta.get("kind") == "message" and action.body.strip()
         )
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
@@ -343,45 +340,45 @@ class _Run:
         text = f"Nothing in your last reply was performed: {problem}"
         self.add(Observation("correction", text, ok=False, data=data or {}, error=error), extra="correction")
 
-    def add(self, seen: Observation, extra: str = "") -> None:
-        """Append an observation, and end the run when its kind went back in vain too often."""
-        self.failure = None if seen.ok else seen.error
-        if seen.kind == EDIT and not seen.ok:
-            self.failure = seen.error or Refused(seen.shown or seen.text)
-        text = seen.text
+    def add(self, result: Observation, extra: str = "") -> None:
+        """Append an observation. Raises its error if its kind has failed too often in a row."""
+        self.failure = None if result.ok else result.error
+        if result.kind == EDIT and not result.ok:
+            self.failure = result.error or Refused(result.shown or result.text)
+        text = result.text
         if (dropped := self.step.reply.meta.get("dropped")) and not self.step.observations:
             text = (
                 f"The last {dropped} characters of your reply were dropped, because they imitated another "
                 f"speaker; nothing in them was performed or is true.\n\n{text}"
             )
-        reasons = seen.data.get("reasons")
+        reasons = result.data.get("reasons")
         meta = {
-            "final": "yes" if seen.final else "",
-            "blocks": "no" if not seen.ok and not seen.blocks else "",
+            "final": "yes" if result.final else "",
+            "blocks": "no" if not result.ok and not result.blocks else "",
             "extra": extra,
-            ATTACHED: seen.attached,
+            ATTACHED: result.attached,
             "reasons": " ".join(map(str, reasons)) if isinstance(reasons, list) else "",
-            "partial": "yes" if seen.data.get("partial") else "",
+            "partial": "yes" if result.data.get("partial") else "",
         }
-        meta |= {key: json.dumps(seen.data[key]) for key in ("allowed", "shown") if seen.data.get(key)}
+        meta |= {key: json.dumps(result.data[key]) for key in ("allowed", "shown") if result.data.get(key)}
         meta = {key: value for key, value in meta.items() if value}
-        meta = {"kind": seen.kind, "ok": "yes" if seen.ok else "no", **meta}
+        meta = {"kind": result.kind, "ok": "yes" if result.ok else "no", **meta}
         self.state = self.state.with_turn(Turn("observation", text, meta))
-        self.on_event(LoopEvent("observation", observation=seen))
-        if self.failure and self.failures(seen.kind) > RETURNS:
+        self.on_event(LoopEvent("observation", observation=result))
+        if self.failure and self.failures(result.kind) > RETURNS:
             raise self.failure
 
     def failures(self, kind: str) -> int:
-        """How many observations of this kind, up to the last, were failures in a row.
+        """The number of observations of this kind, up to the last, that failed in a row.
 
-        Others between them do not matter, but a correction only counts if the reply after it was wrong again.
+        Other kinds in between do not matter, but a correction counts only if the next reply was malformed, too.
         """
         count = 0
         for step in reversed(steps(self.state.turns)):
-            seen = [turn for turn in step.observations if turn.meta.get("kind") == kind]
-            if any(map(_ok, seen)) or (kind == "correction" and not seen):
+            results = [turn for turn in step.observations if turn.meta.get("kind") == kind]
+            if any(map(_ok, results)) or (kind == "correction" and not results):
                 break
-            count += len(seen)
+            count += len(results)
         return count
 
 
@@ -391,16 +388,16 @@ def _read(reply: str, tools: Mapping[str, Tool], state: State, *, was_cut: bool 
 
 
 def _ends(reply: Parsed, step: Step) -> bool:
-    """Whether a reply that was performed asks for nothing more: all went well, and all is final or quiet."""
+    """Whether a performed reply ends the run: everything succeeded, and each action is final or quiet."""
     final = [turn.meta.get("final") == "yes" for turn in step.performed]
     pairs = zip(reply.actions, step.performed, final, strict=False)
     return (
         len(step.performed) >= len(reply.actions)
         and any(final)
         and "dropped" not in step.reply.meta
-        and all(_ok(seen) and (ends or action.kind in QUIET) for action, seen, ends in pairs)
+        and all(_ok(result) and (ends or action.kind in QUIET) for action, result, ends in pairs)
     )
 
 
-def _ok(seen: Turn) -> bool:
-    return seen.meta.get("ok") != "no"
+def _ok(result: Turn) -> bool:
+    return result.meta.get("ok") != "no"

@@ -1,4 +1,4 @@
-"""The tool `python`, the session of its kernel, and which interpreter it uses: the project's own where possible."""
+"""The tool `python`, the session of its kernel, and its interpreter: that of the project if possible."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LOST_STATE = "The Python kernel of before has ended: what its cells had defined 
 class KernelSession:
     """The kernel of one run, started when it is needed.
 
-    runner: how commands are run; kernels are run in the same way. scratch: a writable folder for sockets. python: the
-    path of the interpreter. earlier: an earlier process of this run had a kernel.
+    runner: runs the kernel, as it runs commands. scratch: a writable folder for sockets. python: the path of the
+    interpreter. earlier: an earlier process of this run had a kernel.
     """
 
     runner: CommandRunner
@@ -43,7 +43,7 @@ class KernelSession:
     ended: str = field(default="", init=False)  # how the last one ended, until it is reported
 
     def notices(self) -> list[str]:
-        """What a model has to know before its next call."""
+        """Notices for the model before its next call."""
         earlier, self.earlier = self.earlier, False
         return [LOST_STATE] if earlier else []
 
@@ -149,8 +149,8 @@ class KernelSession:
             parts.append(
                 "Some of its output is missing: it was too long, or came too fast. Write it to a file."
             )
-        if output.trouble:
-            parts.append(f"Some of the output was not saved: {output.trouble}.")
+        if output.write_error:
+            parts.append(f"Some of the output was not saved: {output.write_error}.")
         parts += [look_again().strip(), runner.explain(shown.text).strip()]
         data = {"how": cell.ending, "seconds": round(cell.seconds, 3), "output": runner.shown_as(file)}
         if cell.error:
@@ -160,11 +160,11 @@ class KernelSession:
 
 
 def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | None:
-    """The path of the Python that kernels are started with; None where the extra `python` is missing.
+    """The path of the Python interpreter for kernels; None if the extra `python` is not installed.
 
-    First the virtual environment that is active (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work tree `top`,
-    as long as ipykernel is installed there; else our own Python. An environment in the work tree is repository
-    content: unless it is active, it is used only if it will be `confined`.
+    The first environment with ipykernel: the active one (VIRTUAL_ENV in `env`), then `.venv` and `venv` in the work
+    tree `top`; otherwise our own Python. An environment in the work tree is repository content: unless it is active, it
+    is used only if the kernel will be `confined`.
     """
     if not all(map(find_spec, ("jupyter_client", "zmq"))):
         return None

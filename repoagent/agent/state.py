@@ -16,9 +16,9 @@ from repoagent.llm.conversation import Turn, append, read
 
 @dataclass(frozen=True)
 class State:
-    """The turns so far. With a `file`, each new turn is in the file before it is here, so a killed run can be
-    continued and no reply is paid for twice. `nonce` marks what the program says in the prompt; `plan` is the text of
-    the run's plan as it is before a reply, "" where there is none."""
+    """The turns so far. With a `file`, each new turn is written to it first, so a killed run can be resumed without
+    paying for a reply twice. `nonce` marks the text of the program in the prompt; `plan` is the text of the run's plan
+    before a reply, "" for none."""
 
     turns: tuple[Turn, ...] = ()
     nonce: str = field(default_factory=lambda: os.urandom(4).hex())
@@ -27,22 +27,22 @@ class State:
 
     @property
     def news(self) -> tuple[Turn, ...]:
-        """The turns since the last reply: what came of its actions, what the user said, what has happened."""
+        """The turns since the last reply: observations, messages of the user, notices."""
         last = max((n for n, turn in enumerate(self.turns) if turn.role == "assistant"), default=-1)
         return self.turns[last + 1 :]
 
     def with_turn(self, turn: Turn) -> State:
-        """The state after `turn`. Raises what appending to the file does (Busy, Refused)."""
+        """Append `turn`. Raises what writing the file raises (Busy, Refused)."""
         if self.file is None:
             return replace(self, turns=(*self.turns, turn))
-        append(self.file, turn, before=self.turns)  # all of them, where somebody has removed the file
-        if not self.turns and (made := read(self.file)):
-            return replace(self, turns=(turn,), nonce=made.nonce)
+        append(self.file, turn, before=self.turns)  # writes all turns if the file was removed
+        if not self.turns and (conversation := read(self.file)):
+            return replace(self, turns=(turn,), nonce=conversation.nonce)
         return replace(self, turns=(*self.turns, turn))
 
 
 def open_state(file: Path) -> State:
-    """The state that a conversation file holds; an empty one, to be kept there, when there is no file yet.
+    """The state in a conversation file; if it does not exist, an empty one that will be saved there.
 
     Raises BrokenConversation, NewerConversation, Refused.
     """
@@ -51,11 +51,11 @@ def open_state(file: Path) -> State:
 
 
 def extra_turn(role: Literal["user", "observation"], text: str, kind: str) -> Turn:
-    """A turn that is added during a run and belongs to no action: it neither ends a step nor begins a run."""
+    """A turn during a run that belongs to no action: it neither ends a step nor begins a run."""
     return Turn(role, text, {"kind": kind, "extra": "beside"})
 
 
-def is_beside(turn: Turn) -> bool:
+def is_extra(turn: Turn) -> bool:
     return turn.meta.get("extra") == "beside"
 
 
@@ -68,15 +68,15 @@ class Step:
 
     @property
     def performed(self) -> tuple[Turn, ...]:
-        """The observations that belong to the reply's actions, one each, as far as they are performed."""
+        """The observations of the reply's actions, one for each that was performed."""
         return tuple(turn for turn in self.observations if "extra" not in turn.meta)
 
 
 def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
-    """The steps of the present run: those after the last message of the user."""
+    """The steps of the current run: those after the last message of the user."""
     pairs: list[tuple[Turn, list[Turn]]] = []
     for turn in turns:
-        if is_beside(turn):
+        if is_extra(turn):
             continue
         if turn.role == "user":
             pairs = []
@@ -87,23 +87,22 @@ def steps(turns: Iterable[Turn]) -> tuple[Step, ...]:
     return tuple(Step(reply, tuple(observations)) for reply, observations in pairs)
 
 
-EDIT = "edit"  # the one kind that has no tag: it is what a reply's patches are
+EDIT = "edit"  # the only kind without a tag: the patches of a reply
 
 Needs = Literal["nothing", "writes", "all"]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that a model can ask for.
+    """A tool that a model can use.
 
-    `text` is what the prompt says of it: the tag to write and what it does, in a line (of `edit`: how a
-    patch is written); "" for a tag that is taken and not offered. `perform` returns failures that a model
-    can act on as observations with `ok=False`; what it raises ends the run. `replay` says that the effect
-    lives in this process only (`loop.replay` performs it again). `loose`, of `edit`: a code fence that
-    names no file is an edit too. `needs` says which actions before it in the same reply must not have failed:
-    "nothing" for what only looks, which is always performed; "writes" for what may write: it is skipped after a
-    failed edit, not after a failed look-up or a command that ran and failed; "all" for what says that something
-    is done.
+    `text` describes it in the prompt: the tag and what it does, in a line (of `edit`: the format of a patch); "" for a
+    tag that is accepted but not offered. `perform` returns failures that a model can handle as observations with
+    `ok=False`; what it raises ends the run. `replay`: the effect exists only in this process (`loop.replay` repeats
+    it). `loose`, of `edit`: a code fence without a file name is an edit, too. `needs`: which earlier actions of the
+    same reply must not have failed: "nothing" if it only reads, and is always performed; "writes" if it may write: it
+    is skipped after a failed edit, but not after a failed look-up or a command that ran and failed; "all" if it reports
+    that something is done.
     """
 
     name: str
@@ -114,7 +113,7 @@ class Tool:
     needs: Needs | Callable[[Action], Needs] = "writes"
 
     def needed_by(self, action: Action) -> Needs:
-        """What `action`, of this tool, needs."""
+        """The `needs` of an action of this tool."""
         return self.needs(action) if callable(self.needs) else self.needs
 
 
@@ -158,8 +157,6 @@ OWN = (
     Tool("finish", "<finish>what was done</finish> ends the task.", _end, needs="all"),
     Tool("reject", "<reject>why</reject> ends it with nothing done.", _end, needs="all"),
 )
-QUIET = frozenset({"think", "message"})  # they ask for nothing that needs another turn
+QUIET = frozenset({"think", "message"})  # the model needs no further turn for their results
 ENDS = frozenset({"finish", "reject"})
-TAGGED = frozenset(
-    {EDIT, *(tool.name for tool in OWN)}
-)  # never native tools: they go with the text of a reply
+TAGGED = frozenset({EDIT, *(tool.name for tool in OWN)})  # not native: written in the text of a reply

@@ -1,4 +1,4 @@
-"""The tool `browse`: fetch a page and show its text, of HTML the readable part."""
+"""The tool `browse`: fetch a page and show its text; the readable part of HTML."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def decoded(page: Page) -> str:
 
 
 def _of_html(html: str, url: str, wrap: Wrap) -> str:
-    """Extract the text in a process of its own, with limits on its time, memory and output."""
+    """Extract the text in a separate process, with limits on its time, memory and output."""
     text = (files("repoagent.agent") / "web_extract.py").read_text(encoding="utf-8")
     with (
         tempfile.TemporaryFile() as page,
@@ -107,12 +107,12 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
     raise UsageError(f"could not extract the text of {url}: it takes too long, or is not HTML.")
 
 
-_ERROR_TEXT = 2_000  # characters of the text that comes with a failure
+_ERROR_TEXT = 2_000  # characters of the text of a page with an error status
 
 
 @dataclass(frozen=True)
 class Browser:
-    """What pages are fetched with. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: of the
+    """Settings for fetching pages. wrap: the sandbox of the HTML parser. audit: records each page. seconds_left: of the
     run, None without a limit."""
 
     gate: Gate
@@ -144,9 +144,9 @@ class Browser:
         except UsageError as error:
             self.audit({**event, "failed": str(error)})
             raise
-        took = round(time.monotonic() - began, 3)
+        seconds = round(time.monotonic() - began, 3)
         facts = {"status": page.status, "bytes": len(page.data)}
-        self.audit({**event, "at": str(page.url), **facts, "seconds": took})
+        self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
         data = {"url": str(page.url), "kind": page.kind, **facts}
         return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
 
@@ -171,7 +171,7 @@ class Browser:
         return verdict.by
 
     def _follow(self, old: Url, new: Url) -> None:
-        """Raise UsageError for a refused redirect; another host needs an approval of its own."""
+        """Raise UsageError for a refused redirect; another host needs its own approval."""
         if new.host != old.host or new.port not in {old.port, PORTS[new.scheme]}:
             self._require_approval(new, f"{old.site} leads there")
             return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.plan.file import open_tasks, plan_news, read_plan
-from repoagent.agent.state import EDIT, OWN, State, Tool, is_beside
+from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
 from repoagent.git.facts import current_branch, operation
@@ -238,7 +238,7 @@ class Finishing:
 
 def turns_since_user(state: State) -> Sequence[Turn]:
     """The turns since the user's last words, not counting messages."""
-    prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_beside(turn)]
+    prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
     return state.turns[prompts[-1] :] if prompts else state.turns
 
 

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import Asker, Gate, kept_rules
+from repoagent.agent.approvals.policy import Asker, Gate, user_rules
 from repoagent.agent.approvals.rules import rules
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.command_runner import CommandRunner
@@ -63,8 +63,8 @@ def create_gate(
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
     reason = "" if confinement.name else why_none() if request.confine else "the sandbox is turned off."
-    allow = (*settings.texts("run.allow"), *kept_rules(configuration), *request.allow)
-    deny = (*settings.texts("run.deny"), *kept_rules(configuration, "run.deny"))
+    allow = (*settings.texts("run.allow"), *user_rules(configuration), *request.allow)
+    deny = (*settings.texts("run.deny"), *user_rules(configuration, "run.deny"))
     return Gate(
         # without a sandbox nothing keeps a command of a plan from writing
         "read-only" if request.plan_only and not confinement.name else request.mode,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.agent.approvals.policy import Verdict, kept_rules
+from repoagent.agent.approvals.policy import Verdict, user_rules
 from repoagent.config.layers import load
 from repoagent.errors import UsageError
 from repoagent.git.worktree import layout, open_worktree
@@ -27,7 +27,7 @@ def test_always_is_kept_for_one_repository(repo: GitRepo, clean_environment: Pat
     keep_rules(repo.top, ["git log *"])
     keep_rules(repo.top, ["rm '*'", "git log *"])
     assert load(layout(open_worktree(repo.top)), flags={}).texts("run.allow") == ("git log *", "rm '*'")
-    assert kept_rules(mine) == ("ls *",) and kept_rules(mine, "run.deny") == ()
+    assert user_rules(mine) == ("ls *",) and user_rules(mine, "run.deny") == ()
     with pytest.raises(UsageError, match="must be one line"):
         keep_rules(repo.top, ["a\nb"])
 

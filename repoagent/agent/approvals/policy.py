@@ -263,7 +263,7 @@ def _no(reason: str, by: str) -> Verdict:
     return Verdict(False, reason=reason, by=by)
 
 
-def kept_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
+def user_rules(file: Path, key: str = "run.allow") -> tuple[str, ...]:
     """The rules in the user's configuration `file`; a list in `git config` would otherwise hide them. Raises UsageError
     if the file cannot be read or is not TOML."""
     for raw in from_user_file(file):

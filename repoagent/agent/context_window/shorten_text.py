@@ -1,6 +1,6 @@
-"""Shorten a long text to its head and tail: cut between lines, and never inside what quotes something else.
+"""Shorten a long text to its head and tail: cut between lines, and repeat the fences around quoted text.
 
-A tool's output that is too long goes to a file in full; the model sees both ends, and where the rest is.
+If the output of a tool is too long, all of it is saved in a file; the model gets both ends and the name of the file.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from repoagent.llm.model import fence, wire_text
 
 LIMIT = 8192  # bytes of one observation
 _OPENING = re.compile(r'^<([a-z][\w-]*)((?: [^<>\n]*?)??)( id="[0-9a-f]{6,64}")?>\n', re.MULTILINE)
-_MAX_MISSES = 200  # of tags that only look like a fence: each costs a search through its content
-_HEAD = 0.6  # of what is shown
-_MAX_PIECES = 8  # of a text with more, only the first are shown
+_MAX_MISSES = 200  # tags that only look like a fence: each costs a search for its end
+_HEAD = 0.6  # share of the head in the result
+_MAX_PIECES = 8  # of a text with more pieces, only the first are shown
 _OMITTED = "are left out here; all of it is in "
 _PATH = re.compile(rf'{_OMITTED}("(?:[^"\\\n]|\\.)*")')
 
@@ -36,8 +36,8 @@ class Quoted:
 
 @dataclass(frozen=True)
 class Cut:
-    """Head and tail of a content of `lines` lines, of which `first` to `last` (from 1) are not, or not wholly, shown.
-    `within`: a line that is too long was cut."""
+    """Head and tail of a content of `lines` lines, without lines `first` to `last` (from 1), or parts of them if a long
+    line was cut (`within`)."""
 
     head: str
     tail: str
@@ -48,7 +48,7 @@ class Cut:
 
 
 def pieces(text: str) -> list[str | Quoted]:
-    """Split `text` into what quotes something and what does not. Only what `fence` can have written counts."""
+    """Split `text` into quoted and other pieces. Only the exact output of `fence` counts as quoted."""
     parts: list[str | Quoted] = []
     at = misses = 0
     for opening in _OPENING.finditer(text):
@@ -74,12 +74,12 @@ def whole(piece: str | Quoted) -> str:
 
 
 def size(text: str) -> int:
-    """Bytes, as they are sent."""
+    """The length in bytes of UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def cut(content: str, most: int) -> Cut:
-    """Head and tail of `content`, together at most `most` bytes; whole lines, if at least one fits at each end."""
+    """Head and tail of `content`, together at most `most` bytes; whole lines if one fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()
@@ -115,19 +115,19 @@ def share(sizes: Sequence[int], most: int) -> int:
 
 
 def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size: int) -> str:
-    """`text` in about `most` bytes, with a note in place of the middle of its longest pieces, which are cut inside and
-    quoted again. Of many pieces, or where there is no room for a part of each, the first are shown. `note` gets a
+    """Shorten `text` to about `most` bytes: a note replaces the middle of its longest pieces, and both ends are quoted
+    again. If there are many pieces, or no room for a part of each, only the first are shown. `note` is called with a
     content and its ends, and returns at most `note_size` bytes."""
     parts = pieces(text)
     contents = [part if isinstance(part, str) else part.content for part in parts]
     sizes = list(map(size, contents))
     most_shown = most - 3 * len(parts) - 2 * sum(size(whole(part)) for part in parts) + 2 * sum(sizes)
-    each, count, longer = 0, -1, 0
-    while longer > count:  # each that is cut needs a note
+    limit, count, longer = 0, -1, 0
+    while longer > count:  # every piece that is cut needs a note
         count = longer
-        each = share(sizes, most_shown - note_size * count)
-        longer = sum(content > each for content in sizes)
-    if len(parts) > _MAX_PIECES or each < 40:
+        limit = share(sizes, most_shown - note_size * count)
+        longer = sum(content > limit for content in sizes)
+    if len(parts) > _MAX_PIECES or limit < 40:
         head = ""
         for part in parts:
             if size(head) + size(whole(part)) > most - note_size - 1:
@@ -138,10 +138,10 @@ def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size:
         return f"{head.rstrip()}\n{middle}".lstrip("\n")
     shown = []
     for part, content in zip(parts, contents, strict=True):
-        if size(content) <= each:
+        if size(content) <= limit:
             shown.append(whole(part))
             continue
-        ends = cut(content, each)
+        ends = cut(content, limit)
         head, tail = ends.head.rstrip(), ends.tail
         if isinstance(part, Quoted):
             head, tail = fence(ends.head, part.label), fence(tail, part.label)
@@ -150,25 +150,26 @@ def _shortened(text: str, most: int, note: Callable[[str, Cut], str], note_size:
 
 
 def trimmed(text: str, most: int, note: str) -> str:
-    """Shorten `text` to at most `most` bytes, with `note` where something is left out."""
+    """Shorten `text` to at most `most` bytes, with `note` in place of what is left out."""
     if size(text) <= most:
         return text
     return _shortened(text, most, lambda content, ends: note, size(note)) if size(note) <= most else ""
 
 
 def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT) -> Tool:
-    """`tool`, with what it returns beyond `limit` bytes saved in files of `folder`.
+    """Wrap `tool`: a result of more than `limit` bytes is shortened, and saved in files in `folder`.
 
-    `shown_as` is the path of a file as the tool `read` takes it. `data` gets the paths as `spilled`. Raises Refused
-    if a file cannot be written.
+    `shown_as` returns the path of a file for the tool `read`. These paths are added to `data` as `spilled`. Raises
+    Refused if a file cannot be written.
     """
 
     def perform(action: Action) -> Observation:
-        seen = tool.perform(action)
-        text, files = spilled(seen.text, folder, shown_as, limit)
+        result = tool.perform(action)
+        text, files = spilled(result.text, folder, shown_as, limit)
         if not files:
-            return seen
-        return replace(seen, text=text, data={**seen.data, "spilled": [shown_as(file) for file in files]})
+            return result
+        data = {**result.data, "spilled": [shown_as(file) for file in files]}
+        return replace(result, text=text, data=data)
 
     return replace(tool, perform=perform)
 
@@ -176,7 +177,7 @@ def spilling(tool: Tool, folder: Path, shown_as: Callable[[Path], str] = str, li
 def spilled(
     text: str, folder: Path, shown_as: Callable[[Path], str] = str, limit: int = LIMIT
 ) -> tuple[str, list[Path]]:
-    """Shorten `text` to about `limit` bytes; also return the files with the whole content of what was shortened."""
+    """Shorten `text` to about `limit` bytes; also return the files with the full contents of the shortened pieces."""
     if size(text) <= limit:
         return text, []
     files: list[Path] = []
@@ -185,20 +186,20 @@ def spilled(
         files.append(_store(content, folder))
         name = json.dumps(shown_as(files[-1]), ensure_ascii=False)
         lines = f"{ends.first}-{ends.last}"
-        what = f"Lines {lines} of {ends.lines:,}"
-        how = f'<read path={name} lines="{lines}"/>'
+        omission = f"Lines {lines} of {ends.lines:,}"
+        action = f'<read path={name} lines="{lines}"/>'
         if ends.within:
             omitted = len(content) - len(ends.head) - len(ends.tail)
-            what = f"{omitted:,} characters in lines {lines} of {ends.lines:,}"
-            how = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
-        return f"[{what} {_OMITTED}{name}: {how} and so on.]"
+            omission = f"{omitted:,} characters in lines {lines} of {ends.lines:,}"
+            action = f'<read path={name} lines="{ends.first}" characters="1-4000"/>'
+        return f"[{omission} {_OMITTED}{name}: {action} and so on.]"
 
     note_size = 240 + 2 * size(shown_as(folder / "0123456789abcdef.txt"))
     return _shortened(text, limit, note, note_size), files
 
 
 def spilled_to(text: str) -> list[str]:
-    """The paths, as `read` takes them, in the notes of a text that `spilled` shortened."""
+    """The paths for `read` in the notes of a text that `spilled` shortened."""
     notes = "".join(piece for piece in pieces(text) if isinstance(piece, str))
     return [path for path in map(unquoted, _PATH.findall(notes)) if path]
 
@@ -212,7 +213,7 @@ def unquoted(path: str) -> str:
 
 
 def _store(content: str, folder: Path) -> Path:
-    """Save a text in a file named by its hash, so that the same text is the same file, also after a kill."""
+    """Save a text in a file named by its hash, so that the same text has the same file, even after a kill."""
     from repoagent.storage.atomic import read_regular, write_whole
 
     data = wire_text(content).encode()

@@ -1,7 +1,7 @@
-"""What of a conversation a model is sent, and when a checkpoint replaces older turns.
+"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint.
 
-Without a checkpoint all turns are sent. With one: the user's words, the checkpoint, the turns that it kept, and all
-that follow. So a request only grows at its end until the next checkpoint, and the provider's cache keeps its prefix.
+Without a checkpoint all turns are sent. With one: the user's messages, the checkpoint, the turns that it retained, and
+all later ones. So a request only grows at its end until the next checkpoint, and the provider can cache its prefix.
 Superseded results become one line, but only when a checkpoint is made, for the same reason.
 """
 
@@ -25,10 +25,10 @@ from repoagent.llm.usage import estimate
 # Shares of the budget, and of what the user's messages leave of it.
 WORDS = 0.6  # of the budget: beyond this the user's older messages are cut in the middle
 HIGH = 0.75  # of the rest: beyond this a checkpoint is due
-RECENT = 0.3  # of the rest: the newest turns that a checkpoint keeps
+RECENT = 0.3  # of the rest: the newest turns, which a checkpoint retains
 RECENT_MOST = 0.5  # of the rest: when the newest step alone is larger than RECENT
 TEXT = 0.2  # of the rest: the checkpoint itself
-LEAST = 2_000  # tokens for the turns: with less no step fits
+LEAST = 2_000  # tokens for the turns: no step fits into less
 _WORTH_A_CALL = 6_000  # tokens for the turns: below this a checkpoint is not worth a call
 _WORTH_A_NOTE = 400  # characters: a shorter result is not replaced by a note
 
@@ -40,8 +40,8 @@ Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
 
 
 def marked(request: Request) -> Request:
-    """`request` with cache marks at the end of its first message (what stays until the next checkpoint), where the
-    last request ended, and at its own end. Other marks stay."""
+    """`request` with cache marks at the end of its first message (which stays until the next checkpoint), at the end of
+    the last request, and at its own end. Other marks stay."""
     of_user = [number for number, message in enumerate(request.messages) if message.role == "user"]
     messages = list(request.messages)
     for number in {*of_user[:1], *of_user[-2:]}:
@@ -51,13 +51,13 @@ def marked(request: Request) -> Request:
 
 
 def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """Replace by a note: each `read` whose lines were read again or whose file was edited since, results that are also
+    """Replace by a note: each `read` whose lines were read again or whose file was edited later, results that are also
     in a file, images and PDFs. The newest unit stays."""
     newest = borders(turns)[-1] if turns else 0
     slim = list(turns)
     later: list[tuple[str, int, int]] = []  # path, first and last line
     edited: set[str] = set()
-    result: Turn | None = None  # of the edit in the reply that comes next, backwards
+    result: Turn | None = None  # of the edit in the reply before it
     for number, turn in reversed(list(enumerate(turns))):
         if turn.role == "assistant" and result is not None and result.meta.get("ok") != "no":
             edited |= set(_EDITED.findall(turn.text))
@@ -93,7 +93,8 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
 
 @dataclass(frozen=True)
 class Mark:
-    """The newest checkpoint: its index, the first turn that it kept, its budget, and its text as last edited."""
+    """The newest checkpoint: its index, the first turn that it retained, its budget, and its turn with the last
+    edit."""
 
     at: int
     start: int
@@ -128,20 +129,20 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     before = sum(turn.role == "user" for turn in turns[: mark.start])
     later = (turn for turn in turns[mark.at + 1 :] if not is_checkpoint(turn))
 
-    # what the checkpoint kept, within its share: without superseded results, long ones without their middle
+    # the retained turns within their share: without superseded results, long ones without their middle
     recent_words = iter(words[before:])
     slim = without_superseded(turns[mark.start : mark.at])
     recent = [next(recent_words) if turn.role == "user" else turn for turn in slim if not is_checkpoint(turn)]
     results = [turn for turn in recent if turn.role != "user"]
     most = int((mark.budget - tokens(words)) * RECENT_MOST) if mark.budget else tokens(recent)
     if tokens(results) > most:
-        each = shorten_text.share([tokens([turn]) for turn in results], most)
-        recent = [turn if turn.role == "user" else _within(turn, each) for turn in recent]
+        limit = shorten_text.share([tokens([turn]) for turn in results], most)
+        recent = [turn if turn.role == "user" else _within(turn, limit) for turn in recent]
     return (*words[:before], mark.turn, *recent, *later)
 
 
 def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
-    """The user's turns within their share of `budget`: the newest is kept whole if possible, older ones lose their
+    """The user's turns within their share of `budget`: the newest stays whole if possible, older ones lose their
     middle, and the oldest are dropped if that is not enough."""
     most = int(budget * WORDS) if budget else tokens(words)
     if tokens(words) <= most or not words:
@@ -149,16 +150,16 @@ def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
     *older, last = words
     last = _within(last, most * 3 // 4)
     left = most - tokens([last])
-    each = shorten_text.share([tokens([turn]) for turn in older], left)
-    shown = [_within(turn, max(each, 40)) for turn in older]
+    limit = shorten_text.share([tokens([turn]) for turn in older], left)
+    shown = [_within(turn, max(limit, 40)) for turn in older]
     while shown and tokens(shown) > left:
         shown.pop(0)
     return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(shown)]], *shown, last]
 
 
-def _first_kept(turns: Sequence[Turn], budget: int, part: float) -> int:
-    """The index of the first turn that a checkpoint made now would keep: the newest unit, and as many before it as fit
-    in `part` of what the user's messages leave of `budget`; nothing that the last checkpoint replaced."""
+def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
+    """The index of the first turn that a new checkpoint retains: the newest unit, and as many before it as fit in
+    `part` of what the user's messages leave of `budget`, but nothing that the last checkpoint replaced."""
     mark = newest(turns)
     least = mark.start if mark else 0
     words = _clipped([turn for turn in turns if turn.role == "user"], budget)
@@ -175,7 +176,7 @@ def _first_kept(turns: Sequence[Turn], budget: int, part: float) -> int:
 
 
 def _within(turn: Turn, most: int) -> Turn:
-    """`turn` in at most `most` tokens."""
+    """Shorten `turn` to at most `most` tokens."""
     if tokens([turn]) > most:
         turn = checkpoint.without_attached(turn)
     overhead = tokens([turn]) - -(-shorten_text.size(turn.text) // checkpoint.BYTES)
@@ -185,10 +186,10 @@ def _within(turn: Turn, most: int) -> Turn:
 
 @dataclass(frozen=True)
 class Window:
-    """What of a long conversation is sent.
+    """Selects the part of a long conversation to send.
 
-    budget: tokens for the turns (see `room`). tools: the names of all tools, to parse the replies. file: where the
-    checkpoint is stored for the user to edit; None keeps it in the conversation alone.
+    budget: tokens for the turns (see `room`). tools: the names of all tools, to parse the replies. file: a copy of the
+    checkpoint for the user to edit; None for no copy.
     """
 
     budget: int
@@ -202,7 +203,7 @@ class Window:
     def is_due(self, state: State) -> bool:
         """Whether a checkpoint has to be made before the next call."""
         mark = newest(state.turns)
-        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # another would be the same
+        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # a new one would be the same
             return False
         words, rest = self._sizes(state)
         return words > self.budget * WORDS or rest > (self.budget - words) * HIGH
@@ -219,8 +220,8 @@ class Window:
         its file.
 
         `ask` sends turns and returns the reply and its meta data (model, tokens). Without it, if it raises LimitReached
-        or ModelError, or if the reply is not a checkpoint, one is made of what is `known` and the first lines of the
-        replies. Raises what writing the files does.
+        or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the first lines of
+        the replies. Raises what writing the file raises.
         """
         state = self._with_edit(state)
         mark = newest(state.turns)
@@ -229,17 +230,17 @@ class Window:
             return state
         words, rest = self._sizes(state)
         part = min(RECENT, rest / max(1, self.budget - words) / 3)  # at most a third of the present turns
-        start = _first_kept(state.turns, self.budget, part)
+        start = _first_retained(state.turns, self.budget, part)
         facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
         text, meta = "", dict[str, str]()
         prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
         if ask and prompt:
             try:
                 reply, answered = ask(prompt)
-            except (LimitReached, ModelError):  # the run goes on, and meets its limit where it matters
+            except (LimitReached, ModelError):  # the next call of the run reports it
                 pass
             else:
-                text, meta = checkpoint.usable(reply), dict(answered)  # also an unusable reply has a cost
+                text, meta = checkpoint.usable(reply), dict(answered)  # even an unusable reply has a cost
         meta["by"] = "model" if text else "program"
         text = text or checkpoint.mechanical(state.turns, self.tools, state.nonce)
         body = checkpoint.joined(text or "Nothing has been done yet.", facts, self._most(state))
@@ -249,14 +250,14 @@ class Window:
         return state
 
     def _sizes(self, state: State) -> tuple[int, int]:
-        """The tokens of the shown turns: the user's, and the others."""
+        """The tokens of the user's turns and of the others that are sent."""
         turns = shown_turns(state.turns)
         words = tokens(turn for turn in turns if turn.role == "user")
         return words, tokens(turns) - words
 
     def _prompt(self, state: State, start: int) -> tuple[Turn, ...]:
-        """The turns to ask for a checkpoint with. If they do not fit, the newest of those that are kept anyway are left
-        out; () if that is not enough."""
+        """The turns of a request for a checkpoint. If they do not fit, leave out the newest of those that are retained
+        anyway; () if that is not enough."""
         question = checkpoint.question(self._most(state) * 2 // 3)
         mark = newest(state.turns)
         least = max(start, mark.at + 1 if mark else 0)
@@ -276,7 +277,7 @@ class Window:
         return max(0, most - 20) * checkpoint.BYTES
 
     def _with_edit(self, state: State) -> State:
-        """The state, with the user's edit of the checkpoint file if there is one."""
+        """The state with the user's edit of the checkpoint file, if any."""
         from repoagent.storage.atomic import read_regular
 
         written = [turn for turn in state.turns if is_checkpoint(turn)]
@@ -286,7 +287,9 @@ class Window:
         if _hash(text) == written[-1].meta.get("hash"):
             return state
         if not text.strip() or _hash(text) in {turn.meta.get("hash") for turn in written}:
-            self._write(checkpoint.body_of(written[-1].text))  # it is missing, or older, from before a kill
+            self._write(
+                checkpoint.body_of(written[-1].text)
+            )  # the file is missing or, after a kill, out of date
             return state
         body = checkpoint.joined(text.strip(), Known(), self._most(state))
         return state.with_turn(_turn(body, {"by": "person", "hash": _hash(text)}))

@@ -1,4 +1,4 @@
-"""The environment of commands, provided by the caller, and the commands that cannot work in it."""
+"""Start commands with the settings of a run, and recognize commands that cannot work here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repoagent.errors import UsageError
 
 @dataclass
 class CommandRunner:
-    """Where and how commands run, and those that run in the background.
+    """The settings for commands, and the commands in the background.
 
     top: the work tree. folder: for output files. env: the environment. wrap: the command line in the sandbox, which
     writes to a report file why it ended a command; why_ended: reads that file. unshown: further variables of a command
@@ -50,12 +50,10 @@ class CommandRunner:
     keep_total: int = 1024 * 1024 * 1024
     background: dict[str, Command] = field(default_factory=dict)
     reported: set[str] = field(default_factory=set)  # background commands whose end is known to the model
-    settled: set[str] = field(
-        default_factory=set
-    )  # background commands whose changes were seen after their end
+    settled: set[str] = field(default_factory=set)  # commands whose changes were seen after their end
 
     def time_limit(self, text: str) -> float:
-        """The seconds for timeout="TEXT", within those of the run. Raises UsageError."""
+        """The seconds for timeout="TEXT", or what is left of the run if that is less. Raises UsageError."""
         text = text.strip().removesuffix("s").strip()
         if text and (not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= self.longest):
             raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
@@ -89,14 +87,14 @@ class CommandRunner:
         return command
 
     def look_before(self, job: Job) -> Callable[[], str]:
-        """As `look`, but without work if neither the command nor one in the background can write."""
+        """As `look`, but does nothing if neither the command nor one in the background can write."""
         if job.may == "read" and all(command.has_ended() for command in self.background.values()):
             return lambda: ""
         return self.look()
 
     def look(self) -> Callable[[], str]:
-        """Take a snapshot of the files; the result takes another and returns which changed: in between, and before
-        while a command ran in the background."""
+        """Take a snapshot of the files. The result takes another one, and returns which files changed in between, or
+        before while a command ran in the background."""
         since = [name for name in self.background if name not in self.settled]
         self.settled.update([name for name in since if self.background[name].has_ended()])
         return self.watch(any(self.background[name].job.may != "read" for name in since))
@@ -191,20 +189,22 @@ _HISTORY = {
 }  # fmt: skip
 
 
-def unfit(reading: Reading, *, git_is_kept: bool) -> str:
-    """Why a command of `reading` cannot work here, and what to do instead; else "". git_is_kept: `.git` is
-    read-only."""
+def unfit(reading: Reading, *, git_is_read_only: bool) -> str:
+    """Why a command of `reading` cannot work here, and what to do instead; else "". git_is_read_only: the sandbox
+    protects `.git`."""
     for command in reading.commands:  # git may write in another folder
         if command.name in {"cd", "pushd"}:
-            git_is_kept = False
+            git_is_read_only = False
         if command.name == "git" and _verb(command.texts)[0] in {"init", "clone", "-C"}:
-            git_is_kept = False
+            git_is_read_only = False
     for command in reading.commands:
         name, words = command.name.rpartition("/")[2], command.texts
         if {"--version", "--help", "-V", "-h"}.intersection(words):
             continue
         reason = (
-            _git(words, git_is_kept=git_is_kept) if name == "git" else _waits(name, words, fed=command.fed)
+            _git(words, git_is_read_only=git_is_read_only)
+            if name == "git"
+            else _waits(name, words, fed=command.fed)
         )
         if reason:
             return f"`{command.raw}` was not run: {reason}"
@@ -237,12 +237,12 @@ def _waits(name: str, words: list[str], *, fed: bool) -> str:
     return ""
 
 
-def _git(words: list[str], *, git_is_kept: bool) -> str:
+def _git(words: list[str], *, git_is_read_only: bool) -> str:
     verb, rest = _verb(words)
     opens = _any(rest, r"-i|--interactive|-p|--patch|-e|--edit")
     if verb in {"rebase", "add", "checkout", "reset", "stash", "restore", "commit", "clean"} and opens:
         return "it opens an editor or asks questions, and there is no user to answer."
-    if git_is_kept and verb in _HISTORY and not (verb == "stash" and rest[:1] in (["list"], ["show"])):
+    if git_is_read_only and verb in _HISTORY and not (verb == "stash" and rest[:1] in (["list"], ["show"])):
         return (
             "commands cannot change what git stores. Edit the files: repoagent commits at the end. To see "
             "an older version, use `git show COMMIT:FILE`."

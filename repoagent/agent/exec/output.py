@@ -1,8 +1,8 @@
-"""What a model is shown of the output of a command, and what its exit code means.
+"""Render the output of a command for a model, and interpret its exit code.
 
-Output is rendered as on a screen: progress bars overwritten, colours and cursor movements removed. Of a long one the
-head and tail are shown, with the name of the file that has the rest. A pipe fails if any part of it does, except a
-writer that was cut off by its reader; an exit code of 1 from a search or comparison is an answer.
+Output is rendered as on a screen: progress bars overwritten, colours and cursor movements removed. Long output is
+shortened to its head and tail, with the name of the file that has the rest. A pipe fails if any part of it does, except
+a writer whose reader closed the pipe; an exit code of 1 from a search or comparison is a result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from repoagent.agent.approvals.shell_words import Reading, Simple
 from repoagent.dataclass import dataclass
 from repoagent.storage.secrets import mask
 
-SHOWN_BYTES = 8 * 1024  # of the output of a command that a model is shown
+SHOWN_BYTES = 8 * 1024  # of the output of a command, for the model
 _TOKEN = re.compile(
     r"\x1b\[([0-9;:<=>?]*)[ -/]*([@-~])"  # a control sequence
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # a title, a link
@@ -52,24 +52,22 @@ def drawn(line: str) -> str:
     return _ACTS.sub(lambda match: display_text.visible(match[0]), "".join(shown)).rstrip(" ")
 
 
-_WHOLE = 1 << 20  # bytes that are rendered as a whole: a progress bar of that length is one short line
-_END = 1 << 18  # bytes that are rendered of each end of a longer one
+_WHOLE = 1 << 20  # bytes that are rendered completely: a progress bar of that length is one short line
+_END = 1 << 18  # bytes that are rendered at each end of longer output
 _LINE = 1_500  # characters of one line in a shortened output
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Text for a model. `until`: the number of bytes of the file that it covers."""
+    """Text for a model, up to the byte `until` of the file."""
 
     text: str
     until: int
 
 
 def show(file: Path, name: str, budget: int, start: int = 0) -> Shown:
-    """The output in `file` from byte `start` on, within `budget` bytes; `name` is what the model calls the file.
-
-    Keys and tokens in it are masked; the file itself keeps what was printed.
-    """
+    """The output in `file` from byte `start` on, in at most about `budget` bytes; `name` is the name of the file for
+    the model. Keys and tokens are masked in the result, not in the file."""
     with file.open("rb") as stream:
         size = stream.seek(0, 2)
         stream.seek(start)
@@ -106,17 +104,17 @@ def _lines(data: bytes) -> list[str]:
 
 
 def _fitting(lines: list[str], budget: int) -> list[str]:
-    """As many of the first lines as fit into `budget` bytes, one at least; long ones shortened."""
-    taken: list[str] = []
+    """As many of the first lines as fit into `budget` bytes, at least one; long ones are shortened."""
+    fitting: list[str] = []
     for line in lines:
         if len(line) > _LINE:
             omitted = len(line) - _LINE
             line = f"{line[: _LINE - 300]} … {omitted} characters omitted … {line[-300:]}"
         budget -= len(line.encode()) + 1
-        if budget < 0 and taken:
+        if budget < 0 and fitting:
             break
-        taken.append(line)
-    return taken
+        fitting.append(line)
+    return fitting
 
 
 def _newlines(file: Path, start: int, end: int) -> int:
@@ -155,7 +153,7 @@ def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
 
 
 def _closes(command: Simple) -> bool:
-    """Whether it may close its input before the end."""
+    """Whether the command may close its input before the end."""
     name, words = command.name, command.texts
     if not command.fed:
         return False

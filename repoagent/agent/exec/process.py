@@ -1,7 +1,7 @@
 """A running command: its process group, a thread that copies its output to a file, its environment, its ports.
 
 The environment has no terminal, so that no pager or editor opens and waits. Listening ports are read from the kernel's
-table, in the network namespace of the command: connecting would not tell whose port it is.
+table, in the network namespace of the command: a connection would not show which process owns the port.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CHUNK = 1 << 16
 
 class OutputFile:
     """Saves the first `keep` bytes of an output, and its last ones when it is closed. Raises OSError if the file cannot
-    be opened; an error in writing becomes `trouble`, as the command goes on when the disk is full."""
+    be opened; stores a later one in `write_error`, because the command continues if the disk is full."""
 
     def __init__(self, file: Path, keep: int) -> None:
-        self.trouble = ""
+        self.write_error = ""
         self._stream = file.open("ab", buffering=0)
         self._left = keep
         self._tail: deque[bytes] = deque()
@@ -68,7 +68,7 @@ class OutputFile:
         try:
             self._stream.write(data)
         except OSError as error:
-            self.trouble = error.strerror or str(error)
+            self.write_error = error.strerror or str(error)
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Command:
         self.stopped = ""  # why we ended it
         self.why: Callable[[], str | None] = lambda: None  # why the sandbox ended it
         self.shown = 0  # bytes of the file that a model has seen
-        self.left_running = False  # another process had the pipe open when the command had ended
+        self.left_running = False  # another process still had the pipe open after the command ended
         self.output = OutputFile(file, keep)
         self._abandoned = threading.Event()
         started = False
@@ -123,7 +123,7 @@ class Command:
             os.close(writing)
 
     def _copy(self, descriptor: int) -> None:
-        """Copy what comes through the pipe to the file, until it ends or the command has ended."""
+        """Copy the pipe to the file, until it is closed or the command has ended."""
         poller = select.poll()
         poller.register(descriptor, select.POLLIN)
         ended: float | None = None
@@ -149,7 +149,7 @@ class Command:
             os.close(descriptor)
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until it has ended and its output is in the file; False if that takes longer than `seconds`."""
+        """Wait until it has ended and its output is saved; False if that takes longer than `seconds`."""
         deadline = None if seconds is None else time.monotonic() + seconds
         self._copier.join(None if seconds is None else max(seconds, 0.0))
         try:
@@ -160,7 +160,7 @@ class Command:
         return self.has_ended()
 
     def has_ended(self) -> bool:
-        """Whether it has ended, and its output is in the file."""
+        """Whether it has ended and its output is saved."""
         if self._copier.is_alive() or self.process.poll() is None:
             return False
         if self.took is None:
@@ -171,7 +171,7 @@ class Command:
         return True
 
     def end(self, why: str = "") -> None:
-        """End it and all that it started: with TERM, then with KILL."""
+        """End it and its process group with TERM, then with KILL."""
         self.stopped = self.stopped or why
         _signal(self.process.pid, signal.SIGTERM)
         try:
@@ -187,7 +187,7 @@ class Command:
 
     @property
     def label(self) -> str:
-        """Its text in one short line."""
+        """The command in one short line."""
         text = " ".join(self.job.text.split())
         return text if len(text) <= 80 else f"{text[:79]}…"
 
@@ -227,7 +227,7 @@ class Command:
 
 
 def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # all of it has ended, or belongs to another user
+    with suppress(ProcessLookupError, PermissionError):  # it has ended, or belongs to another user
         os.killpg(group, number)
 
 
@@ -300,7 +300,7 @@ def listens(pid: int, port: int) -> bool:
         tables = _read(folder / "net/tcp") + _read(folder / "net/tcp6")
         rows = [row for line in tables.splitlines() if len(row := line.split()) > 9 and row[3] == _LISTEN]
         inodes = {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port}
-        if inodes and _link(folder / "ns/net") not in {own, ""}:  # a network of its own
+        if inodes and _link(folder / "ns/net") not in {own, ""}:  # in another network namespace
             return True
         with suppress(OSError):
             if inodes & {_link(entry).strip("socket:[]") for entry in (folder / "fd").iterdir()}:
@@ -318,5 +318,5 @@ def _link(path: Path) -> str:
 def _read(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return ""

@@ -20,9 +20,9 @@ from repoagent.agent.state import Needs, Tool, check_arguments, failing, switche
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 
-SECONDS = 30.0  # by default
+SECONDS = 30.0  # of a wait, by default
 LONGEST_WAIT = 600.0
-LONGEST_COMMAND = 100_000  # bytes: the system takes no more in one argument
+LONGEST_COMMAND = 100_000  # bytes; the system limits the length of an argument
 FIRST_LOOK = 0.7  # seconds for a background command to print something, or to fail
 NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
 _LINE = 500  # characters of a line that are searched
@@ -68,7 +68,7 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
     seconds = runner.time_limit(action.args.get("timeout", ""))
     folder, cwd = _folder_of(runner.top, action.args.get("cwd", "").strip())
     event = {"kind": "command", "command": text, "cwd": cwd or "."}
-    if reason := unfit(read_command(text), git_is_kept=bool(runner.gate.sandbox)):
+    if reason := unfit(read_command(text), git_is_read_only=bool(runner.gate.sandbox)):
         runner.audit({**event, "by": "not fit", "reason": reason})
         return Observation("run", reason, ok=False)
     verdict = runner.gate.decide(ApprovalRequest("command", text, cwd=cwd))
@@ -149,7 +149,7 @@ def _run_in_background(runner: CommandRunner, job: Job) -> Observation:
 def _ended(
     runner: CommandRunner, command: Command, shown: Shown, changed: str, name: str = ""
 ) -> Observation:
-    """The observation on a command that has ended: how, its output, and what it changed."""
+    """The observation on a command that has ended: its exit code, its output, and the changed files."""
     meaning = unmatched(command.job.text, command.exit, shown.text)
     head = f"{command.how()}: {meaning}" if meaning else command.how()
     if command.seconds >= NOTICEABLE:
@@ -157,8 +157,8 @@ def _ended(
     if not shown.text and not meaning:
         head += ", no output"
     parts = [head, fence(shown.text, "output") if shown.text else ""]
-    if command.output.trouble:
-        parts.append(f"Some of the output was not saved: {command.output.trouble}.")
+    if command.output.write_error:
+        parts.append(f"Some of the output was not saved: {command.output.write_error}.")
     if command.left_running:
         parts.append(
             'Processes that it left running were killed; use background="yes" for what should keep running.'
@@ -199,17 +199,17 @@ def _wait(runner: CommandRunner, action: Action) -> Observation:
     deadline = time.monotonic() + seconds
     while True:
         ended = command.has_ended()
-        late = time.monotonic() >= deadline
+        timed_out = time.monotonic() >= deadline
         if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
             return _state("wait", runner, name, command, "Ready. ")
-        if ended or late:
+        if ended or timed_out:
             within = "" if ended else f" within {seconds:g} s"
             return _state("wait", runner, name, command, f"Not ready{within}. " if awaited or port else "")
         command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
 
 
 def _state(kind: str, runner: CommandRunner, name: str, command: Command, ready: str = "") -> Observation:
-    """The observation on a background command: whether it is `ready`, its state, and its new output."""
+    """The observation on a background command: `ready` (a sentence or ""), its state, and its new output."""
     shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
     command.shown = shown.until
     ended = command.has_ended()
@@ -240,10 +240,10 @@ def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Com
         raise UsageError(
             f"{name} ended with the run that started it; its output is in {runner.shown_as(file)}."
         )
-    there = f"running: {', '.join(running)}" if running else "none runs"
+    choices = f"running: {', '.join(running)}" if running else "none runs"
     if name:
-        raise UsageError(f"no background command {name}: {there}.")
-    raise UsageError(f'name the command, as in command="b1": {there}.')
+        raise UsageError(f"no background command {name}: {choices}.")
+    raise UsageError(f'name the command, as in command="b1": {choices}.')
 
 
 def _number(args: Mapping[str, str], name: str, most: float) -> float:
@@ -255,7 +255,7 @@ def _number(args: Mapping[str, str], name: str, most: float) -> float:
 
 
 def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:
-    """A function that reads new output, and returns whether a line has `awaited`, as text or as a pattern.
+    """A function that reads new output, and returns whether a line contains `awaited`, as text or as a pattern.
 
     Raises UsageError for an invalid pattern, or one that could take forever.
     """

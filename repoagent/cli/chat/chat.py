@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import MODES, Mode
-from repoagent.agent.state import is_beside, open_state
+from repoagent.agent.state import is_extra, open_state
 from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.echo import collect
@@ -176,7 +176,7 @@ class Chat:
         """Whether the last turn is incomplete."""
         from repoagent.tasks.runs.list import CONVERSATION
 
-        if not any(turn.role == "user" and not is_beside(turn) for turn in self.turns):
+        if not any(turn.role == "user" and not is_extra(turn) for turn in self.turns):
             return False
         return self._run().state not in {"done", "answered", "rejected", CONVERSATION}
 
@@ -249,7 +249,7 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
 
 def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
     """Print the last turn of a resumed chat: the message, and the end of the answer."""
-    messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_beside(turn)]
+    messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_extra(turn)]
     if not messages:
         return
     lines = [one_line(line) for line in turns[messages[-1]].text.strip().split("\n") if line.strip()]
