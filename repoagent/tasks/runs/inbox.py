@@ -49,6 +49,10 @@ def take(run_dir: RunDirectory, warn: Warn) -> list[Message]:
     Links, pipes and files above LARGEST are set aside with a warning. Raises Refused where the inbox is not a folder.
     """
     messages: list[Message] = []
+    taken = run_dir.inbox / "taken"  # earlier versions moved messages there until the conversation had them
+    with suppress(OSError, Refused):
+        for name in _names(taken):
+            (taken / name).rename(run_dir.inbox / name)
     for name in _names(run_dir.inbox):
         if len(messages) == AT_ONCE:
             break

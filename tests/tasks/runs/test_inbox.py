@@ -47,6 +47,13 @@ def test_who_is_killed_before_it_was_kept_gets_it_again(start: Start) -> None:
     assert start().control() == []
 
 
+def test_messages_that_an_earlier_version_has_moved_aside_return(start: Start) -> None:
+    worker = start()
+    (worker.run_dir.inbox / "taken").mkdir(parents=True)
+    put(worker.run_dir, "taken/1.md", "not lost")
+    assert worker.control() == ["not lost"] and worker.control() == []
+
+
 def test_what_came_too_late_is_there_when_it_is_resumed(start: Start) -> None:
     worker = start()
     message(find(worker.run_dir.layout, "task"), "too late")
