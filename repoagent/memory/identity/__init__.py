@@ -1,1 +1,1 @@
-"""Which memory belongs to a file: record.py, hints.py and cache.py, similarity.py, resolve.py, store.py."""
+"""Which memory belongs to a file: record.py, hints.py, cache.py, similarity.py, git_renames.py, resolve.py, store.py."""

@@ -33,8 +33,9 @@ class Shelf:
     def write(self, path: str, data: bytes | str) -> Path:
         place = self.root / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(data.encode() if isinstance(data, str) else data)
-        return place
+        new = place.with_name(f".{place.name}.new")  # at once, as the program does: a search may be reading
+        new.write_bytes(data.encode() if isinstance(data, str) else data)
+        return new.replace(place)
 
     def memory(self, file: str, folder: str = "") -> str:
         """Make the memory of `file`; its folder, below the root."""
