@@ -1,1 +1,1 @@
-"""Which memory belongs to a file: record.py, hints.py, cache.py, similarity.py, git_renames.py, resolve.py, store.py."""
+"""The memory of a file: record.py, hints.py, cache.py, similarity.py, resolve.py (git_renames.py), store.py."""
