@@ -1,9 +1,9 @@
 """Commands that are known to only read, and whether such a command may show a file that is hidden from models.
 
 `only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
-excludes git, which may run what a configuration names (a file system monitor, a filter, a text conversion), and any
-path out of the work tree. A word whose value is uncertain may be any file. Git is checked even if no such file exists
-now, because a commit may have it.
+excludes git, which may run programs from its configuration (a file system monitor, a filter, a text conversion), and
+paths outside the work tree. A word whose value is uncertain may be any file. Git is checked even if no hidden file
+exists now, because a commit may contain one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ GIT_READS = frozenset(_GIT_READS.split())  # read-only with any revisions and pa
 # Options with which git runs another program or writes any file; also abbreviated.
 _GIT_RUNS: tuple[str, ...] = ("--output", "--ext-diff", "--textconv", "--open-files-in-pager", "--exec")
 _GIT_RUNS += ("--show-signature", "--upload-pack", "--receive-pack", "--unsafe-paths", "--no-index")
-# Options with which it does more than read, or reads files outside the repository.
+# Options with which git does more than read, or reads files outside the repository.
 _GIT_NEVER: tuple[str, ...] = (*_GIT_RUNS, "--paginate", "--filters", "--batch", "--contents")
 # Options that show files marked as binary, or read the names of objects from elsewhere.
 _GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
@@ -271,7 +271,8 @@ def git_names(
 
 
 def _git_shows(texts: Sequence[str], withheld: Mapping[str, Known]) -> bool:
-    """A tracked file with a suspicious name only (such as the certificate of a test) counts if it is named."""
+    """Whether git may show a hidden file. A tracked file that is hidden only by its name, such as the certificate of a
+    test, counts only if it is named."""
     verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
     if not verb or (verb in {"log", "reflog"} and not any(map(_PATCH.match, texts))):
         return False
@@ -292,13 +293,13 @@ def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
 
 
 def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
-    """Whether it reads a folder recursively that has a hidden file."""
+    """Whether the command recursively reads a folder with a hidden file."""
     options = [text for text in command.texts if text.startswith("-")]
     if command.name != "rg" and not any(map(_DEEP.match, options)):
         return False
     if command.name == "rg" and not any(map(_HIDDEN_TOO.match, options)):
         withheld = [path for path in withheld if not any(part.startswith(".") for part in path.split("/"))]
-    # the words that may be folders; the current one if there may be none
+    # the words that may be folders; by default the current folder
     folders = [text for text in command.texts if not text.startswith("-")]
     if command.name in _GREPS and not any(map(_PATTERN_APART.match, options)):
         folders = folders[1:]

@@ -3,7 +3,7 @@
 A word of the pattern matches the same word of the command, however it is quoted; `*` inside a word matches any
 characters, `*` as the last word any further words, or none. In quotes `*` is literal. A pattern matches exactly one
 simple command. `KIND:PATTERN` is a rule for another kind of action, such as `browse:https://docs.python.org/*`. Deny
-rules ignore case where the file system does: there `GIT push` is `git push`.
+rules ignore case if the file system does: then `GIT push` is `git push`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Rule:
 
     @cached_property
     def _parsed(self) -> tuple[tuple[re.Pattern[str], ...], bool, set[str]]:
-        """The patterns of its words, whether further words may follow, and the words that it spells out."""
+        """The patterns of its words, whether further words may follow, and its words without wildcards."""
         words = _split(self.pattern)
         further = words[-1:] == [".*"]
         written = {re.sub(r"\\(.)", r"\1", word) for word in words if ".*" not in word}
@@ -88,8 +88,8 @@ class Rule:
         return not fixed or not obeys(words, written)  # options that the user wrote out are intended
 
     def may_deny(self, command: Simple, *, any_case: bool = False) -> bool:
-        """Whether the rule denies `command`, or may do so once its words are known: also by its full path, after
-        options of git, or with variables set in front. `any_case`: the file system ignores case."""
+        """Whether the rule denies `command`, or may do so depending on unknown words; full paths, options of git and
+        variables in front do not matter. `any_case`: the file system ignores case."""
         if self.kind != "command" or not command.words:
             return False
         patterns, further, _ = self._parsed
@@ -181,8 +181,8 @@ def propose(reading: Reading) -> tuple[str, ...]:
     """The patterns that together allow `reading` and similar commands; () if there are none.
 
     Commands that always pass need none. A program that can run another one (a shell, an interpreter, a build tool, a
-    test runner, `sudo`, `xargs`), that destroys or uses the network, and any unknown one gets a pattern of this exact
-    command.
+    test runner, `sudo`, `xargs`), deletes data or uses the network, and any unknown program, gets a pattern of exactly
+    this command.
     """
     commands = [c for c in reading.commands if c.role == "runs" and not sets_harmlessly(c)]
     patterns = tuple(dict.fromkeys(map(_pattern_of, commands)))

@@ -1,4 +1,4 @@
-"""Words and simple commands of a shell text, and which commands a command runs (`timeout`, `sudo`, `sh -c`, ...)."""
+"""Words and simple commands of a shell text, and the commands that a command runs (`timeout`, `sudo`, `sh -c`, ...)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Simple:
 
     assignments: the variables set in front of it, or by it alone. writes, reads: the targets of redirections. fed: its
     standard input is a pipe, a file or a here-document. role: "runs" for a command of the text; "wraps" for one that
-    only runs another one (`timeout 5 make`); "inside" for a command that is run by one which must be allowed itself
+    only runs another one (`timeout 5 make`); "inside" for one that runs inside a command which must be allowed itself
     (`sudo`).
     """
 
@@ -79,7 +79,7 @@ class Reading:
 def simple(
     source: Sequence[str], redirections: Sequence[tuple[str, str]] = (), *, fed: bool = True
 ) -> Simple:
-    """The command of these words and redirections as they are written."""
+    """The command with these words and redirections, as in the source."""
     words = list(map(word, source))
     assignments: list[tuple[str, Word]] = []
     while words and (match := _ASSIGNMENT.match(words[0].raw)):

@@ -1,6 +1,6 @@
-"""The file of the plan: changed under a lock, never over a user's concurrent edit, rebuilt from the conversation.
+"""The file of the plan: changed under a lock without losing a user's concurrent edit, rebuilt from the conversation.
 
-What the model has seen of the plan follows from the conversation alone, so a run can resume on another machine.
+The plan that the model knows is derived only from the conversation, so a run can resume on another machine.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def task_tool(file: Path) -> Tool:
 
 
 def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
-    """Apply `change` to the plan in `file`, write its ids into it, save and return it.
+    """Apply `change` to the plan in `file`, add missing ids, save and return it.
 
-    A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises as `read_plan` and
-    `change` do (nothing is written then), Busy if the file is locked or constantly written.
+    A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
+    `change` raise (without writing), and Busy if the file is locked or constantly written.
     """
     from repoagent.storage.locks import locked
 
@@ -98,10 +98,10 @@ def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes 
 
     data = (_BOM if before and before.startswith(_BOM) else b"") + plan.text.encode()
     new, old = file.with_name(f"{file.name}.new"), file.with_name(f"{file.name}.old")
-    # made durable before the comparison, so that little time passes after it
+    # synced before the comparison, to keep the time between it and the replacement short
     write_whole(new, data, settled=False)
     with open_folder(file.parent) as parent:
-        linked = False  # a second name, to read the old file by after it was replaced
+        linked = False  # whether the old file has a second name, to read it after it was replaced
         if before is not None:
             with suppress(FileNotFoundError):
                 os.unlink(old.name, dir_fd=parent)
@@ -164,14 +164,14 @@ def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") ->
 def _apply(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
     try:
         return numbered(performed(plan, Action("task", dict(args), note))[0])
-    except UsageError:  # the plan had an edit of the user that was not in the conversation yet
+    except UsageError:  # the plan had an edit of the user that was not yet in the conversation
         return plan
 
 
 def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
-    """The user's edits of the plan since the conversation last had it, as a turn to append; None without edits.
+    """The user's edits of the plan since it last was in the conversation, as a turn to append; None without edits.
 
-    Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` does.
+    Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` raises.
     """
     known = plan_from(turns, tools, nonce)
     if known.tasks and not file.exists():

@@ -1,5 +1,5 @@
-"""Run between us and a command: a supervisor, and confinement by the kernel. Read main.py first.
+"""The process between us and a command: it confines and supervises the command. Read main.py first.
 
-A separate Python (`python -I -S launcher.py`) starts for each command. To start in a few milliseconds, these modules
-import only the standard library and, by relative names, each other.
+Each command has its own (`python -I -S launcher.py`). To start in a few milliseconds, these modules import only the
+standard library and, by relative names, each other.
 """

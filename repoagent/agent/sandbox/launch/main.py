@@ -1,4 +1,4 @@
-"""Set up what a specification says, and run the command in it; `backends` makes the specification.
+"""Set up the sandbox of a specification, which `backends` makes, and run the command in it.
 
 With Landlock, a command may get a private view of the file system: read-only except for some folders, some paths
 covered; see namespaces(7).
@@ -28,7 +28,7 @@ _KEPT_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 
 
 def main(specification: str, command: Sequence[str]) -> NoReturn:
-    """Run `command` as `specification` says, and exit with its exit code."""
+    """Run `command` according to `specification`, and exit with its exit code."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     spec: dict[str, Any] = marshal.loads(binascii.a2b_base64(specification))
     try:
@@ -53,24 +53,24 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
 
 @contextmanager
 def _placeholders(paths: Sequence[str]) -> Iterator[None]:
-    """Keep an empty folder at each of `paths`, where no command may make anything.
+    """Create an empty folder at each of `paths`, where no command may create a file, for the time of the command.
 
-    A mount cannot cover a name that does not exist. Several commands may run at once: each holds a shared lock on the
-    folder, and the last one removes it. What another program puts there stays.
+    A mount cannot cover a name that does not exist. Several commands may run at once: each has a shared lock on the
+    folder, and the last one removes it. Files that another program has put there stay.
     """
     locked = [(path, descriptor) for path in paths if (descriptor := _lock_folder(path)) is not None]
     try:
         yield
     finally:
         for path, descriptor in locked:
-            with suppress(OSError):  # another command holds it, or it is not empty
+            with suppress(OSError):  # another command has a lock on it, or it is not empty
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.rmdir(path)  # noqa: PTH106
             os.close(descriptor)
 
 
 def _lock_folder(path: str) -> int | None:
-    """A descriptor with a shared lock on the folder at `path`, made where it is missing; None if it is not a folder."""
+    """A descriptor with a shared lock on the folder at `path`, created if missing; None if it is not a folder."""
     while True:
         with suppress(FileExistsError):
             os.mkdir(path, 0o755)  # noqa: PTH102
@@ -87,7 +87,7 @@ def _lock_folder(path: str) -> int | None:
 
 
 def _starter(spec: dict[str, Any], command: list[str]) -> Callable[[], NoReturn]:
-    """What the supervisor calls in the child: confine this process, then execute the command."""
+    """The function that the supervisor calls in the child: it confines the process and executes the command."""
 
     def start() -> NoReturn:
         try:
@@ -111,10 +111,8 @@ def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
     """Put bubblewrap and its options before the command; the seccomp filter is in a memfd."""
     from . import seccomp
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one is written, or passed to a program, outside
-    if (
-        spec["scope"] and syscalls.landlock_abi() >= 6
-    ):  # the network is shared, and so are its abstract sockets
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
+    if spec["scope"] and syscalls.landlock_abi() >= 6:  # abstract sockets are shared with the network
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.restrict_signals()
     options = []
@@ -135,13 +133,13 @@ def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:
 def _enter_landlock(spec: dict[str, Any]) -> None:
     from . import seccomp
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one is written, or passed to a program, outside
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # core dumps are written outside the sandbox
     version = syscalls.landlock_abi()
     shared = spec["steps"] is None  # no namespaces
     if not shared:
         folder = os.getcwd()  # noqa: PTH109
         _enter_namespaces(spec["steps"], network=spec["network"], shared_memory=spec["shared_memory"])
-        try:  # the same folder in the new view; through the old one, a command could leave it
+        try:  # the same folder in the new view: the old one would lead out of the sandbox
             os.chdir(folder)
         except OSError:
             os.chdir("/")
@@ -153,7 +151,7 @@ def _enter_landlock(spec: dict[str, Any]) -> None:
         for path in syscalls.paths_without(root, excluded)
     ]
     for descriptor in (1, 2):
-        with suppress(OSError):  # a regular file, which a command opens again as /dev/stdout
+        with suppress(OSError):  # a command may open a regular file again as /dev/stdout
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 rules.append((descriptor, syscalls.WRITE_FILE | syscalls.TRUNCATE))
     syscalls.restrict_files(rules, network=spec["network"] or not shared)
@@ -180,7 +178,7 @@ _SHARED_MEMORY = "/dev/shm"
 
 
 def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
-    """Continue in new namespaces, in a child; this process and the init of the namespaces wait for it, never return.
+    """Continue in a child in new namespaces; this process and the init of the namespaces wait for it and never return.
 
     `steps` are (what, source, target), see `mount_plan.Step`. The user id is the same as outside. Raises OSError.
     """
@@ -222,8 +220,8 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
 
 
 def _empty_file() -> int:
-    """A descriptor of an empty file that cannot be written. It is a regular file, which git reads as a changed one;
-    git rejects other types. It is on a mount that `_mount_devices` covers."""
+    """A descriptor of an empty read-only file. It is a regular file, which git reads as a changed one, because git
+    rejects other types. It is on a mount that `_mount_devices` covers."""
     try:
         syscalls.mount("tmpfs", _SHARED_MEMORY, "tmpfs", _SAFE, "size=4k,mode=755")
     except FileNotFoundError:
@@ -249,14 +247,14 @@ def _apply(what: str, source: int, target: str) -> None:
     if what in {"write", "pin"}:  # by now the mount of the source is read-only
         try:
             syscalls.set_read_only(target, False, below=True)
-        except PermissionError:  # something below it is read-only for good
+        except PermissionError:  # a mount below it is locked as read-only
             syscalls.set_read_only(target, False, below=False)
     elif what in {"keep", "file"}:
         syscalls.set_read_only(target, True, below=True)
 
 
 def _open_mount_point(target: str, *, is_folder: bool) -> int | None:
-    """A descriptor of `target`, made if it is missing, in a folder that an earlier step covered; None if that fails."""
+    """A descriptor of `target`, which is created in a folder that an earlier step covered; None if that fails."""
     try:
         return syscalls.open_path(target)
     except FileNotFoundError:

@@ -38,7 +38,7 @@ DENIED = {
     "setdomainname": (171, 162), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
     "clock_adjtime": (305, 266), "iopl": (172, -1), "ioperm": (173, -1),
 }  # fmt: skip
-# Denied where processes and their messages are shared with the whole system: without namespaces.
+# Denied without namespaces, because processes and their messages are then shared with the whole system.
 SHARED = {
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semctl": (66, 191),
     "semop": (65, 193), "semtimedop": (220, 192), "msgget": (68, 186), "msgctl": (71, 187), "msgsnd": (69, 189),
@@ -80,7 +80,7 @@ def program(
     denied += [*SHARED] if shared else []
     for name in denied:
         code += [_step(_EQUAL, number[name], no=1), _deny(errno.EPERM)]
-    # its flags are in memory, where a filter cannot read them; the C library falls back to `clone`
+    # the flags of clone3 are in memory, which a filter cannot read; the C library falls back to `clone`
     code += [_step(_EQUAL, number["clone3"], no=1), _deny(errno.ENOSYS)]
     code += _when(
         number["clone"], [_step(_LOAD, _FIRST), _step(_ANY_BIT, _NEW_NAMESPACES, no=1), _deny(errno.EPERM)]

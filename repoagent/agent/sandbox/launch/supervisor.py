@@ -1,8 +1,8 @@
-"""Run a command below two parents: nothing that it starts outlives it, and it stays within its limits.
+"""Run a command below two parents, so that no process that it starts outlives it, and it stays within its limits.
 
-The outer parent is what our caller started: it passes on signals and the exit code. The inner parent, in a session of
-its own, watches the command; when the outer one dies, even by a SIGKILL to its group, the inner one ends everything.
-Both are subreapers: a process that is orphaned below them (a daemon) becomes their child and is found.
+The outer parent, which our caller started, passes on signals and the exit code. The inner parent, in its own session,
+watches the command; if the outer one dies, even by a SIGKILL to its group, the inner one ends everything. Both are
+subreapers: a process that is orphaned below them (a daemon) becomes their child and is found.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _GRACE = 1.0  # seconds between such a signal and SIGKILL
 _POLL = 0.02, 0.05  # seconds between two checks of the limits: in the first second, and later
 _PARENT_POLL = 0.25
 _MEGABYTE = 1 << 20
-_FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the free space where that is less
+_FREE_SPACE = 512 * _MEGABYTE  # to leave on each writable disk; half of the free space if that is less
 
 
 class Limits:
-    """What a command may use, in bytes, and where to report which limit it exceeded: a descriptor, None for standard
+    """The limits of a command, in bytes. `report`: a descriptor to report an exceeded limit to, None for standard
     error. `depth`: processes between the child of the inner parent and the command. `daemons`: a command that ends by
     itself may leave processes outside its group."""
 
@@ -56,7 +56,7 @@ class Limits:
 def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
     """Run `start` (which executes the command) in a child; return its exit code, 128+n after signal n."""
     parent = os.getppid()
-    # if it were ignored, the kernel would discard the exit code
+    # with SIGCHLD ignored, the kernel would discard the exit code
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     handled = {int(number) for number in _FORWARDED if signal.getsignal(number) != signal.SIG_IGN}
     handled |= {int(signal.SIGCHLD), _ORPHANED}
@@ -70,7 +70,7 @@ def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
     code, daemons = None, limits.daemons
     while code is None:
         received = signal.sigtimedwait(handled, _PARENT_POLL)
-        # polled, since a death signal is also sent when only the thread that started us ends
+        # polled, because a death signal is also sent if only the thread that started us ends
         if os.getppid() != parent:
             code, daemons = KILLED, False
         elif received and received.si_signo == signal.SIGCHLD:
@@ -78,7 +78,7 @@ def supervise(start: Callable[[], NoReturn], limits: Limits) -> int:
         elif received and received.si_signo != _ORPHANED:
             with suppress(ProcessLookupError):
                 os.kill(inner, received.si_signo)
-    if not daemons:  # else the inner parent has killed what may not stay
+    if not daemons:  # otherwise the inner parent has killed the group of the command
         _kill_all(outer, [])
     return code
 
@@ -131,7 +131,7 @@ def _watch(child: int, outer: int, limits: Limits, handled: set[int]) -> tuple[i
         received = signal.sigtimedwait(handled, wait)
         if os.getppid() != outer:
             return KILLED, "", True
-        if current - checked >= _POLL[0]:  # also where one signal follows another, as in a fork bomb
+        if current - checked >= _POLL[0]:  # even if signals arrive all the time, as in a fork bomb
             checked = current
             if exceeded := _exceeded_limit(limits):
                 return KILLED, exceeded, True
@@ -155,7 +155,7 @@ def _signal(process: int, number: int) -> None:
 
 
 def _exceeded_limit(limits: Limits) -> str:
-    """Which limit the command exceeds now, as a clause; "" for none."""
+    """A clause about the limit that the command exceeds now; "" for none."""
     for folder, required in limits.min_free.items():
         if _free_bytes(folder) < required:
             return f"it left less than {required // _MEGABYTE} MB free on the disk of {folder}"
@@ -180,7 +180,7 @@ def _free_bytes(folder: str) -> int:
 
 
 def _reap(awaited: int) -> int | None:
-    """Wait for all children that are dead; the exit code of `awaited` if it is one of them."""
+    """Reap all dead children; the exit code of `awaited` if it is one of them."""
     code = None
     with suppress(ChildProcessError):
         while True:
@@ -193,7 +193,7 @@ def _reap(awaited: int) -> int | None:
 
 
 def _release_streams(limits: Limits) -> None:
-    """Close the ends of pipes that only the command should hold; keep standard error where a report goes there."""
+    """Close the streams, so that only the command has pipes open, except standard error if a report goes there."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1) if limits.report is None else (0, 1, 2):
         os.dup2(null, descriptor)
@@ -217,7 +217,7 @@ def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
 
 
 def _kill_below(root: int) -> int:
-    """Kill each process below `root` as soon as it is found; how many there were."""
+    """Kill each process below `root` as soon as it is found. Returns their number."""
     children = _children if _LISTS_CHILDREN else _children_by_search()
     count = 0
     level = [root]
@@ -245,7 +245,7 @@ def _reaped_all() -> bool:
 
 
 def _raise_priority() -> None:
-    """Run before what we watch, if we may (root): otherwise each session of a fork bomb has a share like ours."""
+    """If permitted (root), get priority over the command: otherwise each session of a fork bomb gets as much time."""
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
@@ -258,7 +258,8 @@ _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 def _descendants(root: int, most: int) -> list[int]:
-    """The processes below `root`, parents first, up to `most`; some that are started or orphaned now may be missing."""
+    """The processes below `root`, parents first, up to `most`; some that were just started or orphaned may be
+    missing."""
     children = _children if _LISTS_CHILDREN else _children_by_search()
     processes: list[int] = []
     level = [root]
@@ -296,7 +297,7 @@ def _children(process: int) -> list[int]:
 
 
 def _children_by_search() -> Callable[[int], list[int]]:
-    """As `_children`, for a kernel that does not list them: from one scan of all processes."""
+    """A function like `_children`, for a kernel that does not list them: from one scan of all processes."""
     below: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -307,7 +308,7 @@ def _children_by_search() -> Callable[[int], list[int]]:
 
 
 def _memory_of(processes: list[int], limit: int) -> int:
-    """The bytes of memory that processes use together, exact only where that is near or above `limit`.
+    """The bytes of memory that processes use together, exact only if that is near or above `limit`.
 
     The resident set, which is fast to read, counts shared pages for each process; if that exceeds the limit, each
     process is counted with its proportional share (Pss).

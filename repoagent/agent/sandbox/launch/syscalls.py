@@ -1,4 +1,4 @@
-"""System calls that the standard library does not offer, through ctypes, and Landlock, which is made of three of them.
+"""System calls that the standard library does not offer, through ctypes, including the three of Landlock.
 
 Each raises OSError as os.* does. Landlock limits which files this process and its children may open; see landlock(7).
 """
@@ -134,7 +134,7 @@ def landlock_abi() -> int:
 
 
 def restrict_files(rules: Iterable[tuple[str | int, int]], *, network: bool) -> None:
-    """Open only what `rules` allow from now on: each is a path or descriptor, and the rights to it and all below.
+    """Restrict this process to files that `rules` allow: each is a path or descriptor, and the rights below it.
 
     Without `network`, TCP is denied, too (since version 4). Signals and abstract sockets reach only processes that are
     confined with this one (since 6). Paths that do not exist, or contain a symbolic link, are skipped. Set
@@ -179,7 +179,7 @@ def _allow(ruleset: int, target: str | int, rights: int) -> None:
 
 
 def paths_without(root: str, excluded: Iterable[str]) -> Iterator[str]:
-    """The paths that together are `root` without `excluded`: the folder itself, or entries of it; no links.
+    """The paths that together cover `root` without `excluded`: the folder itself, or entries of it; no links.
 
     Rules only ever allow more, so a folder with an exception is allowed by its entries.
     """
