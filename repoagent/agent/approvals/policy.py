@@ -25,7 +25,7 @@ from repoagent.dataclass import dataclass
 
 Mode = Literal["ask", "auto-edit", "auto", "read-only"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-# What a command may touch: all that its sandbox allows; that without hidden files; the latter, and read-only.
+# What a command may touch: "all" that its sandbox allows; "shown": without hidden files; "read": also read-only.
 May = Literal["all", "shown", "read"]
 
 
@@ -105,7 +105,7 @@ class Gate:
     def decide(self, request: ApprovalRequest) -> Verdict:
         """Decide. Deny rules win in every mode; the patterns of an "always" are added to `allow`.
 
-        Raises what the asker raises (when the user stops the run), and what `remember` does.
+        Raises what the asker raises (if the user stops the run), and what `remember` raises.
         """
         reading = read_command(request.what) if request.kind == "command" else None
         check = _Check(self, request.cwd, reading)
@@ -184,7 +184,7 @@ class Gate:
 
 
 class _Check:
-    """What is known of the commands of one request, of which `withheld` is asked once: it looks at all folders."""
+    """The checks of the commands of one request. `withheld` is cached, because it searches all folders."""
 
     def __init__(self, gate: Gate, cwd: str, reading: Reading | None) -> None:
         self.gate, self.cwd, self.reading = gate, cwd, reading
@@ -202,6 +202,7 @@ class _Check:
         return ", ".join(dict.fromkeys(passed)) if all(passed) else ""
 
     def passes_one(self, command: Simple, further: Sequence[Rule] = ()) -> str:
+        """Why this command passes; "" if it does not."""
         gate = self.gate
         silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
         if sets_harmlessly(silent) or self.only_reads(silent):

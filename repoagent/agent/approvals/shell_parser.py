@@ -1,7 +1,7 @@
 """Parse a shell text twice: with tree-sitter-bash, which finds all it can, and with a strict parser that never guesses.
 
-Only where both see the same words is the result certain, so that a mistake of one cannot hide a command. The strict
-parser knows lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
+The result is certain only if both find the same words, so that a mistake of one cannot hide a command. The strict
+parser supports lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
 quotes, `$name`, `$(...)` and `<(...)`; everything else raises Unsure. The grammar is that of POSIX.1-2017, XCU 2.
 """
 
@@ -54,14 +54,12 @@ class _Strict:
             raise Unsure(f"it contains the control character {ord(bad[0]):#04x}")
         self.at = 0
         self.results: list[_Raw] = []
-        self.heredoc: tuple[str, bool, bool] | None = (
-            None  # of a here-document: delimiter, literal, with tabs
-        )
+        self.heredoc: tuple[str, bool, bool] | None = None  # its delimiter, literal, with tabs
         self.depth = 0
         self.commands("")
 
     def next(self) -> str:
-        """Skip blanks, line continuations and a comment; the character that follows, "" at the end."""
+        """Skip blanks, line continuations and a comment; return the next character, "" at the end."""
         if match := _BLANKS.match(self.text, self.at):
             self.at = match.end()
         return self.text[self.at : self.at + 1]
@@ -95,12 +93,12 @@ class _Strict:
         return start, self.at
 
     def expansion(self, *, quoted: bool = False) -> None:
-        """Read a variable or `$(...)`; everything else that is special in a word is an error."""
+        """Read a variable or `$(...)`; all other special characters in a word are errors."""
         text, at = self.text, self.at
         if text.startswith(("$\\\n", "$(\\\n"), at):
             raise Unsure("it has a line continuation after a dollar sign")
         if text.startswith(("$((", "$["), at):
-            raise Unsure("it contains arithmetic, which can run a command held by a variable")
+            raise Unsure("it contains arithmetic, which can run a command stored in a variable")
         if text.startswith("$(", at):
             self.at += 2
             self.commands(")")
@@ -120,7 +118,7 @@ class _Strict:
             raise Unsure("a quote is not closed")
 
     def commands(self, close: str) -> None:
-        """Read commands up to `close` (")", or "" for the end of the text), which is read too."""
+        """Read commands up to and including `close` (")", or "" for the end of the text)."""
         self.depth += 1
         if self.depth > 20:
             raise Unsure("it is nested too deeply")
@@ -135,7 +133,7 @@ class _Strict:
             self.at = operator.end()
             if mark == "(":
                 if self.text.startswith(("(", "\\\n"), self.at):
-                    raise Unsure("it holds arithmetic")
+                    raise Unsure("it contains arithmetic")
                 groups.append("(")
             elif mark == ")" and groups[-1:] == ["("]:
                 groups.pop()
@@ -179,7 +177,7 @@ class _Strict:
 
     def reserved(self, written: str, groups: list[str]) -> bool:
         if written in _UNKNOWN:
-            raise Unsure(f"it holds `{written}`")
+            raise Unsure(f"it contains `{written}`")
         if written == "for":
             self.next()
             if not _LOCAL.fullmatch(self.text[slice(*self.word())]):
@@ -211,7 +209,7 @@ class _Strict:
         self.next()
         span = self.word()
         if operator in {">&", "<&"} and not re.fullmatch(r"[\w./-]+", self.text[slice(*span)]):
-            raise Unsure("it redirects to a descriptor that bash expands twice, also where it is quoted")
+            raise Unsure("it redirects to a descriptor that bash expands twice, even if it is quoted")
         if operator in {"<<", "<<-"}:
             if self.heredoc or self.depth > 1:
                 raise Unsure("it has several here-documents, or one inside a substitution")
@@ -242,7 +240,7 @@ _REDIRECTIONS = {"file_redirect", "herestring_redirect", "heredoc_redirect"}
 
 
 def _find(data: bytes) -> tuple[list[tuple[Span, ...]], list[Span], list[bytes], str]:
-    """What tree-sitter sees, even in broken text: the words of each command, the targets of redirections, texts in
+    """What tree-sitter finds, even in invalid text: the words of each command, the targets of redirections, texts in
     backticks that it does not parse, and the reason for a doubt, or ""."""
     from repoagent.syntax.parser import parse_bytes
 
@@ -300,11 +298,11 @@ def _read(text: str, depth: int) -> Reading:
     seen, targets, backticks, doubt = _find(data)
     doubt = unsure or doubt
     if not doubt:
-        # to tree-sitter a test, `[ ... ]`, is one word
+        # tree-sitter parses a test, `[ ... ]`, as one word
         words = [raw.words for raw in strict if raw.words]
         words = [((w[0][0], w[-1][1]),) if source(w[0]) == "[" and len(w) > 1 else w for w in words]
-        own = sorted(span for raw in strict for _, span in raw.redirections)
-        if sorted(words) != sorted(seen) or own != sorted(targets):
+        redirected = sorted(span for raw in strict for _, span in raw.redirections)
+        if sorted(words) != sorted(seen) or redirected != sorted(targets):
             doubt = "it can be parsed in two ways"
     if doubt:
         simples = [simple(list(map(source, words))) for words in sorted(seen)]
@@ -327,7 +325,7 @@ def _read(text: str, depth: int) -> Reading:
 
 
 def _add(command: Simple, commands: list[Simple], depth: int) -> str:
-    """Add a command and those that it runs to `commands`, recursively; the reason for a doubt, or ""."""
+    """Add a command and those that it runs to `commands`, recursively. Returns the reason for a doubt, or ""."""
     doubt = ""
     if command.words and not command.words[0].literal:
         doubt = f"the program {command.words[0].raw} is not known before it runs"

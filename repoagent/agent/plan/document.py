@@ -1,12 +1,12 @@
-"""A plan: a text whose check-list lines are tasks. Any text is a plan; a change rewrites only the lines it is about.
+"""A plan: a text whose check-list lines are tasks. Any text is a plan; a change rewrites only the lines it affects.
 
     - [x] 1. Find out why the test fails
     - [~] 2. Fix the parser (after 1)
       Indented text below a task is its note.
       - [ ] 2.1. Read a number with a sign
 
-An id stays with its line wherever it is moved. A line without one, or with that of an earlier line, gets the next free
-id below its parent.
+A line keeps its id when it is moved. A line without an id, or with the id of an earlier line, gets the next free id
+below its parent.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Task:
 
 @dataclass
 class Item:
-    """A task and its lines: its own, the end of its first note, and the end of all that belongs to it (from 0, ends
-    excluded). `inner` is the indentation of its content; `numbered`: its line has its id."""
+    """A task and its lines: its own, the end of the first part of its note, and the end of its note and subtasks (from
+    0, ends excluded). `inner` is the indentation of its content; `numbered`: its line contains its id."""
 
     task: Task
     line: int
@@ -68,7 +68,7 @@ class Item:
     bullet: str
     numbered: bool
     note_lines: list[int] = field(default_factory=list)
-    has_subtasks: bool = False  # further lines belong to its note, but not to the first piece of it
+    has_subtasks: bool = False  # later lines belong to its note, but not to the first part
 
     @property
     def inner(self) -> str:
@@ -127,8 +127,8 @@ def _parse(lines: Sequence[str]) -> list[Item]:
     matches = {
         n: match for n, line in enumerate(lines) if n not in fenced and (match := _ITEM.fullmatch(line))
     }
-    found = {n: _ID.match(match["rest"]) for n, match in matches.items()}
-    own_ids = {n: canonical(own[1]) if own else "" for n, own in found.items()}
+    id_matches = {n: _ID.match(match["rest"]) for n, match in matches.items()}
+    own_ids = {n: canonical(match[1]) if match else "" for n, match in id_matches.items()}
     last = _last_numbers(own_ids.values())
     used: set[str] = set()
     items: list[Item] = []
@@ -183,7 +183,7 @@ def _fenced_lines(lines: Sequence[str]) -> set[int]:
 
 
 def _last_numbers(ids: Iterable[str]) -> dict[str, int]:
-    """The highest number in use below each id; absurdly high ones do not count."""
+    """The highest number in use below each id, ignoring extremely high ones."""
     last: dict[str, int] = {}
     for id in ids:
         parent, _, number = id.rpartition(".")
@@ -193,21 +193,21 @@ def _last_numbers(ids: Iterable[str]) -> dict[str, int]:
 
 
 def _next_id(last: dict[str, int], under: str) -> str:
-    """The next free id under another ("" for the top), which then counts as used. Very deep ones are as at the top."""
+    """Allocate the next free id under another ("" for the top). Below a very deep one, ids are those of the top."""
     parent = under if under.count(".") < _MAX_DEPTH else ""
     last[parent] = last.get(parent, 0) + 1
     return f"{parent}.{last[parent]}".lstrip(".")
 
 
 def canonical(id: str) -> str:
-    """An id as it is compared: "1.02." is "1.2"; other text is returned unchanged."""
+    """The canonical form of an id: "1.2" for "1.02."; other text is returned unchanged."""
     id = id.strip().rstrip(".:")
     parts = id.split(".")
     return ".".join(str(int(part)) for part in parts) if all(map(_NUMBER.fullmatch, parts)) else id
 
 
 def split_title(text: str) -> tuple[str, tuple[str, ...]]:
-    """A title and the ids in the `(after 1, 2)` at its end."""
+    """Split a title from the ids in the `(after 1, 2)` at its end."""
     after: list[str] = []
     while match := _AFTER.search(text):
         after[:0] = [canonical(id) for id in match[1].split(",")]
@@ -222,7 +222,7 @@ def titled(task: Task) -> str:
 
 
 def numbered(plan: Plan) -> Plan:
-    """Write the ids into the lines that have none, so that they stay when lines are moved."""
+    """Add ids to the lines without one, so that they stay when lines are moved."""
     for item in plan.items:
         if not item.numbered:
             plan = _with_line(plan, item, item.task)
@@ -255,7 +255,7 @@ def changed(plan: Plan, id: str, task: Task) -> Plan:
 
 
 def noted(plan: Plan, id: str, note: str) -> Plan:
-    """Append `note` to that of the task `id`, unless it has it already."""
+    """Append `note` to the note of the task `id`, unless that already contains it."""
     plan = numbered(plan)
     item = plan.item(id)
     text = _clean(note)
@@ -265,7 +265,7 @@ def noted(plan: Plan, id: str, note: str) -> Plan:
 
 
 def moved(plan: Plan, id: str, *, under: str, before: str = "") -> Plan:
-    """Move the task `id` with all that belongs to it to the end of `under`, or before another task. Neither may be
+    """Move the task `id` with its note and subtasks to the end of `under`, or before another task. Neither may be
     inside it."""
     plan = numbered(plan)
     item = plan.item(id)

@@ -1,6 +1,6 @@
 """The tool `task`: change and show the plan, by a pure function, so that replaying the actions rebuilds the plan.
 
-An edit of the user is never refused, a model's is checked.
+Any edit of the user is accepted; those of a model are checked.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TEXT = (
     'state="done"/> changes it (open, active, done, blocked, dropped; title=, under=, after=, before=); '
     "<task/> shows it. For work of several steps."
 )
-_MAX_TITLE = 300  # characters; what is longer belongs into the note
-_SHOWN = 14  # tasks of an answer; of a longer plan the open ones
+_MAX_TITLE = 300  # characters; longer text belongs in the note
+_SHOWN = 14  # tasks in an answer; of a longer plan only open ones are shown
 _ARGUMENTS = {"add", "n", "state", "title", "under", "after", "before"}
 _STATES: Mapping[str, TaskState] = {
     **{state: state for state in MARKS},
@@ -59,17 +59,17 @@ def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
 
 
 def is_done(action: Action) -> bool:
-    """Whether the action sets a task to done."""
+    """Whether the action marks a task as done."""
     return _STATES.get(action.args.get("state", "").strip().lower()) == "done"
 
 
 def answer(plan: Plan) -> str:
-    """The whole plan, with the notes, for a model that asks for it."""
+    """The whole plan with notes, as a result for the model."""
     return fence(printable(plan.text), "plan") if plan.tasks else "The plan is empty."
 
 
 def short(plan: Plan, most: int = _SHOWN) -> str:
-    """The tasks without their notes, a line each; of many only the open ones and the number of the others."""
+    """The tasks without notes, a line each; if there are many, only open ones and the number of the others."""
     tasks = shown = list(plan.tasks)
     if len(tasks) > most:
         needed = {task.id for task in plan.open[:most]}
@@ -99,7 +99,7 @@ def _add(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
         _task(plan, id)
     under, before = _destination(plan, args)
     for task in plan.open:
-        if (task.title, task.under) == (title, under):  # performed again after a kill, or asked for twice
+        if (task.title, task.under) == (title, under):  # performed again after a kill, or requested twice
             return document.noted(plan, task.id, note), f"{task.id} already exists: {title}"
     state = _state(args.get("state", "open"))
     plan, id = document.added(plan, Task("", title, state, after, note, under), before=before)
@@ -118,11 +118,11 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
         task = replace(task, title=title, after=after or task.after)
     if "after" in args:
         task = replace(task, after=_ids(args["after"]))
-    for other in set(task.after) - set(old.after):
-        _task(plan, other)
+    for dependency in set(task.after) - set(old.after):
+        _task(plan, dependency)
     if "state" in args:
         task = replace(task, state=_state(args["state"]))
-    inside = {other.id for other in plan.below(id)}
+    inside = {subtask.id for subtask in plan.below(id)}
     if task.state == "done" != old.state and (unsettled := [t.id for t in plan.open if t.id in inside]):
         raise UsageError(
             f"task {id} cannot be done while {', '.join(unsettled)} is open; do that first, or drop it."
@@ -146,7 +146,7 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
 
 
 def _destination(plan: Plan, args: Mapping[str, str]) -> tuple[str, str]:
-    """The ids of the parent and of the next task, "" for none, as `under` and `before` say."""
+    """The ids of the parent and of the next task according to `under` and `before`, "" for none."""
     before = args.get("before", "")
     return _task(plan, before).under if before else args.get("under", ""), before
 
@@ -159,7 +159,7 @@ def _upwards(tasks: Mapping[str, Task], id: str) -> Iterator[Task]:
 
 
 def _reopen(plan: Plan, id: str) -> tuple[Plan, str]:
-    """Make the settled tasks from `id` up active, as something under them is open; also return a note about them."""
+    """Make settled tasks from `id` upwards active, because a task under them is open; also return a note about them."""
     settled = [task for task in _upwards({t.id: t for t in plan.tasks}, id) if task.state in SETTLED]
     for task in settled:
         plan = document.changed(plan, task.id, replace(task, state="active"))
@@ -167,9 +167,9 @@ def _reopen(plan: Plan, id: str) -> tuple[Plan, str]:
 
 
 def _check_cycle(plan: Plan, id: str) -> None:
-    """Raise UsageError when the task `id` would have to wait for itself.
+    """Raise UsageError if the task `id` depends on itself.
 
-    A task waits for its dependencies, for those of the tasks above it, and for what is under it.
+    A task depends on its `after`, on the `after` of the tasks above it, and on its subtasks.
     """
     tasks = {task.id: task for task in plan.tasks}
     seen: set[str] = set()
@@ -187,7 +187,7 @@ def _check_cycle(plan: Plan, id: str) -> None:
 
 
 def _task(plan: Plan, id: str) -> Task:
-    """The task `id`. Raises UsageError with the known ids."""
+    """The task `id`. Raises UsageError, which lists the known ids."""
     try:
         return plan.item(id).task
     except KeyError:

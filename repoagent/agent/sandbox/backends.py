@@ -1,4 +1,4 @@
-"""The sandboxes, bubblewrap or Landlock with seccomp, and which of them works on this machine, found by trying."""
+"""The sandboxes (bubblewrap, or Landlock with seccomp), and a trial run to find one that works on this machine."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from repoagent.agent.sandbox.launch.syscalls import (
 )
 from repoagent.agent.sandbox.mount_plan import (
     Plan,
-    kept_names,
     plan,
     prepare_scratch,
+    protected_names,
     shielded_names,
     writable_roots,
 )
 from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
-_PATIENCE = 20.0  # seconds; it takes some hundredths
+_PATIENCE = 20.0  # seconds for the trial run, which takes a few hundredths
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 
@@ -54,10 +54,10 @@ class Sandbox(Protocol):
         through; killing it ends all that it started. `report`: see `why_ended`."""
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
-        """Where in the work tree commands cannot write although `policy` allows it, in sentences."""
+        """Sentences about parts of the work tree where commands cannot write although `policy` allows it."""
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        """The parts of `policy` that cannot be enforced on this machine, in sentences."""
+        """Sentences about parts of `policy` that cannot be enforced on this machine."""
 
 
 def _launched(argv: Sequence[str], **specification: object) -> list[str]:
@@ -67,11 +67,11 @@ def _launched(argv: Sequence[str], **specification: object) -> list[str]:
 
 
 def _limits(policy: Policy, report: Path | None) -> dict[str, object]:
-    own = () if policy.read_only else (policy.top,)
+    top = () if policy.read_only else (policy.top,)
     return {
         "memory": policy.memory,
         "processes": policy.processes,
-        "disks": [str(path) for path in (policy.scratch, *own, *policy.also_write)],
+        "disks": [str(path) for path in (policy.scratch, *top, *policy.also_write)],
         "report": None if report is None else str(report.absolute()),
     }
 
@@ -112,7 +112,7 @@ _FAMILIES = (1, 2, 10, 16)
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """The program at `program`. `sizes`: it can limit the size of a tmpfs (since 0.7)."""
+    """The bubblewrap at the path `program`. `sizes`: it can limit the size of a tmpfs (since 0.7)."""
 
     program: str
     sizes: bool = False
@@ -211,7 +211,7 @@ class Landlock:
         if self.mounting:
             return (_NARROW,) if plan(policy).narrow else ()
         top = os.path.realpath(policy.top)
-        closed = not policy.read_only and any(within(path, top) for path in kept_names(policy))
+        closed = not policy.read_only and any(within(path, top) for path in protected_names(policy))
         return (_CLOSED,) if closed else ()
 
     def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
@@ -223,7 +223,7 @@ class Landlock:
         )
         top = os.path.realpath(policy.top)
         shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
-        protected = [] if self.mounting else [*kept_names(policy), *shielded]
+        protected = [] if self.mounting else [*protected_names(policy), *shielded]
         yield "/", READ_DIR, []
         yield "/", READ, hidden
         yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
@@ -260,7 +260,7 @@ _WITHOUT_MOUNTS = (
 
 @lru_cache(maxsize=1)
 def find() -> Sandbox | None:
-    """The best sandbox that works on this machine, or None. Tried once per process."""
+    """The best sandbox that works on this machine, or None; cached."""
     return next((sandbox for sandbox in candidates() if works(sandbox)), None)
 
 
@@ -280,7 +280,7 @@ def candidates() -> Iterator[Sandbox]:
 
 
 def works(sandbox: Sandbox) -> bool:
-    """Whether a command runs in it, and can write only where it is allowed."""
+    """Whether a command runs in the sandbox and can write only to allowed folders."""
     try:
         with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
             return _confines(sandbox, Path(folder).resolve())
@@ -316,7 +316,7 @@ def why_none() -> str:
 
 
 def _bubblewrap() -> str | None:
-    """The program, ignoring relative folders in PATH."""
+    """The path of bubblewrap, ignoring relative folders in PATH."""
     path = os.pathsep.join(
         part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if part.startswith("/")
     )

@@ -38,15 +38,15 @@ class Plan:
 def writable_roots(policy: Policy) -> list[str]:
     """The resolved writable folders that exist, without those below one of `keep`."""
     roots = [] if policy.read_only else [_real(policy.top)]
-    protected = kept_names(policy)
+    protected = protected_names(policy)
     roots += [
         path for path in map(_real, policy.also_write) if not any(within(path, keep) for keep in protected)
     ]
     return [root for root in dict.fromkeys(roots) if os.path.exists(root)]  # noqa: PTH110
 
 
-def kept_names(policy: Policy) -> list[str]:
-    """The names that are read-only, with resolved parents; for a link both the link and its target."""
+def protected_names(policy: Policy) -> list[str]:
+    """The read-only names of `keep`, with resolved parents; for a link both the link and its target."""
     names = [os.path.join(_real(path.parent), path.name) for path in policy.keep]  # noqa: PTH118
     return list(dict.fromkeys([*names, *map(_real, names)]))
 
@@ -59,8 +59,8 @@ def shielded_names(policy: Policy) -> list[str]:
 
 
 def prepare_scratch(policy: Policy) -> Path:
-    """Create the scratch folder with folders for XDG_CONFIG_HOME and XDG_DATA_HOME, which link to the entries of the
-    user's own. Nothing in it is trusted: a command may have put a link there."""
+    """Create the scratch folder with folders for XDG_CONFIG_HOME and XDG_DATA_HOME, which contain links to the entries
+    of the user's folders. Its content is not trusted: a command may have put a link there."""
     scratch = Path(_real(policy.scratch))
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, variable, usual in _HOMES:
@@ -83,7 +83,7 @@ def plan(policy: Policy) -> Plan:
     """The mounts of `policy`. The scratch folder must exist, see `prepare_scratch`."""
     scratch = _real(policy.scratch)
     roots = writable_roots(policy)
-    protected = kept_names(policy)
+    protected = protected_names(policy)
     steps: dict[str, Step] = {}  # by target; the last one counts
 
     def add(what: str, target: str, source: str | None = None) -> None:
@@ -95,7 +95,7 @@ def plan(policy: Policy) -> Plan:
         add("folder", folder, "")
     hidden = [_real(path) for path in policy.hide]
     data = [scratch, *map(_real, (policy.top, *policy.also_write))]
-    # folders of programs and settings, which some users have in /tmp
+    # folders with programs and settings, which may be in /tmp
     tools = [sys.prefix, sys.base_prefix, os.path.expanduser("~")]  # noqa: PTH111
     tools += [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
     needed: list[str | Path] = [

@@ -23,8 +23,8 @@ class Policy:
     """What a command may touch. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
     The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is as `keep`, unless
-    it is below `also_write`; links are followed, and a missing name or an empty folder cannot be created or filled.
-    With Landlock alone it holds only at the top of the work tree. `memory`: bytes of all processes together.
+    it is below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.
+    Without mounts `shield` works only at the top of the work tree. `memory`: bytes of all processes together.
     """
 
     top: Path
@@ -103,7 +103,7 @@ _DROPPED = re.compile(
 _SECRET_NAME = re.compile(
     r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|_PAT|_AUTH|COOKIE|DSN)S?\d*$", re.IGNORECASE
 )
-_KEPT_ALWAYS = ("PATH", "HOME", "PWD", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ")
+_NEVER_DROPPED = ("PATH", "HOME", "PWD", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ")
 
 # Caches go to the scratch folder, as the home folder is not writable.
 _CACHES = {
@@ -142,7 +142,7 @@ def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
     clean = {
         name: value
         for name, value in environment.items()
-        if name in _KEPT_ALWAYS or not is_secret(name, value)
+        if name in _NEVER_DROPPED or not is_secret(name, value)
     }
     clean |= {name: str(policy.scratch / folder) for name, folder in _CACHES.items()}
     clean |= {} if policy.network else _OFFLINE
