@@ -333,8 +333,11 @@ def wire_text(text: str) -> str:
 
 def tools_text(tools: Sequence[Schema]) -> str:
     """The native tools, a line each."""
-    values = ({"name": it.name, "description": it.description, "parameters": it.parameters} for it in tools)
-    return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
+    lines = []
+    for tool in tools:
+        value = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        lines.append(json.dumps(value, ensure_ascii=False) + "\n")
+    return "".join(lines)
 
 
 def render(request: Request) -> str:

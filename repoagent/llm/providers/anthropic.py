@@ -97,7 +97,7 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     messages: list[dict[str, Any]] = []
     sent_back: set[str] = set()
     valid = with_results(
-        request, lambda it: it.spec == spec and it.prefix in {"", digest.hexdigest()} - set(refused)
+        request, lambda reply: reply.spec == spec and reply.prefix in {"", digest.hexdigest()} - set(refused)
     )
     for message, blocks, results in valid:
         if blocks is not None:
@@ -494,7 +494,7 @@ def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
         host = base_url.partition("://")[2].partition("/")[0] or base_url
         cause = list(errors.causes(error))[-1]
         reason = getattr(cause, "strerror", None) or cause
-        return errors.brief(f"cannot reach {host} ({reason})", [it for it in (key, token) if it])
+        return errors.brief(f"cannot reach {host} ({reason})", [secret for secret in (key, token) if secret])
     if response.status_code in {401, 403}:
         return f"{response.url.host} rejected the key"
     # Gateways need not list their models: any other response is enough.

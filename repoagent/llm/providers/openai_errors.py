@@ -126,7 +126,11 @@ def _no_model(endpoint: Endpoint, name: str, message: str) -> ModelError:
     near = available
     if len(available) > 6:
         short = name.lower().removeprefix("models/")
-        parts = [it for it in available if short in it.lower() or it.lower().rpartition("/")[2] in short]
+        parts = [
+            model
+            for model in available
+            if short in model.lower() or model.lower().rpartition("/")[2] in short
+        ]
         near = [*sorted(parts, key=len), *get_close_matches(name, available, 5, 0.6)]
         near = list(dict.fromkeys(near))[:5]
     if near:

@@ -124,7 +124,7 @@ def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> li
     if system and not without_system:
         messages.append({"role": "system", "content": _content(system, ttl)})
         system = ()
-    for message, blocks, results in with_results(request, lambda it: it.spec == spec):
+    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
         if blocks is not None:
             messages += [{**item} for item in blocks.items]
             continue
@@ -167,7 +167,7 @@ def _media_block(media: Media) -> dict[str, Any]:
 def _input(request: Request, spec: str) -> list[dict[str, Any]]:
     """The messages as items of the Responses API."""
     items: list[dict[str, Any]] = []
-    for message, blocks, results in with_results(request, lambda it: it.spec == spec):
+    for message, blocks, results in with_results(request, lambda reply: reply.spec == spec):
         if blocks is not None:
             items += [{**item} for item in blocks.items]
             continue
