@@ -1,4 +1,4 @@
-"""Apply all patches of one file: its outcome, or every problem."""
+"""Apply all patches of one file: return the outcome, or report every problem."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _MOVES = {"rename": "renamed", "copy": "copied"}
 
 
 class DuplicateHunks(PatchError):
-    """Two identical hunks for two locations, of which the file has only one."""
+    """Two identical hunks for two locations, but the file has only one such location."""
 
 
 def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
-    """Apply all patches of one file, each to the same bytes (`before`, or the source's).
+    """Apply all patches of one file, each to the same bytes (`before`, by default those of the source).
 
     Raises PatchError or PatchErrors.
     """
@@ -81,7 +81,7 @@ def _plain(hunk: Hunk) -> Hunk:
 
 
 def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
-    """The distinct hunks, numbered from 1, each with the tolerances of its parsing and of its patch."""
+    """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed."""
     tolerances: dict[Hunk, frozenset[str]] = {}
     for target in group:
         for hunk in target.patch.hunks:
@@ -95,7 +95,7 @@ def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
 
 
 def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
-    """A function that returns the number under which a problem reports a hunk of the group."""
+    """A function that returns the number of a hunk of the group in problems."""
     numbers = {_plain(hunk): hunk.number for hunk in _numbered_hunks(group)}
     return lambda hunk: numbers[_plain(hunk)]
 
@@ -161,7 +161,7 @@ def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
 
 
 def _check_ends_at_fence(parts: Sequence[Splice], text: Text) -> None:
-    """Raises PatchError where a whole file ends right before a fence line of the file, which closed its own fence."""
+    """Raise PatchError if a whole file ends right before a fence line of the file: that line closed the fence early."""
     last = parts[-1] if parts else None
     if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
         return
@@ -173,9 +173,9 @@ def _check_ends_at_fence(parts: Sequence[Splice], text: Text) -> None:
 
 
 def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None:
-    """Raises DuplicateHunks where two equal hunks, whose headers name two locations, were placed at one: the other is
-    missing. With the same header, or one that differs a little in another block, it is one hunk sent twice. Also raised
-    for the reverse: two hunks of a block change the same lines, at the same number, differently."""
+    """Raise DuplicateHunks if two equal hunks, whose headers name two locations, were placed at the same one. With the
+    same header, or a slightly different one in another block, it is one hunk sent twice. Also raise it for the reverse:
+    two hunks of a block that change the same lines, at the same number, differently."""
     by_number = {match.hunk.number: match for match in matches}
     blocks: dict[Hunk, set[int]] = {}
     for target in group:
@@ -209,8 +209,8 @@ def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None
 
 
 def _hunk_splices(matches: Sequence[Match], text: Text, *, one_block: bool) -> list[Splice]:
-    """The splices of all hunks. What a hunk deletes and adds again is context in `one_block`; in a later block it may
-    mean that the line stays, whatever other hunks do, so an overlap is refused."""
+    """The splices of all hunks. A line that a hunk deletes and adds again is context in `one_block`. In a later block
+    it may revert the change of another hunk, so an overlap is refused."""
     problems: list[PatchError] = []
     parts: list[Splice] = []
     for match in matches:
@@ -236,7 +236,7 @@ def _hunk_splices(matches: Sequence[Match], text: Text, *, one_block: bool) -> l
 
 
 def _placement(target: Target, match: Match) -> Placement:
-    """Where a hunk was placed. Its level is the loosest tolerance that it needed."""
+    """The placement of a hunk. Its level is the loosest tolerance that it needed."""
     needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
     level = match.level
     if level == EXACT:
@@ -258,13 +258,13 @@ def encoded(text: Text) -> bytes:
 
 
 def _new_file(group: Sequence[Target], files: Files) -> Outcome:
-    """A file that is created. Raises PatchError if its content is unclear."""
+    """Create a file. Raises PatchError if its content is unclear."""
     first = group[0]
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
         raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
     text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes that are not UTF-8
-    # All lines are indented, some by one space: each `+` had a space after it.
+    # If all lines are indented, and some by one space, then the model wrote a space after each `+`.
     nonblank = [line for line in text.lines if line.strip()] if first.patch.whole is None else []
     spaced = (
         not files.strict
@@ -283,7 +283,7 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
 
 
 def _new_text(patch: FilePatch) -> Text:
-    """The lines of a new file. A blank line may lack its `+`, and so may all lines together."""
+    """The lines of a new file. Blank lines may lack the `+`, or all lines may lack it."""
     if patch.whole is not None:
         return Text(*split_lines(patch.whole))
     lines = [line for hunk in patch.hunks for line in hunk.lines]
@@ -298,7 +298,7 @@ def _new_text(patch: FilePatch) -> Text:
 
 
 def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
-    """A file that is deleted. It must contain the lines that the diff quotes: otherwise it is another file."""
+    """Delete a file. It must contain the lines that the diff quotes: otherwise the diff is for another file."""
     if any(hunk.added for hunk in hunks):
         raise PatchError(
             "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
@@ -312,8 +312,8 @@ def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> O
 def check_result(
     path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
 ) -> None:
-    """Raises PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes
-    every line exactly."""
+    """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes every
+    line exactly."""
     if not may_empty and not _is_empty(before) and _is_empty(after):
         raise PatchError(
             "empties-file",
@@ -330,13 +330,13 @@ def check_result(
 
 
 def _is_empty(data: bytes) -> bool:
-    """Whether there is only white space, and perhaps a byte-order mark."""
+    """Whether `data` is only white space, apart from a byte-order mark."""
     bom = next((bom for bom in _BOMS if data.startswith(bom)), b"")
     return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
 
 
 def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
-    """Raises PatchError if an added line is a placeholder for omitted code."""
+    """Raise PatchError if an added line is a placeholder for omitted code."""
     present = set(before)
     for line in added:
         if line not in present and is_explicit_elision(line):

@@ -1,6 +1,6 @@
-"""The entry point: an answer and its files to the changes, all hunks of all files or none.
+"""The entry point: apply an answer to its files, all hunks of all files or none.
 
-The parser is imported on first use: the request is sent before there is an answer to parse."""
+The parser is imported on first use, so that the request to the model is sent earlier."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from repoagent.patch.model import FilePatch, SourceText
     from repoagent.patch.targets import Outcome
 
-LARGEST = 4 * 1024 * 1024  # characters of an answer: reading one takes some forty times the memory
+LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty times the memory
 
 
 @dataclass(frozen=True)
 class Applied:
     """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
-    the files that this answer has patches for, without those of earlier ones; `unclosed`: a fence is not closed."""
+    the files with patches in this answer, without those of earlier answers; `unclosed`: a fence is not closed."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
@@ -42,12 +42,12 @@ def apply_answer(
 ) -> Applied:
     """Apply the patches of a model's answer to `sources`, in memory.
 
-    `sources` has the current content of every known file; `scope` are those that may be changed (None: all). A new file
-    is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
+    `sources` has the current content of every known file; `scope` are the files that may be changed (None: all). A new
+    file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
     returns a sentence if a parser rejects the result.
 
-    Raises NoPatch if the answer contains no patch, and PatchRefused with every problem found; nothing is applied in
-    part. Never guesses: what fits two places, or in two ways, is refused.
+    Raises NoPatch if the answer contains no patch, and PatchRefused with all problems; nothing is applied in part.
+    Never guesses: a patch that fits at two locations, or in two ways, is refused.
     """
     return apply_patches(
         read_answer(answer, known=sources),
@@ -62,9 +62,9 @@ def apply_answer(
 def read_answer(
     answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
 ) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written. `loose` is that of `patch_spans`, `known` the names of files; `ended`:
-    the answer is complete, so that a fence may be unclosed. Raises PatchRefused for a broken answer, and for one
-    of more than LARGEST characters."""
+    """The patches of an answer as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
+    answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or has more than
+    LARGEST characters."""
     from repoagent.patch.parse.answer import parse
 
     if len(answer) > LARGEST:
@@ -89,7 +89,7 @@ def apply_patches(
 ) -> Applied:
     """Apply patches from `read_answer`, as `apply_answer` does.
 
-    `exists(path)` tells whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
+    `exists(path)` returns whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
     answer for the same sources (`PatchRefused.fits`).
     """
     from repoagent.patch.combine import combine, continue_earlier, fitting
@@ -105,7 +105,7 @@ def apply_patches(
     groups, problems = resolve(without_withdrawn(patches, files.sources), files)
     if not groups and not problems:
         raise NoPatch
-    results = {result.change.name: result for result in earlier}
+    results = {outcome.change.name: outcome for outcome in earlier}
     for group in groups:
         name = group[-1].name
         if name in results:

@@ -1,7 +1,7 @@
 """Combine several patches of one file: parts of one change, steps or a correction, also over successive answers.
 
-What fits of a refused answer is kept. The next answer may contain only what was missing, or everything again: nothing
-is lost or applied twice."""
+The hunks of a refused answer that fit are kept. The next answer may contain only the missing hunks, or all of them
+again: nothing is lost or applied twice."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from repoagent.patch.model import Hunk, Text, decode
 from repoagent.patch.splice import Splice, merged, spliced
 from repoagent.patch.targets import Files, Outcome, Target
 
-_MOST_CORRECTED = 200  # blocks of one file; more are not read as corrections of each other
+_MOST_CORRECTED = 200  # blocks of one file that may correct each other
 _NO_LOCATION = frozenset({"not-found", "deleted-line-missing"})  # reasons
 Ranges = tuple[tuple[int, int], ...] | None
 Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; None if it does not fit
 
 
 def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
-    """The one outcome of all patches of a file, or the problems that it has.
+    """The outcome of all patches of a file together, or its problems.
 
-    If all of them fit the same text, they are parts of one change. Otherwise they can be steps, each made on the result
-    of the one before, or a later one can replace an earlier one at the same location. Exactly one of these two must
-    fit, or both with the same result.
+    If all patches fit the same text, they are parts of one change. Otherwise they can be steps, each applied to the
+    result of the previous one, or a later patch can replace an earlier one at the same location. Exactly one of these
+    two must fit, or both with the same result.
     """
     group = _without_quotations(group, files)
     name = group[0].name
@@ -95,7 +95,7 @@ def _blocks(group: Sequence[Target]) -> list[list[Target]]:
 
 
 def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
-    """The patches from each block whose prose corrects what is above it to the next such block."""
+    """The patches grouped by version: each block whose prose corrects earlier patches begins a new version."""
     versions: list[list[Target]] = []
     for block in blocks:
         if versions and not block[0].patch.revises:
@@ -106,12 +106,12 @@ def _versions(blocks: Sequence[list[Target]]) -> list[list[Target]]:
 
 
 def _content(block: Sequence[Target]) -> object:
-    """What a block changes, without its numbers."""
+    """The changes of a block, without hunk numbers and line numbers."""
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
 
 
 def _without_quotations(group: Sequence[Target], files: Files) -> Sequence[Target]:
-    """The patches without fences that only quote unchanged lines of the file next to hunks for it."""
+    """The patches without fences that only quote unchanged lines of the file, next to hunks for it."""
     source = files.sources.get(group[0].source or "")
     text = decode(source.data) if source is not None else None
     if text is None or all(target.patch.whole is not None for target in group):
@@ -126,7 +126,7 @@ def _without_quotations(group: Sequence[Target], files: Files) -> Sequence[Targe
 
 
 def _as_steps(group: Sequence[Target], files: Files) -> Outcome | None:
-    """Each patch on the result of the one before it; only for plain edits."""
+    """Apply each patch to the result of the previous one; None if they are not plain edits."""
     first = group[0]
     if first.source is None or first.path != first.source:
         return None
@@ -143,9 +143,9 @@ def _as_steps(group: Sequence[Target], files: Files) -> Outcome | None:
 
 
 def _as_correction(group: Sequence[Target], files: Files) -> Outcome | None:
-    """Each block instead of what earlier ones change at the same lines; one that prose calls a correction of the whole
-    also instead of what fits nowhere. If something of an earlier one remains then, the prose must say so, and the last
-    block must replace something."""
+    """Let each block replace the hunks of earlier blocks at the same lines. A block that prose calls a correction of
+    the whole also replaces hunks that fit nowhere, and must replace something. If hunks of an earlier block remain, the
+    prose must say so. Otherwise return None."""
     versions = _blocks(group)
     if any(version[0].patch.revises for version in versions[1:]):
         versions = _versions(versions)
@@ -199,11 +199,11 @@ def _located(target: Target, text: Text, files: Files) -> list[Located]:
 
 
 def _at_same_location(earlier: Located, later: Located) -> bool:
-    """Whether two hunks change the same lines, or (where one does not fit) show mostly the same lines. A common added
-    line proves nothing: one may be for another location."""
+    """Whether two hunks change the same lines, or, if one does not fit, show mostly the same lines. A common added
+    line proves nothing: they may be for different locations."""
     if earlier[2] is None or later[2] is None:
-        one, other = ({line.text.strip() for line in hunk.lines} - {""} for hunk in (earlier[1], later[1]))
-        return 2 * len(one & other) > len(one | other)
+        first, second = ({line.text.strip() for line in hunk.lines} - {""} for hunk in (earlier[1], later[1]))
+        return 2 * len(first & second) > len(first | second)
     return any(
         max(a, c) < min(b, d) or (a == b and c <= a <= d) or (c == d and a <= c <= b)
         for a, b in earlier[2]
@@ -212,7 +212,7 @@ def _at_same_location(earlier: Located, later: Located) -> bool:
 
 
 def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) -> Outcome | None:
-    """The outcome of those hunks of a file that have none of its `problems`; None without any, or if it is unclear."""
+    """The outcome of the hunks of a file without `problems`; None if there are none, or if the outcome is unclear."""
     bad = {problem.hunk for problem in problems}
     if 0 in bad or group[0].source is None:
         return None
@@ -224,9 +224,10 @@ def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) 
 def continue_earlier(
     earlier: Outcome, group: Sequence[Target], files: Files
 ) -> tuple[Outcome, list[Problem]]:
-    """The `earlier` outcome of a file combined with the patches of the next answer, and the problems of these.
+    """The `earlier` outcome of a file combined with the patches of the next answer, and the problems of these patches.
 
-    They are for the file with or without the earlier changes. Where they change it again they replace them.
+    The patches may be for the file with or without the earlier changes, and replace these if they change the same
+    lines.
     """
     alone = combine(group, files)
     if isinstance(alone, Outcome):
@@ -259,7 +260,7 @@ def continue_earlier(
 
 
 def _with_hunks(group: Sequence[Target], numbers: set[int], *, include: bool) -> list[Target]:
-    """The patches with only the hunks that have these numbers, or with all others."""
+    """The patches with only the hunks that have these numbers, or (not `include`) with only the others."""
     number_of = hunk_numbers(group)
     result = []
     for target in group:
@@ -279,7 +280,8 @@ def _parse_problems(outcome: Outcome, files: Files) -> list[Problem]:
 
 
 def _united(earlier: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome | None:
-    """The new outcome with the earlier changes at other lines; None where they meet without replacing these."""
+    """The new outcome with the earlier changes at other lines; None if new changes touch earlier ones without replacing
+    them."""
     old, change = earlier.change, new.change
     if old.before is None or old.after is None or change.after is None or old.path != old.old_path:
         return new
@@ -288,12 +290,12 @@ def _united(earlier: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome 
     text = decode(old.before)
     if earlier.parts is None or new.parts is None or text is None:
         # The new outcome must add and delete all lines that the earlier one does.
-        before, one, other = (Counter(data.split(b"\n")) for data in (old.before, old.after, change.after))
-        return new if one - before <= other - before and before - one <= before - other else None
+        before, first, second = (Counter(data.split(b"\n")) for data in (old.before, old.after, change.after))
+        return new if first - before <= second - before and before - first <= before - second else None
     parts = list(new.parts)
     for part in earlier.parts:
-        meeting = [other for other in new.parts if _meet(part, other)]
-        if not any(_replaces(other, part) for other in meeting):
+        meeting = [new_part for new_part in new.parts if _meet(part, new_part)]
+        if not any(_replaces(new_part, part) for new_part in meeting):
             if meeting:
                 return None
             parts.append(part)
@@ -305,15 +307,15 @@ def _united(earlier: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome 
     return Outcome(replace(change, after=after, mode=mode), placements, tuple(parts), final_newline)
 
 
-def _meet(one: Splice, other: Splice) -> bool:
-    """Whether two changes share a line, or touch and one of them only adds lines."""
-    adds = one.start == one.end or other.start == other.end
-    first, end = max(one.start, other.start), min(one.end, other.end)
-    return first < end or (adds and first == end)
+def _meet(first: Splice, second: Splice) -> bool:
+    """Whether two changes share a line, or are adjacent and one of them only adds lines."""
+    adds = first.start == first.end or second.start == second.end
+    start, end = max(first.start, second.start), min(first.end, second.end)
+    return start < end or (adds and start == end)
 
 
 def _replaces(new: Splice, earlier: Splice) -> bool:
-    """Whether the new change covers the lines of the earlier one, or has all that it adds there."""
+    """Whether the new change covers the lines of the earlier one, and contains its lines if that only adds some."""
     if not (new.start <= earlier.start and earlier.end <= new.end):
         return False
     count = len(earlier.lines)

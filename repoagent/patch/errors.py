@@ -1,4 +1,4 @@
-"""Reasons of refusal, as data for programs and sentences for models, and the names of all tolerances."""
+"""Reasons for a refusal, as data for programs and sentences for models, and the names of all tolerances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NOTHING_TO_DO = frozenset({"already-applied", "no-change"})  # reasons: the files already have the change
 NOTHING = "The change was refused; nothing was applied."
-# Where the advice for the model begins in the text of a problem.
+# The start of the advice for the model in the text of a problem.
 _ADVICE = re.compile(
     r"(?<=[.:])\s+(?=(?:Send|Write|Name|Leave|Put|Use|Look|If|To) )|\n(?=The nearest lines |Around line |Send )"
 )
@@ -24,10 +24,10 @@ MOST_SHOWN, LONGEST_SHOWN = 20, 4000  # problems, and characters of each, in the
 
 @dataclass(frozen=True)
 class Problem:
-    """One reason why nothing was applied.
+    """A reason why nothing was applied.
 
     `path` is the known file (or the name in the answer), `hunk` counts from 1 within that file's part of the answer (0:
-    the file as a whole). `reason` is a fixed code such as "not-found" or "ambiguous"; `text` says what is wrong and
+    the file as a whole). `reason` is a fixed code such as "not-found" or "ambiguous"; `text` describes the error and
     what to send instead.
     """
 
@@ -41,7 +41,7 @@ class Problem:
 
     @property
     def brief(self) -> str:
-        """For the user: what is wrong, without the advice for the model."""
+        """The description for the user, without the advice for the model."""
         skip = " (use --no-parse-check to skip this check)" if self.reason == "parses-worse" else ""
         return f"{self._location}: {_ADVICE.split(self.text, maxsplit=1)[0].rstrip(' :')}{skip}"
 
@@ -53,8 +53,8 @@ class Problem:
 class PatchRefused(Refused):
     """The answer contains a patch that does not fit or is not allowed. Nothing was applied.
 
-    `str(error)` is a text for the model. `fits` are the outcomes that do fit, for `apply_patches`; `named` are the
-    files with patches.
+    `str(error)` is a text for the model. `fits` are the outcomes that fit, for `apply_patches`; `named` are the files
+    with patches.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class PatchRefused(Refused):
 
 
 def _shortened(text: str) -> str:
-    """`text` without its middle if it is long: it begins with what is wrong and ends with what to send."""
+    """`text` without its middle if it is long: it begins with the error and ends with the advice."""
     if len(text) <= LONGEST_SHOWN:
         return text
     return f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
@@ -133,7 +133,7 @@ READING = {  # tolerated while an answer is parsed
     "invisible": "invisible characters before the text were removed",
     "marked-context": "a line deleted and added again unchanged was treated as context",
 }
-PLACING = {  # tolerated while a hunk is placed: how the lines differ, and whose text the file has now
+PLACING = {  # tolerated while a hunk is placed: how the lines differ, and which text the file has now
     "trailing-space": "lines matched ignoring trailing white space; the file's own was kept",
     "punctuation": "lines matched ignoring typographic punctuation; the file's own was kept",
     "whitespace": "lines matched ignoring white space; the file's own was kept",

@@ -1,4 +1,4 @@
-"""Hunks whose indentation differs from the file: find the shift that explains it, and apply it to the added lines."""
+"""For hunks indented differently from the file: find the shift that explains it, and apply it to the added lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repoagent.patch.locate.exact import EXACT, LEVELS, WHITESPACE, Match, inden
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line
 
 Pair = tuple[str, str]  # the indentation of a line in the hunk (h), and in the file (f)
-Table = dict[str, str]  # the new indentation for each one of added lines
+Table = dict[str, str]  # the new indentation for each indentation of added lines
 Shift = Callable[[str], "str | None"]
 _UNITS = (2, 3, 4, 8)
 _SIMILAR = 0.6
@@ -23,7 +23,7 @@ _SIMILAR = 0.6
 
 @dataclass(frozen=True)
 class _File:
-    """How a file is indented: the indentations of its lines, its usual step in spaces, and the pairs of all hunks."""
+    """The indentation of a file: that of each line, the usual step in spaces, and the pairs of all hunks."""
 
     known: frozenset[str]
     unit: int
@@ -38,7 +38,7 @@ class _File:
         return len(indent) % self.unit == 0
 
     def never_uses(self, indents: set[str]) -> bool:
-        """Whether lines are indented by a character that the file, which indents, never uses for that."""
+        """Whether lines are indented by a character that the file never uses for indentation, but it uses another."""
         used = {indent[0] for indent in self.known if indent}
         return bool(used) and bool({indent[0] for indent in indents if indent} - used)
 
@@ -47,12 +47,12 @@ class _File:
 def _indents(lines: tuple[str, ...]) -> tuple[frozenset[str], int]:
     """The indentations of a file's lines, and its most frequent step in spaces."""
     indents = [indent_of(line) for line in lines if not is_blank(line)]
-    steps = Counter(len(two) - len(one) for one, two in pairwise(indents) if len(two) > len(one))
+    steps = Counter(len(below) - len(above) for above, below in pairwise(indents) if len(below) > len(above))
     return frozenset(indents), max(steps, key=lambda step: (steps[step], step), default=1)
 
 
 def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
-    """The old lines of the hunk that equal their line of the file but for white space, with both indentations."""
+    """The old lines of the hunk that equal their line of the file except for white space, with both indentations."""
     same = LEVELS[WHITESPACE]
     for line, row in zip(match.hunk.old, match.rows, strict=True):
         if row is not None and not is_blank(line.text) and same(line.text) == same(lines[row]):
@@ -60,20 +60,20 @@ def _quoted(match: Match, lines: Sequence[str]) -> Iterator[tuple[Line, Pair]]:
 
 
 def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> Hunk:
-    """The match's hunk with its added lines at the file's indentation. `others` are all matches of the file.
+    """The match's hunk with the file's indentation in its added lines. `others` are all matches of the file.
 
-    The lines that hunk and file have in common show how the hunk's indentation becomes the file's: unchanged, by a
-    constant prefix more or less, by another number of spaces for each step, or from spaces to tabs and back. Raises
-    PatchError ("indentation") if the lines disagree or leave a choice.
+    The common lines of hunk and file show how the indentation differs: not at all, by a constant prefix, by the number
+    of spaces for each step, or by spaces instead of tabs. Raises PatchError ("indentation") if the lines contradict
+    each other or are ambiguous.
     """
     hunk = match.hunk
     quoted = list(_quoted(match, lines))
     new = {indent_of(line.text) for line in hunk.added if not is_blank(line.text)}
     deleted = {pair for line, pair in quoted if line.kind == DELETE}
     rewritten = {pair for line, pair in quoted if line.rewritten}
-    astray = {h for h, f in rewritten if h != f}
+    shifted = {h for h, f in rewritten if h != f}
     removed = {h for h, _ in deleted}
-    if astray and not astray & (new - removed) and any(removed) and all(h == f for h, f in deleted):
+    if shifted and not shifted & (new - removed) and any(removed) and all(h == f for h, f in deleted):
         rewritten = (
             set()
         )  # deleted lines are where the file has them, and nothing new is as deep as the others
@@ -101,7 +101,7 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
     elif table is None and any(h and f for h, f in deleted):
         in_place = any(h for h, _ in context) and all(h == f for h, f in context)
         if in_place and added <= {f for _, f in deleted} - {h for h, _ in deleted}:
-            return hunk  # context and additions are where the file has them, only deleted lines are not
+            return hunk  # context and additions have the file's indentation, only deleted lines do not
         table = _table(deleted, added, file)
     if not deleted and _is_one_space_short(every - {("", "")}):
         table = _with_or_without_space(table, every, match, lines, file)
@@ -111,7 +111,9 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
         raise _unclear(hunk)
     result = []
     for line in hunk.lines:
-        if line.kind == ADD and line.text:  # white space alone moves only where lines with text are as deep
+        if (
+            line.kind == ADD and line.text
+        ):  # a blank line moves only if lines with text have the same indentation
             indent = line.text if is_blank(line.text) else indent_of(line.text)
             line = replace(line, text=table.get(indent, indent) + line.text[len(indent) :])
         result.append(line)
@@ -128,13 +130,13 @@ def _unclear(hunk: Hunk) -> PatchError:
 
 
 def _is_one_space_short(pairs: set[Pair]) -> bool:
-    """Whether all lines are one space short: they may have lost their first column, not their depth."""
+    """Whether all lines are one space short: they may have lost their first column and not their indentation."""
     return all(f == f" {h}" for h, f in pairs)
 
 
 def _has_lost_columns(hunk: Hunk, context: set[Pair], deleted: set[Pair]) -> bool:
-    """Whether some lines of context are one space short, and all others where the file has them. If these are all at
-    column 0, the hunk must have a line without its first column."""
+    """Whether some lines of context are one space short, and all others have the file's indentation. If these are all
+    at column 0, the hunk must contain a line without its first column."""
     others = {pair for pair in context if not _is_one_space_short({pair})} | deleted
     if not others or any(h != f for h, f in others):
         return False
@@ -144,10 +146,10 @@ def _has_lost_columns(hunk: Hunk, context: set[Pair], deleted: set[Pair]) -> boo
 def _with_or_without_space(
     table: Table | None, pairs: set[Pair], match: Match, lines: Sequence[str], file: _File
 ) -> Table | None:
-    """Where quoted lines are one space short: the added lines as they are, or by `table` (None: with a space more).
+    """The table for a hunk whose quoted lines are one space short: no change, or `table` (None: one more space).
 
-    Chosen is that with which each added line begins at a known depth and with the first word of a quoted line of that
-    depth, or else of any line.
+    Choose the option with which each added line begins at a known depth and with the first word of a quoted line of
+    that depth, or if there is none, of any line.
     """
     added = [line.text for line in match.hunk.added if not is_blank(line.text)]
     same = {indent_of(text): indent_of(text) for text in added}
@@ -166,7 +168,7 @@ def _with_or_without_space(
 
 
 def _shifts(pairs: set[Pair]) -> Iterator[list[Shift]]:
-    """Kinds of shift, plainest first: none, a constant prefix, another step, another step and depth."""
+    """The kinds of shift, simplest first: none, a constant prefix, another step, another step and depth."""
     h, f = max(pairs)
     more, less = f.removesuffix(h), h.removesuffix(f)
     yield [str]
@@ -188,7 +190,7 @@ def _depth(indent: str, step: str) -> int:
 
 
 def _scaled(old: str, new: str, offset: int) -> Shift:
-    """Each step `old` of the hunk is a step `new` in the file."""
+    """The shift that replaces each step `old` of the hunk by a step `new` of the file."""
 
     def shift(indent: str) -> str | None:
         depth, rest = divmod(len(indent), len(old))
@@ -198,9 +200,9 @@ def _scaled(old: str, new: str, offset: int) -> Shift:
 
 
 def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
-    """The new indentation of each added one, by the plainest shift that explains every pair; None if there is none, or
-    two equally plain ones. A shift out of step with the file is the last resort; one that explains the other hunks too
-    is preferred."""
+    """The new indentation of each added line, by the simplest shift that explains every pair; None if there is none, or
+    if two equally simple ones differ. Prefer a shift that also explains the other hunks, and avoid one that does not
+    fit the steps of the file."""
     shown = dict(pairs)
     if len(shown) == len(pairs) and added <= shown.keys():
         some_stay = any(h and h == f for h, f in pairs) and any(h != f for h, f in pairs)
@@ -229,12 +231,12 @@ def _is_out_of_step(table: Table, file: _File) -> bool:
 def _table_for_flush_lines(
     match: Match, lines: Sequence[str], pairs: set[Pair], added: set[str], file: _File
 ) -> Table | None:
-    """The table where deleted lines came without indentation: it is that of the others. Where all lines added next to
-    them came without it too, they go where the deleted ones are in the file, if nothing else begins there."""
+    """The table for a hunk whose deleted lines have no indentation: that of the other lines. If all lines added next to
+    them have none either, they get that of the deleted lines in the file, if it is unambiguous."""
     rest = {(h, f) for h, f in pairs if h or not f}
     if not rest:
         return None
-    # Where in the file the flush deleted lines begin, in runs of which all additions are flush; "" for other runs.
+    # The indentations in the file of the flush deleted lines, in runs whose additions are all flush; "" for other runs.
     rows = iter(match.rows)
     flush: set[str] = set()
     for is_context, run in groupby(match.hunk.lines, key=lambda line: line.kind == CONTEXT):
@@ -261,20 +263,20 @@ def _table_for_flush_lines(
 def _can_stay(
     match: Match, lines: Sequence[str], pairs: tuple[set[Pair], set[Pair]], added: set[str], file: _File
 ) -> bool:
-    """Whether the added lines are indented as the file is there, and only some of the quoted lines (`pairs`: of all and
-    of the deleted ones) are not.
+    """Whether the added lines already have the indentation of the file, and only some of the quoted lines do not
+    (`pairs`: of all lines, and of the deleted ones).
 
-    Exact deleted lines show it, unless a misplaced line begins as deep in the hunk as an added one: then some line must
-    show that the hunk kept its indentation, or each added line must replace a deleted one. Added lines with tabs, as in
-    the file, where quoted ones came with spaces, show it too, and vice versa. Without deleted lines each addition must
-    begin where an adjacent line of the file does.
+    Exact deleted lines prove that, unless a misplaced line is as deep in the hunk as an added line: then some other
+    line must be exact, or each added line must replace a deleted one. Added lines with tabs, as in the file, next to
+    quoted lines with spaces prove it too, and vice versa. Without deleted lines, each addition must begin at the column
+    of an adjacent line of the file.
     """
     if file.never_uses(added) or not all(file.in_step(indent) for indent in added):
         return False
     every, deleted = pairs
     telling = {pair for line, pair in _quoted(match, lines) if weight(line.text) > 1}
     if any(h for h, _ in telling) and all(h == f for h, f in telling | deleted):
-        return True  # a bracket of the context was taken for another one
+        return True  # a bracket of the context matched another bracket
     exact = {h for h, f in every if h == f}
     misplaced = {h for h, f in every if h != f}
     characters = set("".join(misplaced))
@@ -297,16 +299,16 @@ def _replaces_line_by_line(hunk: Hunk) -> bool:
         if is_context or not new:
             continue
         if len(old) != len(new) or any(
-            indent_of(one) != indent_of(other)
-            or SequenceMatcher(None, one, other, autojunk=False).ratio() < _SIMILAR
-            for one, other in zip(old, new, strict=True)
+            indent_of(deleted) != indent_of(added)
+            or SequenceMatcher(None, deleted, added, autojunk=False).ratio() < _SIMILAR
+            for deleted, added in zip(old, new, strict=True)
         ):
             return False
     return True
 
 
 def _begins_like_neighbours(match: Match, lines: Sequence[str]) -> bool:
-    """Whether each added line begins where the nearest line of the file above or below it does."""
+    """Whether each added line has the indentation of the nearest line of the file above or below it."""
     position = 0
     for line in match.hunk.lines:
         if line.kind != ADD:

@@ -1,4 +1,4 @@
-"""The data model: `FilePatch`, `Hunk` and `Line` as an answer writes them; `Text`, a file's bytes as lines and back."""
+"""The data model: `FilePatch`, `Hunk` and `Line` of an answer; `Text`, the bytes of a file as lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTEXT, DELETE, ADD = " ", "-", "+"
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of a hunk. `bare`: it has no first column; `cr`: it ends in a carriage return; `rewritten`: context
-    that was written as deleted and added again, so the file must contain it exactly."""
+    that the answer deletes and adds again, so the file must contain it exactly."""
 
     kind: str
     text: str
@@ -31,10 +31,10 @@ class Line:
 class Hunk:
     """One hunk of a patch.
 
-    `start` is the old line number of its header (from 1), `counts` the declared old and new lengths; None if absent.
-    `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are those after
-    `@@`, outermost first, and `section` is the last. `at_end`: the old lines end the file. `alternatives` are other
-    readings of the same text, for which the file decides. `tolerances` are those that parsing it needed.
+    `start` is the old line number in its header (from 1), `counts` the declared old and new lengths; None if absent.
+    `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are the texts
+    after `@@`, outermost first, and `section` is the last one. `at_end`: the old lines end the file. `alternatives` are
+    other readings of the same text; the file decides between them. `tolerances` are those that parsing it needed.
     """
 
     lines: tuple[Line, ...]
@@ -85,7 +85,8 @@ class Hunk:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its header shows that all of it is there. One that declares fewer lines does, if context ends it."""
+        """Whether its header shows that it is complete. A header that declares fewer lines does if the hunk ends with
+        context."""
         if self.exact_counts:
             return True
         return (
@@ -97,8 +98,8 @@ class Hunk:
 
 
 class Revision(IntEnum):
-    """What the text before a patch says about earlier patches: nothing, this is a better VERSION, it seems to CORRECT
-    them, it is the corrected patch (NEW), or they are withdrawn."""
+    """The effect of the text before a patch on earlier patches: none, this is a better VERSION, it seems to CORRECT
+    them, it is the corrected patch (NEW), or it withdraws them."""
 
     NEUTRAL = 0
     VERSION = 1
@@ -114,9 +115,10 @@ class FilePatch:
     `old` and `new` are names as written (None: absent); `action` is "edit", "create", "delete", "rename" or "copy".
     `whole` is the complete new text of the file, or of its lines `rows` (half-open, from 0). `form` is "diff",
     "envelope", "search-replace" or "whole-file"; `block` numbers the blocks of the answer. `cut`: the answer seems to
-    end inside it; `unclosed`: its fence is not closed. `revision` is what the text before its block (`prose`) says
-    about earlier patches; `keeps_rest`: that what this patch does not mention remains; `alternative`: that it is one
-    of several choices. `tolerances` are those that parsing the name and the patch as a whole needed.
+    end inside it; `unclosed`: its fence is not closed. `revision` is the effect of the text before its block (`prose`)
+    on earlier patches; `keeps_rest`: the text keeps the parts that this patch does not mention; `alternative`: it
+    offers the patch as one of several choices. `tolerances` are those that parsing the name and the patch as a whole
+    needed.
     """
 
     old: str | None
@@ -148,7 +150,8 @@ class FilePatch:
 
 
 def unchanged_as_context(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The same change with context for each `-x` followed by an equal `+x`: at both ends of a run, and elisions."""
+    """The same change with context instead of each `-x` followed by an equal `+x`, at both ends of a run and for
+    elisions."""
     result: list[Line] = []
     at = 0
     while at < len(lines):
@@ -219,7 +222,7 @@ def is_elision(text: str) -> bool:
 
 
 def is_explicit_elision(text: str) -> bool:
-    """Whether an elision cannot be meant literally: a comment that says so, or dots at column 0."""
+    """Whether an elision cannot be literal text: a comment about omitted code, or dots at column 0."""
     if _COMMENTED_CODE.match(text) or text.startswith("...."):  # AsciiDoc delimits blocks with four dots
         return False
     return is_elision(text) and (_SAYS_OMITTED.search(text) is not None or not text[:1].isspace())
@@ -235,7 +238,7 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True)
 class SourceText:
-    """A file as the model saw it: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
+    """A file as sent to the model: raw work-tree bytes and git's mode ("100644", "100755", "120000")."""
 
     data: bytes
     mode: str = "100644"
@@ -243,8 +246,8 @@ class SourceText:
 
 @dataclass(frozen=True)
 class Text:
-    """Decoded lines, split at newlines or, in a file without any, at lone carriage returns. `endings[i]` is LF, CRLF,
-    CR, or "" for a last line without one."""
+    """Decoded lines, split at newlines, or in a file without newlines at carriage returns. `endings[i]` is LF, CRLF,
+    CR, or "" for a last line without an ending."""
 
     lines: tuple[str, ...]
     endings: tuple[str, ...]
@@ -265,13 +268,13 @@ class Text:
 
 @lru_cache(maxsize=4)
 def decode(data: bytes) -> Text | None:
-    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` always holds.
+    """The lines of `data`, or None if it is binary. `decode(data).encode() == data` is always true.
 
-    UTF-16 is recognized by its byte-order mark or by the NULs of ASCII letters; mostly valid UTF-8 keeps its bad bytes
-    as surrogate escapes; anything else is Latin-1. NULs make a file binary unless the rest is UTF-8 and there are fewer
-    of them than lines.
+    UTF-16 is recognized by its byte-order mark or by the NULs of ASCII letters. Mostly valid UTF-8 keeps invalid bytes
+    as surrogate escapes; anything else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are
+    fewer NULs than lines.
     """
-    bom, encoding = next((known for known in _BOMS if data.startswith(known[0])), (b"", ""))
+    bom, encoding = next((entry for entry in _BOMS if data.startswith(entry[0])), (b"", ""))
     encoding = encoding or _utf16_without_bom(data) or "utf-8"
     body = data[len(bom) :]
     errors = "strict"
@@ -293,7 +296,8 @@ def decode(data: bytes) -> Text | None:
 
 
 def _utf16_without_bom(data: bytes) -> str | None:
-    """In UTF-16, of letters below U+0100 each other byte is NUL, and nearly always the same one."""
+    """The encoding if at least 70 % of the bytes at even or at odd offsets are NUL, and none at the others, as for
+    letters below U+0100 in UTF-16."""
     if len(data) % 2 or b"\0" not in data[:64]:
         return None
     first, second, half = data[::2].count(0), data[1::2].count(0), len(data) // 2
@@ -319,7 +323,8 @@ def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def in_encoding_of(text: Text, line: str) -> str:
-    """A line of an answer for `text`: in Latin-1, surrogates (bytes that are not UTF-8) are characters."""
+    """A line of an answer in the encoding of `text`: in Latin-1, surrogates (bytes that are not UTF-8) become
+    characters."""
     if text.encoding != "latin-1":
         return line
     return _SURROGATE.sub(lambda match: chr(ord(match[0]) - 0xDC00), line)

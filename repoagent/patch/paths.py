@@ -1,4 +1,4 @@
-"""File names in answers: how they are written, which known file they mean, and which are never written."""
+"""File names in answers: how models write them, which known file they refer to, and which are never edited."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _REMARK = re.compile(
 
 
 def unquote(name: str) -> str:
-    """A name in a header without git's C-quoting, and without a tab and what follows it; without a tab, also without
-    trailing white space."""
+    """A name in a header without git's C-quoting, and without a tab and the text after it. If there is no tab, also
+    without trailing white space."""
     name = name.rstrip("\r")
     if not name.startswith('"'):
         before, tab, _ = name.partition("\t")
-        return before if tab else before.rstrip()  # a tab ends the name, so it may end in a space itself
+        return before if tab else before.rstrip()  # a name before a tab may end in a space
     close = re.match(r'"((?:[^"\\]|\\.)*)"', name)
     if close is None:
         return name
@@ -44,7 +44,7 @@ def unquote(name: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A name after `---` or `+++`, as `unquote`, also without a date or remark after it, `file://`, and Markdown."""
+    """A name after `---` or `+++`: as `unquote`, and without a date or remark after it, `file://`, and Markdown."""
     if name.startswith('"'):
         return unquote(name)
     has_tab = "\t" in name
@@ -61,11 +61,11 @@ def plain_name(name: str) -> str:
 
 
 def is_no_file(name: str) -> bool:
-    """Whether a name after `---` or `+++` is that of no file."""
+    """Whether a name after `---` or `+++` means no file, as /dev/null does."""
     return plain_name(name).rstrip() in {NO_FILE, "dev/null", "a/dev/null", "b/dev/null", "NUL", "nul"}
 
 
-_LONGEST_PART, _LONGEST = 255, 4095  # bytes that file systems take
+_LONGEST_PART, _LONGEST = 255, 4095  # bytes that file systems accept
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
@@ -74,12 +74,11 @@ _SHORT_NAME = re.compile(r"(?:git|repoag|gi[0-9a-f]{4}|re[0-9a-f]{4})~\d+")
 
 
 def bad_path(path: str, *, known: bool = False) -> str | None:
-    """Why `path` may never be written or deleted, as a sentence; None for a harmless one.
+    """The reason why `path` may never be written or deleted, as a sentence; None if it may.
 
-    A `known` path is that of an existing file, whose name may contain anything.
-
-    Checks only the string: whoever opens the file must handle symbolic links. Names that some file system takes for
-    `.git` (case, trailing dots and spaces, `git~1`, streams, invisible characters) are treated as `.git`.
+    A `known` path is that of an existing file, whose name may contain anything. Checks only the string: the caller must
+    handle symbolic links. Names that some file system treats as `.git` (case, trailing dots and spaces, `git~1`,
+    streams, invisible characters) are treated as `.git`.
     """
     if not path:
         return "the path is empty"
@@ -98,7 +97,7 @@ def bad_path(path: str, *, known: bool = False) -> str | None:
 
 
 def _bad_new_name(path: str) -> str | None:
-    """Why a new file should not have this name: some system, or a reader, would take it for another."""
+    """The reason why a new file must not have this name: some system, or a reader, would confuse it with another."""
     if any(char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" for char in path):
         return "the path contains a control character"
     if _INVISIBLE.search(path):
@@ -121,7 +120,7 @@ def _bad_new_name(path: str) -> str | None:
 
 
 def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
-    """The paths that the two names of a header can mean, likeliest first."""
+    """The possible paths for each of the two names of a header, likeliest first."""
     names = [name for name in (old, new) if name is not None and name != NO_FILE]
     prefixed = bool(names) and (
         all(_SHORT_PREFIX.match(name) for name in names)
@@ -140,11 +139,11 @@ def spellings(old: str | None, new: str | None) -> tuple[list[str], list[str]]:
 
 
 def known_path(names: Collection[str], known: Collection[str]) -> str | None:
-    """The one known path that `names` (spellings of one name) mean, or None.
+    """The known path for `names` (spellings of one name), or None.
 
-    Tried in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes
-    of a header; the longest common tail (see `same_tail`), if it is unique; a path that ends in spaces which the name
-    has lost.
+    Try in this order: as written; with `/` for the `\\` of Windows, and without a date or the like inside the quotes of
+    a header; the longest common tail (see `same_tail`), if it is unique; a path with trailing spaces that the name
+    lacks.
     """
     for name in names:
         if name in known:
@@ -165,7 +164,8 @@ def known_path(names: Collection[str], known: Collection[str]) -> str | None:
 
 
 def same_tail(name: str, known: Collection[str]) -> list[str]:
-    """The known paths that share the longest tail with `name`, whole on one side. A name with `..` has no tail."""
+    """The known paths that share the longest tail with `name`: one must be a tail of the other. A name with `..` has no
+    tail."""
     if ".." in name.split("/") or not name.strip("/"):
         return []
     tails = [path for path in known if f"/{path}".endswith(f"/{name}") or f"/{name}".endswith(f"/{path}")]
@@ -173,9 +173,9 @@ def same_tail(name: str, known: Collection[str]) -> list[str]:
     return [path for path in tails if _common_parts(path, name) == longest]
 
 
-def _common_parts(one: str, other: str) -> int:
+def _common_parts(first: str, second: str) -> int:
     count = 0
-    for left, right in zip(reversed(one.split("/")), reversed(other.split("/")), strict=False):
+    for left, right in zip(reversed(first.split("/")), reversed(second.split("/")), strict=False):
         if left != right:
             break
         count += 1
@@ -207,12 +207,12 @@ def _is_name(word: str) -> bool:
 
 
 def _is_known(text: str, known: Collection[str], *, marked: bool = False) -> bool:
-    """Whether it is the name of a known file. An ordinary word must be marked as a name."""
+    """Whether `text` is the name of a known file. An ordinary word must be marked as a name."""
     return text in known and (marked or "/" in text or "." in text or text.isupper())
 
 
 def name_on_line(line: str, known: Collection[str] = ()) -> str | None:
-    """The file that a line names, if it does nothing else: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
+    """The file name on a line without other text: `src/a.py`, `### File: src/a.py`, **`src/a.py`**:"""
     if len(line) > 400:
         return None
     stripped = line.strip().strip(ZERO_WIDTH)
@@ -237,7 +237,7 @@ def name_on_line(line: str, known: Collection[str] = ()) -> str | None:
 
 
 def name_in_info(info: str, known: Collection[str] = ()) -> str | None:
-    """The file in a fence's info string: ```python src/a.py, ```src/a.py, ```python title="src/a.py"."""
+    """The file name in a fence's info string: ```python src/a.py, ```src/a.py, ```python title="src/a.py"."""
     for text in (info, *(info.partition(mark)[2] for mark in ": =")):
         name = text.strip("\"'` ")
         if _is_known(name, known, marked=text != info or " " in name):
@@ -260,7 +260,7 @@ _COMMENT = re.compile(r"[ \t]*(?:#+|//+|--|/\*+|<!--|;+|%)\s*(.*?)\s*(?:\*/|-->)
 
 
 def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
-    """The file that a comment, or the first line of a fence, names and nothing else: `# src/a.py`."""
+    """The file name in a comment, or on the first line of a fence, without other text: `# src/a.py`."""
     if len(line) > 400:
         return None
     match = _COMMENT.match(line)
@@ -268,7 +268,7 @@ def name_in_comment(line: str, known: Collection[str] = ()) -> str | None:
 
 
 def name_in_lead(line: str, known: Collection[str] = ()) -> str | None:
-    """The file that the words before a diff name: `In src/a.py:`, `Then change **src/a.py**:`."""
+    """The file name in the sentence before a diff: `In src/a.py:`, `Then change **src/a.py**:`."""
     text = line.strip().rstrip("*_")
     if len(text) > 400 or not text.endswith(":"):
         return None
@@ -293,7 +293,7 @@ _IN_PART = re.compile(
 
 
 def name_claimed_whole(line: str) -> str | None:
-    """The file that a sentence presents as a whole: `Here's the full updated x.py:`, its name in backticks or bold."""
+    """The file that a sentence presents as complete: `Here's the full updated x.py:`, its name in backticks or bold."""
     text = line.strip()
     claim = _CLAIM.fullmatch(text) if len(text) <= 400 and text.rstrip("*").endswith(":") else None
     if claim is None or not re.search(rf"\b(?:{_WHOLE})\b", claim["what"], re.IGNORECASE):
@@ -304,7 +304,7 @@ def name_claimed_whole(line: str) -> str | None:
 
 
 def single_known(name: str, known: Collection[str]) -> str | None:
-    """The known file of that name, or the only one whose path ends in it."""
+    """The known file with that name, or the only one whose path ends in it."""
     if name in known:
         return name
     tails = [path for path in known if path.endswith(f"/{name}")]

@@ -1,4 +1,4 @@
-"""Compare two sequences in bounded time, and render changes as the diff that git would show and apply."""
+"""Compare two sequences in bounded time, and render changes as a diff that git would print and apply."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ESCAPES = {7: "a", 8: "b", 9: "t", 10: "n", 11: "v", 12: "f", 13: "r", 34: '"',
 def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
     """The ranges (i1, i2, j1, j2) where `old[i1:i2]` became `new[j1:j2]`, in order; lines between them are equal.
 
-    Common ends are cut first. The rest is compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and Its
-    Variations", 1986), which is fast and minimal for few edits. With many, it is divided at the lines that are unique
-    on both sides (Bram Cohen's patience diff); without any, difflib compares it if it is small, and otherwise it counts
-    as replaced.
+    Common ends are removed first. The rest is compared by Myers' greedy algorithm ("An O(ND) Difference Algorithm and
+    Its Variations", 1986), which is fast and minimal for few edits. With many edits, it is divided at the lines that
+    are unique on both sides (Bram Cohen's patience diff). If there are none, difflib compares it if it is small,
+    otherwise it counts as replaced.
     """
     ranges: list[Range] = []
     work: list[Range] = [(0, len(old), 0, len(new))]
@@ -41,18 +41,18 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
             if i1 < i2 or j1 < j2:
                 ranges.append((i1, i2, j1, j2))
             continue
-        whole, some_old, some_new = (i1, i2, j1, j2), old[i1:i2], new[j1:j2]
-        matches = _myers(some_old, some_new)
+        whole, old_part, new_part = (i1, i2, j1, j2), old[i1:i2], new[j1:j2]
+        matches = _myers(old_part, new_part)
         if matches is not None:
             ranges += _gaps(matches, whole)
-        elif anchors := _unique_in_order(some_old, some_new):
+        elif anchors := _unique_in_order(old_part, new_part):
             work += _gaps(anchors, whole)
-        elif len(some_old) * len(some_new) <= _MAX_CELLS:
-            opcodes = SequenceMatcher(None, some_old, some_new, autojunk=False).get_opcodes()
+        elif len(old_part) * len(new_part) <= _MAX_CELLS:
+            opcodes = SequenceMatcher(None, old_part, new_part, autojunk=False).get_opcodes()
             ranges += [(i1 + a, i1 + b, j1 + c, j1 + d) for tag, a, b, c, d in opcodes if tag != "equal"]
         else:
             ranges.append(whole)
-    joined: list[Range] = []  # ranges that touch are one
+    joined: list[Range] = []  # adjacent ranges are one
     for part in sorted(ranges):
         if joined and joined[-1][1] == part[0] and joined[-1][3] == part[2]:
             part = (joined[-1][0], part[1], joined.pop()[2], part[3])
@@ -61,7 +61,7 @@ def differing(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Range]:
 
 
 def _gaps(pairs: Pairs, whole: Range) -> list[Range]:
-    """The gaps between matching lines (pairs relative to the start of `whole`)."""
+    """The gaps between matching lines; `pairs` are relative to the start of `whole`."""
     i, i2, j, j2 = whole
     gaps: list[Range] = []
     for a, b in [*((whole[0] + a, whole[2] + b) for a, b in pairs), (i2, j2)]:
@@ -117,7 +117,7 @@ def _unique_in_order(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
     in_old, in_new = Counter(old), Counter(new)
     new_rows = {line: row for row, line in enumerate(new) if in_new[line] == 1}
     pairs = [(row, new_rows[line]) for row, line in enumerate(old) if in_old[line] == 1 and line in new_rows]
-    tops: list[int] = []  # by the length of a chain: the pair that ends it lowest
+    tops: list[int] = []  # for each length of a chain, the pair with the lowest end
     previous: list[int] = []
     for number, (_, row) in enumerate(pairs):
         length = bisect_left(tops, row, key=lambda top: pairs[top][1])
@@ -134,8 +134,8 @@ def _unique_in_order(old: Sequence[Hashable], new: Sequence[Hashable]) -> Pairs:
 def canonical_diff(changes: Iterable[FileChange], *, hash_name: str = "sha1") -> str:
     """One git-style unified diff of all changes, "" if nothing changed.
 
-    Bytes that are not UTF-8 are surrogate escapes: `diff.encode("utf-8", "surrogateescape")` is what `git apply` takes.
-    Content with a NUL byte becomes a `GIT binary patch`, which names blobs by `hash_name`, the repository's object
+    Bytes that are not UTF-8 are surrogate escapes: pass `diff.encode("utf-8", "surrogateescape")` to `git apply`.
+    Content with a NUL byte becomes a `GIT binary patch`, whose blob ids use `hash_name`, the repository's object
     format.
     """
     diff = b"".join(_file_diff(change, hash_name) for change in changes)
@@ -171,13 +171,13 @@ def _file_diff(change: FileChange, hash_name: str) -> bytes:
 
 
 def _header_name(prefix: str, path: str) -> bytes:
-    """A tab ends a name with spaces, as git writes it."""
+    """A name in a `---` or `+++` line. As in git, a tab follows a name with spaces."""
     name = quoted(prefix + path)
     return name + b"\t" if b" " in name and not name.startswith(b'"') else name
 
 
 def quoted(path: str) -> bytes:
-    """A path as in a git header: in C quotes if a byte of it is not plain ASCII."""
+    """A path as in a git header: in C quotes if it has a byte that is not printable ASCII, a quote or a backslash."""
     raw = path.encode("utf-8", "surrogateescape")
     if all(32 <= byte < 127 and byte not in (34, 92) for byte in raw):
         return raw
@@ -212,8 +212,8 @@ def _hunks(old: Sequence[bytes], new: Sequence[bytes]) -> bytes:
 
 
 def _slide_down(part: Range, old: Sequence[bytes], new: Sequence[bytes]) -> Range:
-    """A pure insertion or deletion can often be shown a few lines lower; git shows it as low as possible, but starts it
-    after a blank line if it passes one."""
+    """Move a pure insertion or deletion down, as git does: as low as possible, or so that it starts after the last
+    blank line that it passes."""
     i1, i2, j1, j2 = part
     if i1 != i2 and j1 != j2:
         return part
@@ -235,7 +235,7 @@ def _extent(start: int, end: int) -> bytes:
 
 
 def _heading(lines: Sequence[bytes], row: int) -> bytes:
-    """The nearest line above that starts with a letter, as git shows it by default."""
+    """The nearest line above that starts with a letter, as git prints after `@@` by default."""
     for line in reversed(lines[max(0, row - 2000) : row]):
         if line[:1].isalpha() or line[:1] in {b"_", b"$"}:
             return b" " + line.rstrip()[:80].decode("utf-8", "ignore").encode()
@@ -247,7 +247,7 @@ def _signed(sign: bytes, line: bytes) -> bytes:
 
 
 def _similarity(before: bytes, after: bytes) -> int:
-    """Percent of the larger side's bytes that are kept, by lines; git may print a slightly different number."""
+    """The percentage of the larger side's bytes in unchanged lines; git may print a slightly different number."""
     if before == after:
         return 100
     old, new = io.BytesIO(before).readlines(), io.BytesIO(after).readlines()

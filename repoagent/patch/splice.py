@@ -1,6 +1,6 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte is kept.
+"""Splice placed hunks and whole-file answers into a file; every other byte is unchanged.
 
-An added line that continues a deleted one keeps the file's tabs, spaces, quotes and dashes where the hunk wrote them
+An added line that continues a deleted one keeps the file's tabs, spaces, quotes and dashes if the hunk writes them
 differently."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIMILAR = 0.5
 
 
 def _with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
-    """The match's hunk with each added line in the file's spelling, as far as a deleted line shows it."""
+    """The match's hunk with each added line in the file's spelling, as far as deleted lines show it."""
     rows = iter(match.rows)
     result: list[Line] = []
     deleted: list[tuple[str, str]] = []  # deleted lines of this run of changes: in the hunk, in the file
@@ -38,7 +38,7 @@ def _with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
 
 
 def _respelled(added: str, deleted: Sequence[tuple[str, str]]) -> str:
-    """`added` with the file's spelling of the most similar deleted line, if the hunk spelled that differently."""
+    """`added` in the file's spelling of the most similar deleted line, if the hunk spelled that line differently."""
     if all(written.strip() == original.strip() for written, original in deleted):
         return added
     ratio, number = max(
@@ -53,7 +53,7 @@ def _respelled(added: str, deleted: Sequence[tuple[str, str]]) -> str:
         return added
     matcher = SequenceMatcher(None, [key for key, _, _ in old], [key for key, _, _ in new], autojunk=False)
     for first, second, length in matcher.get_matching_blocks():
-        for offset in range(length + bool(length)):  # the white space after the last one too
+        for offset in range(length + bool(length)):  # also the white space after the last character
             i, j = first + offset, second + offset
             if i == len(old) or j == len(new):
                 break
@@ -67,7 +67,7 @@ def _respelled(added: str, deleted: Sequence[tuple[str, str]]) -> str:
 
 
 def _characters(text: str) -> list[tuple[str, str, str]]:
-    """The characters that are not white space: as compared, as written, and the white space before."""
+    """The characters that are not white space: normalized, as written, and the white space before."""
     result: list[tuple[str, str, str]] = []
     gap = ""
     for char in text.rstrip():
@@ -83,7 +83,7 @@ def _characters(text: str) -> list[tuple[str, str, str]]:
 
 @dataclass(frozen=True)
 class Splice:
-    """Lines `start:end` of the file become `lines`. `endings` is set if the hunk decides them."""
+    """Replace the lines `start:end` of the file by `lines`. `endings` is set if the hunk determines them."""
 
     start: int
     end: int
@@ -98,7 +98,7 @@ def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Spli
     if match.level != EXACT:
         match = replace(match, hunk=_with_file_spelling(match, text.lines))
     match = replace(match, hunk=rebase(match, text.lines, others))
-    # Carriage returns in the hunk count if they are where the file has them.
+    # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(
         row is not None and line.cr == (text.endings[row] == "\r\n")
         for line, row in zip(match.hunk.old, match.rows, strict=True)
@@ -112,7 +112,7 @@ def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Spli
 
 
 def merged(parts: Iterable[Splice]) -> list[Splice]:
-    """All splices of a file in order, repeated ones once. Raises PatchError if two touch the same lines."""
+    """All splices of a file in order, without duplicates. Raises PatchError if two change the same lines."""
     result: list[Splice] = []
     for part in sorted(parts, key=lambda part: (part.start, part.end)):
         if result:
@@ -125,10 +125,10 @@ def merged(parts: Iterable[Splice]) -> list[Splice]:
     return result
 
 
-def overlap(one: int, other: int, row: int) -> PatchError:
+def overlap(first: int, second: int, row: int) -> PatchError:
     """The error for two hunks that change the same lines."""
-    text = f"hunks {one} and {other} both change the file around line {row + 1}. Send one hunk with both changes."
-    return PatchError("overlap", text, other)
+    text = f"hunks {first} and {second} both change the file around line {row + 1}. Send one hunk with both changes."
+    return PatchError("overlap", text, second)
 
 
 def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = None) -> Text:
@@ -157,7 +157,8 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
 
 
 def _endings(text: Text, part: Splice) -> list[str]:
-    """Added lines end like those they replace, further ones like the last of these, or like a neighbour."""
+    """The endings of added lines: those of the lines that they replace, the last one repeated, or that of a
+    neighbour."""
     replaced = list(text.endings[part.start : part.end])
     if not replaced:
         neighbours = [*text.endings[part.start - 1 : part.start], *text.endings[part.start : part.start + 1]]
@@ -170,7 +171,7 @@ def _endings(text: Text, part: Splice) -> list[str]:
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
-    r"""What the `\ No newline` marks say about the new end of the file; None without such a mark."""
+    r"""Whether the new file ends in a newline, by the `\ No newline` marks; None without such a mark."""
     for match in matches:
         marked = match.hunk.old_marker or match.hunk.new_marker
         if marked and (not text.lines or (match.rows and match.rows[-1] == len(text.lines) - 1)):
@@ -179,10 +180,10 @@ def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:
 
 
 def whole_splices(whole: str, text: Text, rows: tuple[int, int] | None = None) -> list[Splice]:
-    """The differences between a file (or its `rows`) and their new text; equal lines keep their bytes.
+    """The differences between a file (or its `rows`) and the new text; equal lines keep their bytes.
 
-    Raises PatchError for an empty text, one that looks like a part of the file or like another file, and one in which a
-    new line such as `...` replaces several old ones.
+    Raises PatchError for a text that is empty, that looks like a part of the file or like another file, or in which a
+    new line such as `...` replaces several old lines.
     """
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     first, last = rows or (0, len(text.lines))
@@ -227,7 +228,7 @@ def elided(line: str) -> PatchError:
 
 
 def looks_whole(whole: str, lines: Sequence[str]) -> bool:
-    """Whether a nameless fence can be the whole file: it has the first, the last, and most other lines."""
+    """Whether a fence without a file name can be the whole file: it has the first, the last, and most other lines."""
     present = [line.strip() for line in lines if not is_blank(line)]
     offered = [line.strip() for line in whole.split("\n") if not is_blank(line)]
     if not present or not offered:
@@ -237,8 +238,8 @@ def looks_whole(whole: str, lines: Sequence[str]) -> bool:
 
 
 def check_claimed_whole(whole: str, text: Text) -> None:
-    """Raises PatchError if a text that only the prose calls the whole file keeps too little of it, or lacks its
-    first or last lines."""
+    """Raise PatchError if a text that only the prose calls the whole file keeps too little of it, or lacks its first or
+    last lines."""
     new, _ = split_lines(whole.removeprefix("\ufeff"))
     old = text.lines
     common = _common_count(map(str.strip, old), map(str.strip, new))
@@ -248,13 +249,13 @@ def check_claimed_whole(whole: str, text: Text) -> None:
         if (i1 == 0 or i2 == len(old)) and 2 * (j2 - j1) < sum(not is_blank(line) for line in old[i1:i2])
     ]
     if old and (10 * common < 6 * len(old) or cut):
-        what = (
+        reason = (
             f"lines {cut[0][0] + 1} to {cut[0][1]} are missing"
             if cut
             else f"it keeps {common} of {len(old)} lines"
         )
         raise PatchError(
             "empties-file",
-            f"the text calls this the whole file, but {what}. If that is intended, write the file's name alone on the "
-            "line before the fence, or send a unified diff.",
+            f"the text calls this the whole file, but {reason}. If that is intended, write the file's name alone on "
+            "the line before the fence, or send a unified diff.",
         )

@@ -26,7 +26,7 @@ _MANY, _FEW = 12, 5  # names in an error text
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one call of `apply_answer`, and its rules."""
+    """The files and the rules of one call of `apply_answer`."""
 
     sources: Mapping[str, SourceText]
     scope: frozenset[str]
@@ -39,12 +39,12 @@ class Files:
         return PatchError("out-of-scope", f"this edit may not change it (only {self.scope_names(path)}).")
 
     def unknown(self, text: str, near: str) -> PatchError:
-        """An error that also names the files in scope, if there are any."""
+        """The error for an unknown file; it also names the files in scope, if there are any."""
         more = f" Files that may be changed: {self.scope_names(near)}." if self.scope else ""
         return PatchError("unknown-file", text + more)
 
     def scope_names(self, near: str = "") -> str:
-        """The files in scope, for an error text; of many, those whose names are most similar to `near`."""
+        """The files in scope, for an error text; if there are many, those with names similar to `near`."""
         if len(self.scope) <= _MANY:
             return ", ".join(sorted(self.scope)) or "none"
         from rapidfuzz import process
@@ -56,8 +56,8 @@ class Files:
 
 @dataclass(frozen=True)
 class Target:
-    """A `FilePatch` with the known path that it starts from (`source`; None: a new file) and the path that it ends at
-    (`path`; None: the file is deleted)."""
+    """A `FilePatch` with the known path before it (`source`; None: a new file) and the path after it (`path`; None: the
+    file is deleted)."""
 
     patch: FilePatch
     source: str | None
@@ -70,8 +70,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of all patches of one file. `parts` are its splices, None if it is not made of hunks for one text;
-    `final_newline` is what the hunks say about the newline at its end."""
+    """The result of all patches of one file. `parts` are its splices, None unless all hunks are for the same text;
+    `final_newline`: whether the hunks set or remove the newline at its end."""
 
     change: FileChange
     placements: tuple[Placement, ...]
@@ -112,8 +112,8 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
 
 
 def _without_counts_of_context(patches: Sequence[FilePatch]) -> list[FilePatch]:
-    """If any patch changes something, hunks of only context lose their counts: the missing lines do not matter. One
-    that has every line of its longer side keeps them: it lost a sign."""
+    """If any patch changes something, remove the counts of hunks of only context: the missing lines do not matter. A
+    hunk with every line of its longer side keeps them: it lost a sign."""
     if not any(patch.whole is not None or any(hunk.changes for hunk in patch.hunks) for patch in patches):
         return list(patches)
     result = []
@@ -144,7 +144,7 @@ def _needed_tolerances(patch: FilePatch) -> list[PatchError]:
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:
-    """The patch with its files; None for a nameless fence that is not a whole file. Raises PatchError."""
+    """The patch with its files; None for a fence without a name that is not a whole file. Raises PatchError."""
     if patch.cut:
         raise PatchError(
             "cut-off",
@@ -182,8 +182,8 @@ def _target(patch: FilePatch, files: Files) -> Target | None:
 
 
 def _known(patch: FilePatch, names: Sequence[str], files: Files) -> str | None:
-    """The known file that `names` mean. A part of the path is enough only if lines of the file confirm it: a whole
-    text or additions alone could be for a new file of that name, and a deletion or a mode for any file."""
+    """The known file for `names`, or None. A part of the path is enough only if lines of the file confirm it: a whole
+    text or additions alone could be for a new file with that name, and a deletion or a mode for any file."""
     path = known_path(names, files.sources)
     if path is None and patch.form != "whole-file" and any(hunk.old for hunk in patch.hunks):
         similar = {path for name in names for path in same_tail(name, files.sources)}
@@ -206,8 +206,8 @@ def _check_path(names: Sequence[str], *, known: bool = False) -> None:
 
 
 def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
-    """`target` if its source may be changed, with the readings that its file decides for. Raises PatchError. `names`
-    are the spellings of the name that led to it."""
+    """`target` if its source may be changed, with the readings that fit its file. `names` are the spellings in the
+    answer. Raises PatchError."""
     source = target.source or ""
     _check_path([source], known=True)
     if source not in files.scope:
@@ -222,7 +222,7 @@ def _allowed(target: Target, files: Files, names: Sequence[str] = ()) -> Target:
 
 
 def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
-    """A new file, or a known empty one that is filled."""
+    """The target for a new file, or for content of a known empty one."""
     known = next((name for name in names if name in files.sources), None)
     if known is not None:
         if files.sources[known].data.strip():
@@ -230,7 +230,7 @@ def _created(patch: FilePatch, names: Sequence[str], files: Files) -> Target:
         return _allowed(Target(patch, known, known), files)
     _check_path(names)
     path = names[0]
-    # A hunk for line 34 is for an existing file, even if it quotes no line of it.
+    # A hunk for line 34 is for an existing file, even if it quotes none of its lines.
     only_adds = patch.whole is not None or (
         patch.hunks and not any(hunk.old or (hunk.start or 0) > 1 for hunk in patch.hunks)
     )
@@ -249,7 +249,7 @@ def _check_may_create(path: str, files: Files) -> None:
 
 
 def _moved(patch: FilePatch, files: Files) -> Target:
-    """`rename from`/`rename to`, or `copy from`/`copy to`; their names have no prefix, but models write one."""
+    """The target of a rename or copy. The names in `rename from` etc. have no prefix, but models write one."""
     if not patch.old or not patch.new or NO_FILE in {patch.old, patch.new}:
         raise PatchError(
             "malformed",
@@ -284,7 +284,8 @@ def _moved(patch: FilePatch, files: Files) -> Target:
 
 
 def _nameless(patch: FilePatch, files: Files) -> Target | None:
-    """The only file in scope; for a diff also the only one in which all its hunks fit exactly."""
+    """The target for a patch without a name: the only file in scope, or for a diff the only one in which all its hunks
+    fit exactly."""
     names: Collection[str] = files.scope
     if patch.form == "whole-file":
         texts = [decode(files.sources[name].data) for name in names if name in files.sources]
@@ -316,4 +317,4 @@ def _fits_exactly(patch: FilePatch, name: str, files: Files) -> bool:
         matches = [find_matches(hunk, index, strict=True) for hunk in patch.hunks]
     except PatchError:
         return False
-    return all(any(match.level == EXACT for match in some) for some in matches)
+    return all(any(match.level == EXACT for match in hunk_matches) for hunk_matches in matches)

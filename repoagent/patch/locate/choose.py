@@ -1,4 +1,4 @@
-"""Find the locations of each hunk at the first tolerance that gives any, and choose one, or explain why not."""
+"""Find the locations of each hunk at the strictest level that has any, and choose one, or explain why not."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from repoagent.patch.locate.fuzzy import align, match_in_parts
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
 
 _EQUAL = 1e-6  # scores that differ by less are equal
-_EXPLAINED = 20  # hunks that do not match; for further ones the nearest lines are not looked up
-_COMPARED = 300  # characters of a line
+_EXPLAINED = 20  # hunks that do not match for which to find the nearest lines
+_COMPARED = 300  # characters of a line to compare
 
 
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
-    """The location of each hunk that changes anything. Raises PatchError or PatchErrors, also if a line that a hunk
-    deletes and adds again is nowhere in the file."""
+    """The location of each hunk that changes something. Raises PatchError or PatchErrors, also if a line that a hunk
+    deletes and adds again is not in the file."""
     index = index_of(text.lines)
     if not strict:
         hunks = unescape(hunks, text.lines)
@@ -60,7 +60,7 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
             changing.append(hunk)
             options.append(matches)
     if any(match.level == WHITESPACE for matches in options for match in matches):
-        # Where one hunk is indented differently, so may others be: an exact location may be one of several.
+        # If one hunk is indented differently, others may be too: an exact location may be one of several.
         for hunk, matches in zip(changing, options, strict=True):
             rows_of_matches = {match.rows for match in matches}
             if matches[0].level in LEVELS:
@@ -74,14 +74,14 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
 
 
 def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[Match]:
-    """All matches of `hunk` at the strictest level that has any; `strict` stops after the exact one.
+    """All matches of `hunk` at the strictest level that has any; `strict` allows only exact ones.
 
-    Raises PatchError if the hunk contains no line of the file. An applied hunk is not searched for loosely.
+    Raises PatchError if all old lines are blank. A hunk that is already applied is not matched loosely.
     """
     if all(is_blank(line.text) for line in hunk.old):
         if not index.lines and not hunk.deleted:
             return [Match(replace(hunk, lines=hunk.added), (), EXACT)]
-        # Blank lines alone are found by the number of an exact header.
+        # Only an exact header locates blank lines.
         texts = [line.text for line in hunk.old]
         numbered = hunk.start is not None and hunk.exact_counts
         if not numbered or (hunk.start or 0) - 1 not in index.find(texts, EXACT):
@@ -120,9 +120,9 @@ def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
 
 
 def interpretations(hunk: Hunk) -> Iterator[Hunk]:
-    """What the hunk can mean, likeliest first. A blank line without a first column is context, or a new blank line
-    between two added ones, or (at an end of the hunk) nothing. If some lines lost their first column, those that
-    start with a space may have lost theirs too."""
+    """The possible meanings of a hunk, likeliest first. A blank line without a first column is context, or a new blank
+    line between two added ones, or (at an end of the hunk) not part of it. If some lines lost their first column, those
+    that start with a space may have lost theirs too."""
     yield hunk
     if not any(line.bare for line in hunk.lines):
         return
@@ -163,8 +163,8 @@ def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
 
 
 def _signs_as_text(hunk: Hunk, index: FileIndex) -> Hunk | None:
-    """Where context lost its first column, a line of the file that begins with `+` or `-` looks like a change: the hunk
-    with those as context, if it still changes something."""
+    """The hunk with lines of the file that begin with `+` or `-` as context, since these look like changes if context
+    lost its first column. None if nothing differs or no change remains."""
     present = index.rows(EXACT)
     lines = tuple(
         replace(line, kind=CONTEXT, text=line.kind + line.text, bare=True)
@@ -179,14 +179,16 @@ def _signs_as_text(hunk: Hunk, index: FileIndex) -> Hunk | None:
 def choose(
     hunks: Sequence[Hunk], options: Sequence[Sequence[Match]], index: FileIndex
 ) -> list[Match | PatchError]:
-    """One match for each hunk, or why none could be chosen. Every hunk has at least one option.
+    """One match for each hunk, or the reason why none could be chosen. Every hunk has at least one option.
 
-    Decided by, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the hunks;
-    the header's line number, shifted like the hunks placed before. A step that leaves nothing does not decide, except
-    that nothing overrules a heading. Between loose matches the order does not decide, and the number only between
-    equally good ones.
+    The criteria are, in this order: the newline mark at the end of the file; the heading after `@@`; the order of the
+    hunks; the header's line number, shifted like the hunks placed before. A criterion that no match satisfies is
+    ignored, except for the heading. For loose matches the order does not count, and the number only between equally
+    good ones.
     """
-    chosen: dict[int, Match] = {number: some[0] for number, some in enumerate(options) if len(some) == 1}
+    chosen: dict[int, Match] = {
+        number: matches[0] for number, matches in enumerate(options) if len(matches) == 1
+    }
     repeated: dict[object, list[int]] = {}
     for number, hunk in enumerate(hunks):
         if number not in chosen:
@@ -235,7 +237,8 @@ def _narrowed(
 
 
 def _only_first_is_exact(matches: Sequence[Match], index: FileIndex) -> bool:
-    """Whether all lines located by the first loose match, and by no other, are exact, and none locates more lines."""
+    """Whether the lines of the first loose match are all exact, those of no other match are, and no other match has
+    more lines."""
     located = [
         [(line.text, row) for line, row in zip(match.hunk.old, match.rows, strict=True) if row is not None]
         for match in matches
@@ -245,12 +248,12 @@ def _only_first_is_exact(matches: Sequence[Match], index: FileIndex) -> bool:
 
 
 def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The matches between those of the hunks before and after, if all placed so far are in the file's order."""
-    rows = [chosen[other].first for other in sorted(chosen)]
+    """The matches between those of the hunks before and after it, if all hunks placed so far are in file order."""
+    rows = [chosen[placed].first for placed in sorted(chosen)]
     if any(left > right for left, right in pairwise(rows)):
         return matches
-    low = max((chosen[other].last for other in chosen if other < number), default=-1)
-    high = min((chosen[other].first for other in chosen if other > number), default=None)
+    low = max((match.last for placed, match in chosen.items() if placed < number), default=-1)
+    high = min((match.first for placed, match in chosen.items() if placed > number), default=None)
     return [
         match
         for match in matches
@@ -259,7 +262,7 @@ def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -
 
 
 def _at_number(hunk: Hunk, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
-    """The match at the header's line number. Without other hunks it counts only in a header that is fully correct."""
+    """The match at the header's line number. Without other hunks the number counts only if the counts are correct."""
     if hunk.start is None:
         return matches
     shifts = {
@@ -299,8 +302,8 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
 
 
 def _repeated_rows(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> list[int]:
-    """The rows where an insertion without context on one side would repeat lines that are right there already. A fully
-    correct header (a tool's, not a model's) means it."""
+    """The rows at which an insertion without context on one side would repeat lines that are already there. [] if the
+    header is fully correct, as that of a tool: then the repetition is intended."""
     if len(matches) != 1 or hunk.deleted or hunk.exact_counts or not hunk.lines:
         return []
     if CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind:
@@ -309,8 +312,8 @@ def _repeated_rows(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> li
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
-    """The rows at which the file already has the new side of the hunk; [] if that is too weak: a deletion needs a line
-    on each side, an addition must add more than brackets and blank lines."""
+    """The rows at which the file already has the new side of the hunk. [] if that proves too little: a deletion needs
+    context on both sides, an addition must add more than brackets and blank lines."""
     if not any(weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
         if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
@@ -326,7 +329,7 @@ def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
 
 
 def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchError:
-    """Why `hunk` does not match, with the nearest lines of the file if `nearest`."""
+    """The reason why `hunk` does not match, with the nearest lines of the file if `nearest`."""
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)
     present = index.rows(WHITESPACE)
@@ -350,7 +353,7 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
 
 
 def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
-    """The row where most of the hunk's lines are, or of the line most similar to its most telling one."""
+    """The row where most of the hunk's lines are, or of the line most similar to its most distinctive line."""
     votes: Counter[int] = Counter()
     for offset, line in enumerate(hunk.old):
         rows = index.rows(WHITESPACE).get(LEVELS[WHITESPACE](line.text), [])
@@ -388,7 +391,7 @@ _DEFINITION = re.compile(
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The matches below the line that the hunk's header quotes, or within the nested definitions that it names
+    """The matches below the line that the hunk's header quotes, or inside the nested definitions in it
     (`class A > def f(self):`, `A.f`); None if there is no such line."""
     key = LEVELS[WHITESPACE](section)
     if len(key) < 3:
@@ -413,10 +416,10 @@ def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> S
 
 
 def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
-    """The matches for which the nearest line above that could be such a heading is one of them.
+    """The matches for which the nearest possible heading above is one of the rows `headings`.
 
-    The reach of a heading ends at a line of the same depth or less that starts with a letter, or as it does (with a
-    quote in JSON).
+    The section of a heading ends at a line with the same or less indentation that starts with a letter, or with the
+    first character of a heading (a quote in JSON).
     """
     depth = min(_depth(lines[heading]) for heading in headings)
     signs = {lines[heading].lstrip()[:1] for heading in headings}
@@ -436,7 +439,7 @@ def _depth(line: str) -> int:
 
 
 def _definitions(name: str, lines: Sequence[str]) -> Iterator[int]:
-    """The rows that define `name`: with a keyword before it, or as a function with its brace."""
+    """The rows that define `name`: after a keyword, or as a function with a brace."""
     keyword = re.compile(
         rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+(?:\([^()]*\)[ \t]*)?{re.escape(name)}(?![\w$])"
     )

@@ -1,4 +1,4 @@
-"""Exact and tolerant search for a run of lines; escapes that an answer added to all of its lines."""
+"""Search for a sequence of lines, exactly or ignoring differences; decode escapes in all lines of an answer."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _whitespace_of_all(lines: Sequence[str]) -> list[str]:
 
 
 class Rows(Mapping[str, list[int]]):
-    """The rows of each key. All keys are counted, and rows looked up on demand: a list for each line of a large file
-    would dominate the cost."""
+    """The rows of each key. Counts all keys, and looks up rows on demand: a list for each line of a large file would
+    dominate the cost."""
 
     def __init__(self, keys: list[str]) -> None:
         self.counts = Counter(keys)
@@ -113,7 +113,7 @@ class FileIndex:
                 keys = _punctuation_of_all(self.lines)
             else:
                 keys = list(map(LEVELS[level], self.lines))
-            self._keys[level] = next((known for known in self._keys.values() if known == keys), keys)
+            self._keys[level] = next((equal for equal in self._keys.values() if equal == keys), keys)
         return self._keys[level]
 
     def rows(self, level: str) -> Rows:
@@ -124,7 +124,7 @@ class FileIndex:
         return self._rows[id(keys)]
 
     def find(self, texts: Sequence[str], level: str) -> list[int]:
-        """All rows (from 0) at which `texts` follow one another; [] if `texts` is empty."""
+        """All rows (from 0) at which the lines `texts` begin; [] if `texts` is empty."""
         if not texts or len(texts) > len(self.lines):
             return []
         keys, all_keys, rows = [LEVELS[level](text) for text in texts], self.keys(level), self.rows(level)
@@ -137,13 +137,13 @@ class FileIndex:
 
 @lru_cache(maxsize=4)
 def index_of(lines: tuple[str, ...]) -> FileIndex:
-    """The index of a file's lines, cached: one answer is read in several ways."""
+    """The index of a file's lines, cached: the answer is parsed in several ways."""
     return FileIndex(lines)
 
 
 def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
-    """The rows of a hunk's old side. In deleted lines white space inside quotes must be equal, and the quotes
-    themselves too if that leaves any row."""
+    """The rows at which a hunk's old side begins. White space inside quotes must be equal in deleted lines, and the
+    quotes too if that leaves any row."""
     rows = index.find([line.text for line in old], level)
     if level != WHITESPACE:
         return rows
@@ -161,17 +161,17 @@ def find_old(old: Sequence[Line], index: FileIndex, level: str) -> list[int]:
     return []
 
 
-def same_literals(one: str, other: str) -> bool:
-    """Whether two lines, equal but for white space, have equal words and equal text inside quotes."""
-    one, other = one.strip(), other.strip()
-    if one == other:
+def same_literals(left: str, right: str) -> bool:
+    """Whether two lines, equal except for white space, have equal words and equal text inside quotes."""
+    left, right = left.strip(), right.strip()
+    if left == right:
         return True
-    return _LITERAL.findall(one) == _LITERAL.findall(other) and _WORD.findall(one) == _WORD.findall(other)
+    return _LITERAL.findall(left) == _LITERAL.findall(right) and _WORD.findall(left) == _WORD.findall(right)
 
 
 @lru_cache(maxsize=10_000)
 def weight(text: str) -> int:
-    """How much a line says about its location: its letters and digits, at most 20."""
+    """How distinctive a line is: its number of letters and digits, at most 20."""
     return min(20, sum(char.isalnum() for char in text))
 
 
@@ -186,12 +186,12 @@ def is_blank(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a hunk was placed: file, hunk (from 1 within the file), first line (from 1, of the old file).
+    """The location of a hunk: file, hunk (from 1 within the file), first line (from 1, of the old file).
 
     `level` is the tolerance that it needed: "exact", "trailing-space", "punctuation", "whitespace", "html", "elision",
     "split" or "fuzzy-context"; "search-replace" for such a block that fits exactly; "whole-part" for lines sent as a
-    whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are all that it
-    needed, parsing included, sorted.
+    whole; and for a file "whole-file", "new-file", "deleted", "renamed", "copied", "mode". `tolerances` are all
+    tolerances that it needed, including those of parsing, sorted.
     """
 
     path: str
@@ -203,7 +203,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Change:
-    """Rows `start:end` of the file become `added`."""
+    """Replace the rows `start:end` of the file by `added`."""
 
     start: int
     end: int
@@ -212,9 +212,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Match:
-    """A location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if it has none.
+    """A possible location of a hunk: `rows[i]` is the file's line (from 0) for `hunk.old[i]`, None if there is none.
 
-    `hunk` is the reading of the hunk that fits; `behind` is how much worse a loose match is than the best one.
+    `hunk` is the reading of the hunk that fits; `behind` is the difference of a loose match's score to the best one.
     """
 
     hunk: Hunk
@@ -251,7 +251,7 @@ class Match:
         return result
 
     def claimed(self) -> tuple[tuple[int, int], ...]:
-        """The rows `start:end` that it changes, or keeps explicitly by adding again what it deletes."""
+        """The rows `start:end` that it changes, or keeps explicitly by deleting them and adding them again."""
         rewritten = (
             (row, row + 1)
             for line, row in zip(self.hunk.old, self.rows, strict=True)
@@ -260,7 +260,7 @@ class Match:
         return (*((change.start, change.end) for change in self.changes()), *rewritten)
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
-        """The rows of `hunk.old[first:last]`; without any, the gap next to a neighbour with a row."""
+        """The rows of `hunk.old[first:last]`; if there are none, the gap next to a neighbour with a row."""
         rows = [row for row in self.rows[first:last] if row is not None]
         if rows:
             return rows[0], rows[-1] + 1
@@ -297,11 +297,11 @@ _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
-    """The hunks without HTML escapes or typographic punctuation that something added to all lines of the answer.
+    """The hunks without HTML escapes or typographic punctuation that were added to all lines of the answer.
 
-    A quoted line must show it: the file has it only unescaped, and none as written. Then added lines are unescaped too,
-    unless they contain what would have been escaped. Raises PatchError where an added line may or may not be escaped,
-    and nothing shows it.
+    A quoted line must prove it: the file has some of them only unescaped, and none as written. Then added lines are
+    unescaped too, unless they contain characters that would have been escaped. Raises PatchError if it is unclear
+    whether an added line is escaped.
     """
     result = list(hunks)
     in_file: frozenset[str] | None = None
@@ -325,8 +325,8 @@ def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
             any(_ENTITY.search(line.text) for line in hunk.added)
             and not any(
                 _UNESCAPED[HTML].search(line.text) or (line.kind != ADD and "&" in line.text)
-                for other in result
-                for line in other.lines
+                for any_hunk in result
+                for line in any_hunk.lines
             )
             and not any(map(_ENTITY.search, lines))
         ):

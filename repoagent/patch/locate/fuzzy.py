@@ -1,5 +1,5 @@
 """Loose alignment: deleted lines must exist; context may be slightly wrong, missing or extra. Also hunks in parts: with
-omitted code (`...`), or with two locations run together."""
+omitted code (`...`), or with several locations joined."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from repoagent.patch.locate.exact import (
 )
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
 
-_SLACK = 12  # lines that may be more or fewer than expected
-_ENOUGH = 0.5  # of the hunk's value must match exactly but for white space
-_SIMILAR = 0.6  # of two lines of context: 2 x common characters in order / both lengths
+_SLACK = 12  # lines by which a location may differ from the expected one
+_ENOUGH = 0.5  # share of the hunk's value that must match exactly except for white space
+_SIMILAR = 0.6  # least similarity of two lines of context: 2 x common characters in order / both lengths
 _MARGIN = 0.85  # a runner-up with this share of the best score makes the location ambiguous
-_LOCAL = 0.5  # a rival must lose this share of what anchors a change
+_LOCAL = 0.5  # an alignment that loses this share of a change's anchors is not a rival
 _LONGEST = 150  # lines of a hunk
 _WINDOWS = 4
 _DROP, _SKIP = -0.3, -0.2
-_ADJACENT = 0.01  # more for a line next to a change: of two blank lines that one is matched
+_ADJACENT = 0.01  # bonus for a line next to a change, so that of two blank lines this one is matched
 _MOST_PLACES = 40
 _MOST_CHAINS = 1000
 _MOST_PARTS = 12
@@ -45,8 +45,8 @@ _MOST_PARTS = 12
 
 @dataclass(frozen=True)
 class _Item:
-    """A line that the file should have. `required`: exactly, it cannot be dropped; `fixed`: no line of the file may be
-    skipped right before it."""
+    """A line that the file should contain. `required`: exactly, it cannot be dropped; `fixed`: no line of the file may
+    be skipped right before it."""
 
     text: str
     key: str
@@ -90,7 +90,7 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
     rivals: dict[Match, float] = {}
     for pins in _pins(items, best):
         runner = _best_alignment(items, keys, windows[chosen], gains, pins)
-        # One that leaves lines of the hunk out is no rival of one that has them all.
+        # An alignment that omits lines of the hunk does not rival one that has all of them.
         if runner is None or (None not in best.rows and None in runner.rows):
             continue
         at_stake = sum(gains[number][row - windows[chosen].start] or 0.0 for number, row in pins)
@@ -101,14 +101,14 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
             rivals[Match(hunk, alignment.rows, FUZZY)] = best.score - alignment.score
     if len(windows) > 1:
         rivals |= _rivals_elsewhere(hunk, items, index, windows, chosen)
-    by_effect = {_effect(other): replace(other, behind=behind) for other, behind in rivals.items()}
-    return [match, *(other for effect, other in by_effect.items() if effect != _effect(match))]
+    by_effect = {_effect(rival): replace(rival, behind=behind) for rival, behind in rivals.items()}
+    return [match, *(rival for effect, rival in by_effect.items() if effect != _effect(match))]
 
 
 def _rivals_elsewhere(
     hunk: Hunk, items: Sequence[_Item], index: FileIndex, windows: Sequence[range], chosen: int
 ) -> dict[Match, float]:
-    """The close matches in other windows, and how much each is behind, by a measure that is equal for all windows: a
+    """The close matches in other windows, and how much each is behind, by a measure that is the same for all windows: a
     line may match a similar one even if the window contains the line itself."""
     keys = index.keys(WHITESPACE)
     scores: dict[int, _Alignment] = {}
@@ -128,7 +128,7 @@ def _rivals_elsewhere(
 
 
 def _bound(gains: Gains) -> float:
-    """An upper bound of the score in a window: each line at its best, whatever the order."""
+    """An upper bound of the score in a window: the best match of each line, regardless of order."""
     return sum(max((gain for gain in row if gain is not None), default=0.0) for row in gains)
 
 
@@ -140,7 +140,7 @@ def _effect(match: Match) -> object:
 
 
 def _value(text: str) -> float:
-    """How much finding a line of a hunk counts: from 0.1 for a blank line to 1.3."""
+    """The value of a match for a line of a hunk: from 0.1 for a blank line to 1.3."""
     return 0.1 if is_blank(text) else 0.3 + weight(text) / 20
 
 
@@ -161,25 +161,25 @@ def _items(hunk: Hunk) -> list[_Item]:
 
 
 def _windows(items: Sequence[_Item], index: FileIndex) -> Iterator[range]:
-    """The stretches of the file where most of the hunk's rarer lines are as far apart as in the hunk."""
+    """The ranges of the file where most of the hunk's rarer lines have the same distances as in the hunk."""
     votes: Counter[int] = Counter()
     for offset, item in enumerate(items):
         rows = index.rows(WHITESPACE).get(item.key, [])
         if item.key and len(rows) <= 60:
             for row in rows:
                 votes[row - offset] += weight(item.text) + 1
-    taken: list[int] = []
+    starts: list[int] = []
     for start, _ in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0])):
-        if all(abs(start - other) > _SLACK for other in taken):
-            taken.append(start)
+        if all(abs(start - earlier) > _SLACK for earlier in starts):
+            starts.append(start)
             yield range(max(0, start - _SLACK), min(len(index.lines), start + len(items) + _SLACK))
-        if len(taken) == _WINDOWS:
+        if len(starts) == _WINDOWS:
             return
 
 
 def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) -> list[float | None]:
-    """What matching a line of the hunk with each line of the window gains, up to its value; None where they cannot be
-    the same line. If the window contains the line itself, similar ones do not count, unless windows are compared
+    """The gain of matching a line of the hunk with each line of the window, at most its value; None if they cannot be
+    the same line. If the window contains the line itself, similar lines do not count, unless windows are compared
     (`even`)."""
     keys = index.keys(WHITESPACE)
     similarity: Callable[[str], float] | None = None
@@ -219,8 +219,8 @@ def _best_alignment(
     skips = [_SKIP if keys[row] else _SKIP / 4 for row in window]
     for number in range(len(items) - 1, -1, -1):
         item, gained = items[number], list(gains[number])
-        for other, row in forbidden:
-            if other == number:
+        for forbidden_number, row in forbidden:
+            if forbidden_number == number:
                 gained[row - low] = None
         drop = worst if item.required else _DROP * item.value
         scores = [worst] * (width + 1)
@@ -254,7 +254,7 @@ def _best_alignment(
 
 
 def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[int, int]]]:
-    """For each run of lines that anchors changes: its matches, which a runner-up must do without."""
+    """Yield, for each run of lines that anchors changes, its matches: a runner-up may not use them."""
     run: set[tuple[int, int]] = set()
     for number, (item, row) in enumerate(zip(items, best.rows, strict=True)):
         before_fixed = number + 1 < len(items) and items[number + 1].fixed
@@ -268,7 +268,7 @@ def _pins(items: Sequence[_Item], best: _Alignment) -> Iterator[frozenset[tuple[
 
 
 def _is_confident(match: Match, keys: Sequence[str]) -> bool:
-    """Whether half of the hunk's value matches but for white space, and every addition is anchored. `keys` are the
+    """Whether half of the hunk's value matches except for white space, and every addition is anchored. `keys` are the
     file's lines without white space."""
     old = match.hunk.old
     exact = {
@@ -283,7 +283,7 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
         changes = match.changes()
     except PatchError:
         return False
-    if any(one == other for one, other in pairwise((change.start, change.end) for change in changes)):
+    if any(left == right for left, right in pairwise((change.start, change.end) for change in changes)):
         return False  # a dropped line is between two additions, and may be a part of them
     neighbours: list[list[int]] = []  # for each run of changes: the lines of `old` right before and after it
     position = 0
@@ -301,10 +301,10 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
 def _is_anchored(
     change: Change, adjacent: Sequence[int], match: Match, exact: set[int], keys: Sequence[str]
 ) -> bool:
-    """Whether this is the only location for the added lines, and they are not there already.
+    """Whether this is the only location for the added lines, and they are not already there.
 
-    A neighbour that is a little off leaves open on which side of the lines between they belong. Where nothing is
-    deleted, a neighbour must match exactly but for white space, and a light one (a bracket) not alone.
+    If a neighbour is nearby but not adjacent, it is unclear on which side of the lines between they belong. If nothing
+    is deleted, a neighbour must match exactly except for white space; a short one, such as a bracket, is not enough.
     """
     old, rows = match.hunk.old, match.rows
     for number in adjacent:
@@ -333,15 +333,15 @@ Rows = tuple[int, ...]
 
 
 def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = WHITESPACE) -> list[Match]:
-    """The matches of a hunk whose parts follow one another in the file, with other lines between them; no part is
-    matched at a level beyond `loosest`."""
+    """The matches of a hunk whose parts are in the file in this order, with other lines between them. `loosest` is the
+    loosest level for a part."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
         return _match_elided(hunk, index, loosest)
     return _match_joined(hunk, index, loosest)
 
 
 def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
-    """Each part between two elisions is matched by itself; chains that stay in one block are preferred."""
+    """The matches of a hunk with elisions: match each part separately, and prefer chains within one block."""
     parts: list[list[Line]] = [[]]
     for line in hunk.lines:
         if line.kind == CONTEXT and is_elision(line.text):
@@ -352,10 +352,11 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     if any(part and all(is_blank(line.text) for line in old) for part, old in zip(parts, olds, strict=True)):
         return []
     options = [_find_part(old, index, loosest) for old in olds if old]
-    chains = _chains(options, lambda one, other: _in_one_block(one, other, index.lines)) or _chains(options)
+    chains = _chains(options, lambda before, after: _in_one_block(before, after, index.lines))
+    chains = chains or _chains(options)
     if len(chains) > _MOST_CHAINS:
         return []
-    matches: dict[object, Match] = {}  # one for each different change
+    matches: dict[object, Match] = {}  # by effect
     for chain in chains:
         rows: list[int | None] = []
         rest = iter(chain)
@@ -382,9 +383,10 @@ def _find_part(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows
 def _chains(
     options: Sequence[Sequence[Rows]], follows: Callable[[Rows, Rows], bool] | None = None
 ) -> list[tuple[Rows, ...]]:
-    """The ways to take one location of each part, each after the previous one and such that it `follows` that.
+    """The combinations of one location for each part, each after the previous one and, if set, `follows` is true.
 
-    Only the nearest `_MOST_PLACES` locations after a part count. More than `_MOST_CHAINS` mean too many to compare.
+    Only the nearest `_MOST_PLACES` locations after a part count. Stops after more than `_MOST_CHAINS` chains, which are
+    too many to compare.
     """
     if not all(options) or not options:
         return []
@@ -403,7 +405,7 @@ def _chains(
 
 
 def _in_one_block(before: Rows, after: Rows, lines: Sequence[str]) -> bool:
-    """Whether no line between the parts ends the block that the part before is in."""
+    """Whether no line between two parts ends the block that contains the first."""
     outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
     least = outer + 1 if inner > outer else min(outer, inner)
     between = (lines[row] for row in range(before[-1] + 1, after[0]))
@@ -415,10 +417,8 @@ def _depth(lines: Sequence[str], rows: Rows) -> int:
 
 
 def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
-    """A hunk that joins several locations is cut in the context between its changes, into as few parts as possible.
-
-    Each part must have a single location, in order; all cuts that fit must have the same effect.
-    """
+    """The matches of a hunk that joins several locations: split it in the context between its changes, into as few
+    parts as possible. Each part must have a single location, in order."""
     lines = hunk.lines
     changed = [at for at, line in enumerate(lines) if line.kind in {ADD, DELETE}]
     cuts = [  # inside a run of context between two changes: each half keeps a line
@@ -430,14 +430,14 @@ def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
     located: dict[tuple[int, int], Rows] = {}
 
     def rows_of(first: int, last: int) -> Rows:
-        """The one location of the lines between two bounds; () if they have several, or are blank."""
+        """The only location of the lines between two bounds; () if they have several or none, or are blank."""
         if (first, last) not in located:
             old = [line for line in lines[first:last] if line.kind != ADD]
             places = [] if all(is_blank(line.text) for line in old) else _find_part(old, index, loosest)
             located[first, last] = places[0] if len(places) == 1 else ()
         return located[first, last]
 
-    ways: list[tuple[int, Rows]] = [(0, ())]  # up to which bound, and the rows so far
+    ways: list[tuple[int, Rows]] = [(0, ())]  # the bound reached, and the rows so far
     for _ in range(_MOST_PARTS):
         longer = [
             (last, rows + part)

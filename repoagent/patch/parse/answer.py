@@ -1,7 +1,7 @@
 """Parse an answer: one `FilePatch` for each file of each block.
 
-The prose around patches matters too: it may withdraw, correct or offer as a choice what comes before it. Where a hunk
-can be read in several ways, the lines of the file decide."""
+The prose around patches matters too: it may withdraw or correct earlier patches, or offer a choice. If a hunk can be
+read in several ways, the lines of the file decide."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_m
 from repoagent.patch.parse.prose import is_only_last, keeps_rest, offers_choice, revision_of, withdraws_last
 from repoagent.patch.parse.unified import parse_diff
 
-_REACH = 4000  # characters below a diff that are searched
+_REACH = 4000  # characters below a diff to search
 _MOST_PROSE = 12  # lines of prose between two diffs in one fence
 _SIGNS = frozenset({" ", "+", "-", "@", "\\", ">", "<", "="})
 _TEXT = re.compile(r"(?![ \t]*(?:`{3,}|~{3,})[ \t]*\r?$)[^\s+-]")
@@ -44,10 +44,10 @@ def parse(
 ) -> list[FilePatch]:
     """All patches of an answer, in order.
 
-    Raises PatchError for a patch that is broken beyond reading. A fence without a file name is a whole file only if it
-    is the single block of the answer, or if `loose` (see `patch_spans`); its names are None then. `known` are names of
-    files: one is read as a name whatever it looks like. `ended`: the answer is complete, so hunks without counts in an
-    unclosed fence are complete.
+    Raises PatchError for a patch that cannot be parsed. A fence without a file name is a whole file only if it is the
+    only block of the answer, or if `loose` (see `patch_spans`); its names are None then. `known` are names of files,
+    which are recognized in any form. `ended`: the answer is complete, so hunks without counts in an unclosed fence are
+    complete.
     """
     parts = blocks(answer, loose=loose, known=known)
     if too_large(answer, parts):
@@ -56,7 +56,7 @@ def parse(
     patches: list[FilePatch] = []
     name: str | None = None
     end = 0
-    unread: list[str] = []  # the prose after the last block with a patch
+    since: list[str] = []  # the prose after the last block with a patch
     for number, block in enumerate(parts):
         prose = answer[end : block.span.start]
         end = block.span.end
@@ -82,15 +82,15 @@ def parse(
             parsed = [
                 parse_whole(replace(block, name=block_name or (_name_in_info(block) if loose else None)))
             ]
-        unread += [prose, block.prose]
+        since += [prose, block.prose]
         if parsed:
-            patches += _with_prose(parsed, block, number, prose, "\n\n".join(unread))
-            unread = []
+            patches += _with_prose(parsed, block, number, prose, "\n\n".join(since))
+            since = []
         _check_prose(prose, patches)
     _check_prose(answer[end:], patches)
     if not patches:
         return patches
-    prose = "\n\n".join([*unread, answer[end:]])
+    prose = "\n\n".join([*since, answer[end:]])
     if withdraws_last(prose):
         text = "the text after the last patch withdraws it. Send only the final patch."
         raise PatchError("ambiguous", text)
@@ -104,7 +104,7 @@ def parse(
 
 
 def _split_at_prose(block: Block) -> list[Block]:
-    """A fence of diffs or SEARCH/REPLACE blocks, split where prose in it withdraws what is above."""
+    """Split a fence of diffs or SEARCH/REPLACE blocks at prose that revises the patches above it."""
     if not block.fenced or block.span.kind not in {DIFF, SEARCH_REPLACE}:
         return [block]
     lines = block.lines
@@ -126,7 +126,7 @@ def _split_at_prose(block: Block) -> list[Block]:
 
 
 def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
-    """Raises PatchError for a hunk in what was taken for prose: a part of the change would be lost silently."""
+    """Raise PatchError for a hunk in text parsed as prose: a part of the change would be lost silently."""
     lost = _LOST.search(prose)
     if lost is not None and any(patch.form == "diff" for patch in patches):
         line = lost[0].strip().splitlines()[0][:80]
@@ -135,7 +135,7 @@ def _check_prose(prose: str, patches: Sequence[FilePatch]) -> None:
 
 
 def _check_ends_in_hunk(block: Block, parsed: Sequence[FilePatch], below: Sequence[str]) -> None:
-    """Raises PatchError where the lines `below` a diff show that the fence which ends it is a line of its last hunk."""
+    """Raise PatchError if the lines `below` a diff show that the fence that ends it is a line of its last hunk."""
     if not block.closed or not parsed or not parsed[-1].hunks or parsed[-1].hunks[-1].exact_counts:
         return
     if not block.fenced:
@@ -167,8 +167,8 @@ def _check_ends_in_hunk(block: Block, parsed: Sequence[FilePatch], below: Sequen
 def _with_prose(
     parsed: Sequence[FilePatch], block: Block, number: int, before: str, since: str
 ) -> list[FilePatch]:
-    """The patches of a block with its number, its tolerances, and the prose right `before` it and `since` the patch
-    above. The message of a mail or a commit withdraws nothing."""
+    """The patches of a block with its number, its tolerances, and the effect of the prose right `before` it and `since`
+    the previous patch. The message of a mail or a commit withdraws nothing."""
     if number == 0:
         since = ""
     is_message = any(map(is_mail, since.split("\n")))
@@ -188,7 +188,7 @@ def _with_prose(
 
 
 def _name_in_info(block: Block) -> str | None:
-    """A file without an extension in the info string of a fence: `bin/wait-for`, or the only word next to a
+    """A file name without an extension in the info string of a fence: `bin/wait-for`, or the only word after a
     language."""
     names = [word.strip("\"'`") for word in block.info.split()]
     return next((name for name in names if "/" in name), names[1] if len(names) == 2 else None)
@@ -197,9 +197,10 @@ def _name_in_info(block: Block) -> str | None:
 def _parse_diff_block(
     block: Block, earlier: Sequence[FilePatch], before: Block | None, *, ended: bool
 ) -> list[FilePatch]:
-    """A diff, named like its fence if it has no headers; its last patch is cut if the fence, or the end, is open.
+    """The patches of a diff; without headers they get the name of the fence. The last patch is cut if the fence, or the
+    end of a bare diff, is open.
 
-    A bare `@@` after prose continues the file of the diff before it in the same fence, or of the bare diff before it.
+    A bare `@@` after prose continues the file of the previous diff in the same fence, or of the previous bare diff.
     """
     patches = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
@@ -230,8 +231,8 @@ def _parse_diff_block(
 
 
 def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -> list[FilePatch]:
-    """The patches of a block, the last of which is not cut if only the closing fence is missing: the answer `ended`,
-    its last hunk has no counts, and the end of the block consists of lines of that hunk."""
+    """The patches of a block. The last one is not cut if only the closing fence is missing: the answer `ended`, its
+    last hunk has no counts, and the block ends with lines of that hunk."""
     hunk = patches[-1].hunks[-1] if patches and patches[-1].hunks else None
     if hunk is None or hunk.counts is not None or not hunk.changes or not (ended and block.fenced):
         return patches
@@ -240,16 +241,16 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
     if bare or not last.startswith((" ", "+", "-")):
         return patches
     lines = hunk.lines
-    while lines[-1].bare:  # below its last line
+    while lines[-1].bare:  # below the hunk
         lines = lines[:-1]
     hunks = (*patches[-1].hunks[:-1], replace(hunk, lines=lines))
     return [*patches[:-1], replace(patches[-1], hunks=hunks, cut=False)]
 
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
-    """`patch` with one reading of each hunk, decided by the file `data`, and with envelope hunks that have only a
-    heading placed under it. Raises PatchError if two readings fit, or none of several, and for a hunk without effect
-    that must have lost its signs."""
+    """`patch` with one reading of each hunk, decided by the file `data`, and with the line of the heading as context in
+    envelope hunks without context. Raises PatchError if two readings fit, or none of several, and for a hunk without
+    effect that must have lost its signs."""
     if all(hunk.changes and not hunk.alternatives and not _only_adds(hunk) for hunk in patch.hunks):
         return patch
     text = decode(data)
@@ -267,7 +268,7 @@ def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
 
 
 def _check_signs(hunk: Hunk, index: FileIndex) -> None:
-    """Raises PatchError for a hunk without changes if its lines are not in the file: it was misread."""
+    """Raise PatchError for a hunk without changes if its lines are not in the file: it was misread."""
     if hunk.changes or "marked-context" in hunk.tolerances:
         return
     declared = hunk.counts is not None and hunk.counts[0] != hunk.counts[1]
@@ -299,8 +300,8 @@ def _decide_reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
             "Send the change as a unified diff.",
             hunk.number,
         )
-    # None fits as a whole: the one with most lines, and every deleted one, in the file; the first if it has any there,
-    # or if two have equally many.
+    # If none fits as a whole, choose the option with the most lines, and all deleted lines, in the file; the first
+    # option if it has any line there, or if two have equally many.
     present = index.rows(EXACT)
     located = []
     for option in options:
@@ -315,14 +316,14 @@ def _decide_reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
 
 
 def _only_adds(hunk: Hunk) -> bool:
-    """Whether it has only a heading and added lines."""
+    """Whether the hunk has only a heading and added lines."""
     return bool(hunk.headings) and bool(hunk.lines) and all(line.kind == ADD for line in hunk.lines)
 
 
 def _below_heading(hunk: Hunk, index: FileIndex) -> Hunk:
-    """An addition without context, right below the line that its heading quotes, if that is one line and nothing shows
-    that the addition belongs further down."""
-    rows: list[int] = []  # of the last heading, each below a row of the heading before it
+    """Place an addition without context right below the line that its heading quotes, if there is one such line and
+    nothing shows that the addition belongs further down."""
+    rows: list[int] = []  # of the last heading, each below a row of the previous heading
     for depth, heading in enumerate(hunk.headings):
         equal = [row for row, line in enumerate(index.lines) if line.strip() == heading.strip()]
         rows = [row for row in equal if row > rows[0]] if depth and rows else equal

@@ -1,6 +1,6 @@
 """Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
 
-`blocks` is the first pass of the parser; `patch_spans` gives others the characters that belong to patches."""
+`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from repoagent.patch.parse.markers import (
 _DEPTH = 8  # nested quotations, lists and the like
 _MOST_LINES = 4_000_000
 _MOST_BLOCKS = 20_000
-_REACH = 40  # lines in which a paragraph must have a change, to belong to a hunk
+_REACH = 40  # a paragraph belongs to a hunk only if it has a change within so many lines
 _HEADER = re.compile(
     r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
     r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
@@ -61,8 +61,8 @@ _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 @dataclass(frozen=True)
 class Span:
-    """The characters `answer[start:end]` are a patch of this kind: "diff", "envelope", "search-replace",
-    "whole-file", "shell", or "code" (see `patch_spans`)."""
+    """A range `answer[start:end]` with a patch of this kind: "diff", "envelope", "search-replace", "whole-file",
+    "shell", or "code" (see `patch_spans`)."""
 
     start: int
     end: int
@@ -71,7 +71,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """A span with its unwrapped lines (without the fences), its file name, whether it was closed, the tolerances of
+    """A span with its unwrapped lines (without the fences), its file name, whether it is closed, the tolerances of
     unwrapping, and the prose before it within its fence."""
 
     span: Span
@@ -86,7 +86,7 @@ class Block:
 
 @dataclass(frozen=True)
 class _Region:
-    """A block whose location is given in lines."""
+    """A block with its location in lines."""
 
     first: int
     after: int
@@ -101,8 +101,8 @@ class _Region:
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     """The ranges of `answer` that are patches, in order, without overlap. Prose and other code are not.
 
-    `loose`: the model was asked for whole files or functions, so a fence without a file name may be one (kind "code"),
-    and a fence may open at the end of a sentence.
+    `loose`: the prompt requests whole files or functions, so a fence without a file name may be one (kind "code"), and
+    a fence may open at the end of a sentence.
     """
     return tuple(
         block.span
@@ -112,8 +112,8 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
 
 
 def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> list[Block]:
-    """All patches of an answer, and fences of kind "code" without a file name; nothing if it is `too_large`. A
-    `known` file is recognized as a name everywhere."""
+    """All patches of an answer, and fences of kind "code" without a file name; empty if it is `too_large`. The name of
+    a `known` file is recognized everywhere."""
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
@@ -138,12 +138,12 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
 
 
 def too_large(answer: str, parsed: Sequence[Block]) -> bool:
-    """Whether an answer has more lines, or more `blocks`, than are read. Only junk has."""
+    """Whether an answer has more lines, or more `blocks`, than are parsed. Only junk does."""
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
 def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[_Region]:
-    at = floor = 0  # what is above `floor` belongs to another patch
+    at = floor = 0  # lines above `floor` belong to another patch
     while at < len(lines):
         line = lines[at]
         if not interesting(line) and not (loose and "```" in line):
@@ -178,7 +178,7 @@ def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) 
 
 
 def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
-    """A patch that begins at line `at` and has no fence."""
+    """The patch without a fence that begins at line `at`."""
     if SEARCH.match(lines[at]):
         kind, after, closed = SEARCH_REPLACE, len(lines), False
         for number in range(at + 1, len(lines)):
@@ -200,7 +200,7 @@ def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region 
 def _name_above(
     kind: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
 ) -> str | None:
-    """The file that is named above line `at`, where a patch without a name of its own begins."""
+    """The file name above line `at`, for a patch without a name that begins there."""
     if kind == SEARCH_REPLACE:
         return name_before(lines, at, known)
     if kind == DIFF and body[:1] and body[0].startswith("@@"):
@@ -209,8 +209,8 @@ def _name_above(
 
 
 def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
-    """The lines around `at` without the quotation, margin or numbers before them (None if they have none), the first of
-    them and the line after them, and what was removed."""
+    """The lines around `at` without quotation marks, margin or line numbers (None if they have none), the index of the
+    first one and of the line after them, and the tolerance."""
     line = lines[at]
     if is_quoted(line):
         first, after = _run(lines, at, floor, is_quoted)
@@ -228,7 +228,8 @@ def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str]
 
 
 def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool]) -> tuple[int, int]:
-    """The lines around `at`, from `floor` on, that are all of this kind, or blank between such."""
+    """The range of lines around `at`, starting at `floor` at the earliest, that match `same`, with blank lines between
+    them."""
     first = at
     while first > floor and same(lines[first - 1]):
         first -= 1
@@ -242,7 +243,7 @@ def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool])
 def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
     """The line after an unfenced envelope that begins at line `at`, and whether it is complete.
 
-    With a beginning it is complete only with its end marker; without one it continues as a diff does.
+    With a begin marker it is complete only with its end marker; without one it ends as a diff does.
     """
     begun = directive(lines[at])[0] == "Begin Patch"
     number = at + 1
@@ -270,12 +271,12 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
 
 
 def diff_end(lines: Sequence[str], at: int) -> int:
-    """The line after an unfenced diff: the first that cannot belong to it.
+    """The line after an unfenced diff: the first line that cannot belong to it.
 
-    After a hunk with all the lines that its header declares, `- x` is a bullet and not a deletion; also after a blank
-    line if no header declares counts. A line that lost its first column belongs to a hunk only if a change follows in
-    the same paragraph, or if the header still expects old lines with a change among them: taking too much (which is
-    refused later) is better than half of a change.
+    After a hunk with all lines that its header declares, `- x` is a bullet and not a deletion; also after a blank line
+    if no header declares counts. A line that lost its first column belongs to a hunk only if a change follows in the
+    same paragraph, or if the header still expects old lines with a change among them: too many lines (which are refused
+    later) are better than half of a change.
     """
     last = at
     left: tuple[int, int] | None = None  # lines that the hunk's header still expects, old and new
@@ -319,7 +320,7 @@ def diff_end(lines: Sequence[str], at: int) -> int:
 
 
 def _is_prose(lines: Sequence[str], at: int) -> bool:
-    """Whether the paragraph at line `at` is a list, or a rule, without any change."""
+    """Whether the paragraph at line `at` is a list or a rule, without a change."""
     for line in lines[at : at + _REACH]:
         if not line.strip() or line.startswith(("@@", "```", "~~~")):
             break
@@ -364,7 +365,7 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
 
 
 def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
-    """The `diff` line of a mail or commit that begins at `at`, 0 if it has none before the next mail."""
+    """The `diff` line of a mail or commit that begins at `at`; 0 if there is none before the next mail."""
     for number in range(at + 1, len(lines)):
         if lines[number].startswith("diff --git "):
             return number

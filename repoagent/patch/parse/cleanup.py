@@ -1,4 +1,4 @@
-"""Remove line numbers, quotation marks, margins and colours from the lines of a diff."""
+"""Remove line numbers, quotation marks (`>`), margins and colours from the lines of a diff."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def _common_prefix(texts: Sequence[str]) -> str:
 def without_numbers(
     lines: Sequence[str], counts: tuple[int, int] | None = None, start: int | None = None
 ) -> list[str] | None:
-    r"""Lines without the one or two numbers before each of them; None if they are not numbered.
+    r"""The lines without the one or two numbers before each of them; None if they are not numbered.
 
-    `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. `counts` and `start` are the
-    lengths and the first line in the header of these lines, if they are those of one hunk.
+    Examples: `12 | -old`, `12: -old`, `12\t-old`, ` 12 -old`, and for both sides `12 13 same`. `counts` and `start` are
+    the lengths and the first line in the header, if these are the lines of one hunk.
     """
     nonblank = [line for line in lines if line.strip()]
     if not nonblank or not all(_START_NUMBER.match(line) for line in nonblank):
@@ -51,7 +51,7 @@ def without_numbers(
         if any(NUMBERS.match(line) or COMMAND.match(line) for line in texts):
             return result
         signs = {line[:1] for line in texts} & {"+", "-"}
-        # A list of the file may be numbered too, but without a column for signs.
+        # A list in the file may be numbered too, but has no column for signs.
         declared = start is not None and re.match(rf"[ \t]*0*{start}(?!\d)", nonblank[0]) is not None
         declared = declared and any(line.startswith(" ") for line in texts)
         weak = remove is _without_one_number and not all(map(_SEPARATED.match, nonblank)) and not declared
@@ -74,7 +74,7 @@ def _without_one_number(lines: Sequence[str]) -> list[str] | None:
     texts = [text.removeprefix(between) if text.startswith(between) else "" for text in texts]
     if not between.strip(" ") and not all(not text or text.startswith(_LINE_STARTS) for text in texts):
         return None
-    last: dict[str, int] = {}  # the numbers of each kind of line must rise
+    last: dict[str, int] = {}  # the numbers of each kind of line must increase
     for match, text in zip(matches, texts, strict=True):
         if int(match[1]) <= last.get(text[:1], -1):
             return None
@@ -88,7 +88,8 @@ def _without_tabbed(lines: Sequence[str]) -> list[str] | None:
 
 
 def _without_columns(lines: Sequence[str]) -> list[str] | None:
-    """Two columns of numbers: both before a line of context, one before a changed line, all of equal width."""
+    """The lines without two columns of numbers: both before a line of context, one before a changed line, all of equal
+    width."""
     ends = sorted({match.end() for line in lines if (match := _COLUMNS.match(line))})
     for column in {*ends, *(end - 1 for end in ends)}:
         both = any(len(re.findall(r"\d+", line[:column])) == 2 for line in lines)
@@ -98,7 +99,7 @@ def _without_columns(lines: Sequence[str]) -> list[str] | None:
 
 
 def _numbers_fit_sign(line: str, column: int) -> bool:
-    """Whether the numbers before `column` fit the sign at it."""
+    """Whether the numbers before `column` match the sign at `column`."""
     sign, numbers = line[column : column + 1], re.findall(r"\d+", line[:column])
     if re.fullmatch(r"[ \d|:│]*[ |:│]", line[:column].ljust(column)) is None:
         return False
@@ -108,10 +109,10 @@ def _numbers_fit_sign(line: str, column: int) -> bool:
 
 
 def without_inner_numbers(lines: Sequence[str]) -> list[list[str]]:
-    """The lines of a hunk without a number right after each sign, or in place of a missing one: `-12: old`,
+    """The lines of a hunk without a number right after each sign, or instead of a missing sign: `-12: old`,
     `+ 13| new`, `12\u2192 same`. Likeliest first: with or without one space as part of the separator.
 
-    Those of the old side must be consecutive. A file can have such text of its own: its content decides.
+    The numbers of the old side must be consecutive. The file may contain such text: its content decides.
     """
     old = [(_INNER_NUMBER.match(line), line) for line in lines if not line.startswith("+")]
     added = [_INNER_NUMBER.match(line) for line in lines if line.startswith("+") and line.strip()]
@@ -139,7 +140,7 @@ def without_inner_numbers(lines: Sequence[str]) -> list[list[str]]:
 
 
 def number_before(line: str) -> bool:
-    """Whether a line begins with something like a line number."""
+    """Whether a line may begin with a line number."""
     return _ONE_NUMBER.match(line) is not None or _TABBED.match(line) is not None
 
 
@@ -148,7 +149,7 @@ def is_quoted(line: str) -> bool:
 
 
 def unquoted(lines: Sequence[str]) -> list[str]:
-    """Quoted lines without one `>` each, and without the space after it if it belongs to the quotation."""
+    """The lines without one level of `>`, and without the space after it if it belongs to the quotation."""
     tight = any(_TIGHT_QUOTE.match(line) for line in lines)
     result = []
     for line in lines:
@@ -161,7 +162,7 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
     """The lines of an answer without terminal colours, if all changed lines have them, and without zero-width
-    characters before a line; and the tolerances needed."""
+    characters at the start of lines; and the tolerances needed."""
     tolerances = set()
     coded = [line for line in lines if "\x1b" in line]
     if any(_COLOURED.match(line) for line in coded) and not any(
@@ -173,15 +174,15 @@ def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
     ]
-    if any(len(one) != len(other) for one, other in zip(plain[1:], lines[1:], strict=True)):
+    if any(len(new) != len(old) for new, old in zip(plain[1:], lines[1:], strict=True)):
         tolerances.add("invisible")
     return plain, frozenset(tolerances)
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
-    """The lines of a block without quotation, line numbers or indentation, and the tolerances needed.
+    """The lines of a block without quotation marks, line numbers or indentation, and the tolerances needed.
 
-    Nothing is removed from lines that are readable: with a sign in the first column, or a header.
+    Nothing is removed if a line begins with a sign or is a header.
     """
     tolerances: set[str] = set()
     for _ in range(_DEPTH):
@@ -204,12 +205,12 @@ def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:
 
 
 def margin_of(lines: Sequence[str]) -> str:
-    """The white space with which all nonblank lines begin."""
+    """The white space at the start of all nonblank lines."""
     return _common_prefix([line[: len(line) - len(line.lstrip())] for line in lines if line.strip()])
 
 
 def without_margin(lines: Sequence[str], margin: str) -> list[str]:
-    """Lines without `margin`; blank lines without as much of it as they have."""
+    """The lines without `margin`, or without the part of it that they have."""
     if not margin:
         return list(lines)
     return [
@@ -219,7 +220,7 @@ def without_margin(lines: Sequence[str], margin: str) -> list[str]:
 
 
 def _dedented(lines: Sequence[str]) -> list[str] | None:
-    """Lines that are all indented, if the rest is certainly a diff.
+    """The lines without their common indentation if the rest is certainly a diff, otherwise None.
 
     Without a header there must be an addition at the margin: context that is a list has no `+`.
     """

@@ -1,4 +1,4 @@
-"""Fences: where they end, what they contain and which file they are for."""
+"""Fences: find where they end, what kind of patch they contain, and which file it is for."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _SHELLS = {
     "",
     *["sh", "bash", "zsh", "shell", "console", "terminal", "shell-session", "shellsession", "sh-session"],
 }
-_AHEAD = 400  # lines of a hunk that are searched below a fence in it
+_AHEAD = 400  # lines of a hunk to search below a fence in it
 _MARKDOWN = (".md", ".markdown", ".mdx")
 
 
 @dataclass(frozen=True)
 class FenceBody:
-    """The lines of a fence, the line after it, whether it was closed, and the tolerances needed."""
+    """The lines of a fence, the line after it, whether it is closed, and the tolerances needed."""
 
     lines: list[str]
     after: int
@@ -52,9 +52,9 @@ def fence_body(lines: Sequence[str], at: int, fence: Fence) -> FenceBody:
     """The body of the fence that opens at line `at`.
 
     A fence closes at the column where it opened (0, or that of a list's text), or left of it. A bare fence inside a
-    hunk does not close it, nor one that the counts of its hunk include. If nothing closes it there, the next bare fence
-    with a little more indentation does. In a whole Markdown file a fence with a language opens an inner one, which the
-    next bare fence closes; in a SEARCH/REPLACE block none counts.
+    hunk does not close it, nor does a bare fence that the counts of its hunk include. If there is no other, the next
+    bare fence with slightly more indentation closes it. In a whole Markdown file a fence with a language opens an inner
+    fence, which the next bare fence closes; fences inside a SEARCH/REPLACE block do not count.
     """
     end = _end(lines, at, fence)
     closed = end is not None
@@ -119,7 +119,7 @@ def _end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
 
 
 def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
-    """The first bare fence with more indentation, where none is at the right column."""
+    """The first bare fence with more indentation, for a fence that is not closed at the right column."""
     for number in range(at + 1, len(lines)):
         inner = fence_on(lines[number])
         if inner is None or not inner.mark.startswith(fence.mark):
@@ -137,7 +137,7 @@ def _is_marker(line: str) -> bool:
 
 
 def _count_down(line: str, left: list[int] | None) -> list[int] | None:
-    """The old and new lines that a hunk's header still expects after `line`; None without counts."""
+    """The numbers of old and new lines that a hunk's header still expects after `line`; None without counts."""
     if line.startswith("@@"):
         counts = NUMBERS.match(line)
         return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
@@ -147,10 +147,10 @@ def _count_down(line: str, left: list[int] | None) -> list[int] | None:
 
 
 def continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: str = "") -> bool:
-    """Whether the fence on line `at` is context of a hunk that lost its first column.
+    """Whether the fence on line `at` is a context line that lost its first column.
 
-    Then a line of the hunk follows it, and the `expected` lines end right before a fence, the next `@@` or the end;
-    right before a fence if other context has lost its first column too.
+    That requires that a line of the hunk follows it, and that the `expected` lines end right before a fence, the next
+    `@@` or the end; right before a fence if other context has lost its first column too.
     """
     changed = nonblank = bare = False
     left: list[int] | None = list(expected)
@@ -177,9 +177,9 @@ def continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: s
 def classify(
     info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str] = ()
 ) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
-    """The kind of a fence's body, the file that is named next to it, its lines unwrapped, and the tolerances needed.
+    """The kind of a fence's body, the file name next to it, its lines unwrapped, and the tolerances needed.
 
-    `known` are names of files. Code has a name where a sentence presents it as the whole of an unknown file.
+    `known` are names of files. Code has a name if a sentence presents it as the whole of an unknown file.
     """
     name = name_in_info(info, known) or name_before(lines, at, known)
     language = _language(info)
@@ -188,9 +188,9 @@ def classify(
         return SEARCH_REPLACE, name, body, none
     first = next((number for number, line in enumerate(body) if line.strip()), None)
     if first is None:
-        named = name is not None and language not in DIFF_LANGUAGES
-        return (WHOLE_FILE, name, body, none) if named else (CODE, None, body, none)
-    # The first line of a diff may be behind a quotation, a number or white space.
+        is_file = name is not None and language not in DIFF_LANGUAGES
+        return (WHOLE_FILE, name, body, none) if is_file else (CODE, None, body, none)
+    # The first line of a diff may follow a quotation mark, a number or white space.
     wrapped = any(mark in body[first][:80] for mark in ("--- ", "@@", "diff -", "Index: ", "*** "))
     inner, tolerances = unwrapped(body) if language in DIFF_LANGUAGES or wrapped else (body, none)
     if _is_envelope(inner, first):
@@ -226,8 +226,7 @@ def _is_envelope(lines: Sequence[str], first: int) -> bool:
 
 
 def name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    """The file named on the line before a block, or in a heading with one short line of prose in between; blank
-    lines are skipped."""
+    """The file name on the line before a block, or in a heading above one line of prose; skips blank lines."""
     above = [line for line in lines[max(0, at - 4) : at][::-1] if line.strip()]
     if not above or not any(line.strip() for line in lines[max(0, at - 3) : at]):
         return None
@@ -243,6 +242,6 @@ def name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> s
 
 
 def name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
-    """The file named in the text directly before a diff."""
+    """The file name in the sentence directly before a diff."""
     above = next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), None)
     return None if above is None else name_in_lead(above, known)

@@ -1,4 +1,4 @@
-"""Parse the forms other than unified diffs: envelopes, SEARCH/REPLACE blocks, whole files and here-documents."""
+"""Parse the formats other than unified diffs: envelopes, SEARCH/REPLACE blocks, whole files and here-documents."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ACTIONS = {"Add File": "create", "Update File": "edit", "Delete File": "delete"
 
 
 def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
-    """The patches of a `*** Begin Patch` / `*** End Patch` envelope of `apply_patch` tools. `closed`: its fence was
+    """The patches of a `*** Begin Patch` / `*** End Patch` envelope of `apply_patch` tools. `closed`: its fence is
     closed, or more text follows.
 
-    Raises PatchError for lines that belong to no file.
+    Raises PatchError for changes before the first file.
     """
     if sent_with_crlf(lines):
         lines = [line.removesuffix("\r") for line in lines]
@@ -78,11 +78,11 @@ _MOST_DIVIDERS = 40
 
 
 def parse_search_replace(block: Block, inherited: str | None, known: Collection[str] = ()) -> list[FilePatch]:
-    """The SEARCH/REPLACE blocks in order, adjacent ones of a file as one patch. One without a name is for the file of
-    the previous block (`inherited` for the first).
+    """The SEARCH/REPLACE blocks in order, adjacent ones of a file as one patch. A block without a name is for the file
+    of the previous block (`inherited` for the first).
 
     A text that contains a divider line is read in every possible way; the file decides (see `Hunk.alternatives`).
-    Raises PatchError for markers out of order, and for a block without an end.
+    Raises PatchError for markers out of order, and for a block without an end marker.
     """
     sections: list[tuple[str | None, list[Hunk]]] = []
     name = block.name or inherited
@@ -130,7 +130,7 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
     if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
         at += 1
     body = body[at:]
-    # Dividers are not inside a conflict of the text's own; those as long as the opening marker come first.
+    # Ignore dividers inside a conflict in the text; prefer dividers that are as long as the opening marker.
     dividers: list[int] = []
     depth = 0
     last = max((row for row, line in enumerate(body) if _CONFLICT_END.match(line)), default=-1)
@@ -145,14 +145,14 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
     dividers = [row for row in dividers if len(body[row].rstrip()) == length] or dividers
     if not dividers or len(dividers) > _MOST_DIVIDERS:
         raise _broken(name)
-    # A divider that is repeated is more likely a slip than intended.
+    # A repeated divider is more likely a mistake than intended.
     rows = dividers[len(dividers) // 2 :]
     hunks = [replace(_as_hunk(body[:row], body[row + 1 :]), start=start) for row in rows]
     return replace(hunks[0], alternatives=tuple(hunks)) if len(dividers) > 1 else hunks[0]
 
 
 def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
-    """SEARCH and REPLACE as a hunk: lines equal on both sides are context, so that they keep the file's bytes."""
+    """SEARCH and REPLACE as a hunk: lines that are equal on both sides are context, so they keep the file's bytes."""
     lines: list[Line] = []
     at = 0
     for i1, i2, j1, j2 in differing(search, replacement):
@@ -165,7 +165,7 @@ def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
 
 
 def parse_whole(block: Block) -> FilePatch:
-    """A fence that contains a complete file."""
+    """The patch for a fence that contains a complete file."""
     whole = "".join(line.removesuffix("\r") + "\n" for line in block.lines)
     return FilePatch(None, block.name, "whole-file", whole=whole, cut=not block.closed)
 
@@ -186,7 +186,7 @@ _CD = re.compile(r"[ \t]*(?:\$[ \t]+)?cd[ \t]+([^\s<>|;&]+)[ \t]*\r?$")
 _APPLIED = re.compile(
     rf"{_COMMAND}[ \t]*(?:<[ \t]*|[ \t]-i[ \t]*)?[\"']?(?P<file>[^\s<>|;&\"']+)[\"']?[ \t]*$"
 )
-# Options with which the diff means what it says. Others reverse it, try it, or look for its files elsewhere.
+# Options that do not change the meaning of the diff. Others reverse it, only test it, or use files in another folder.
 _PLAIN_OPTIONS = re.compile(
     r"-|-p[01]|-v|-s|-N|-u|-3|-l|--verbose|--quiet|--index|--3way|--recount|--unidiff-zero|--forward|--unified"
     r"|--strip=[01]|--ignore-whitespace|--ignore-space-change|--inaccurate-eof|--whitespace=\w+|--no-backup-if-mismatch"
@@ -196,7 +196,8 @@ _EXPANDED = re.compile(r"`|\$[\w{(\[*@#?$!-]|\\[$`\\\n]")
 
 @dataclass(frozen=True)
 class _Opening:
-    """The line before a here-document: what ends it, and whether it is a `diff` or the text of the file `path`."""
+    """The line that opens a here-document: its `end` word, and whether it is a `diff` or the text of the file
+    `path`."""
 
     path: str
     diff: bool
@@ -212,7 +213,7 @@ def is_heredoc(lines: Sequence[str]) -> bool:
 
 
 def _opening(line: str) -> _Opening | None:
-    """The here-document that a line opens. Paths outside the project do not count."""
+    """The here-document that a line opens, or None. Paths outside the project do not count."""
     if len(line) >= 600:
         return None
     match = _CAT.match(line)
@@ -236,7 +237,7 @@ def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[Fi
     """The files that a script writes, and the patches that it applies. Raises PatchError for text that the shell
     would expand, and for a diff that the script applies with options that change its meaning."""
     documents = list(_documents(lines))
-    applied: dict[str, bool] = {}  # the files that are diffs to apply, and whether without unusual options
+    applied: dict[str, bool] = {}  # files that contain a diff to apply; False if with unusual options
     for opening, body, _ in documents:
         command = _LINE.match(body[0]) if opening is None and len(body[0]) < 600 else None
         match = _APPLIED.match(command["rest"]) if command else None
@@ -273,7 +274,7 @@ def parse_heredocs(lines: Sequence[str], known: Collection[str] = ()) -> list[Fi
 
 
 def _documents(lines: Sequence[str]) -> Iterator[tuple[_Opening | None, list[str], bool]]:
-    """The here-documents of a script with their lines, and whether they end; other lines by themselves, with None."""
+    """The here-documents of a script with their lines, and whether they end; every other line separately, with None."""
     at = 0
     while at < len(lines):
         opening = _opening(lines[at])
@@ -294,7 +295,7 @@ def _documents(lines: Sequence[str]) -> Iterator[tuple[_Opening | None, list[str
 
 
 def _in_folder(patch: FilePatch, folder: str, known: Collection[str]) -> FilePatch:
-    """The patch with its names below the folder of the script, where such a file is known."""
+    """The patch with names below the folder of the script, if such a file is known."""
     base = folder.strip("/").removeprefix("./")
     names = [re.sub(r"^[ab]/", "", name) for name in (patch.old, patch.new) if name]
     if base and names and all(f"{base}/{name}" in known for name in names):

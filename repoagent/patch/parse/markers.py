@@ -46,13 +46,13 @@ class Fence:
 
 
 def interesting(line: str) -> bool:
-    """Whether a patch may begin on this line. Fast; may have false positives only."""
+    """Whether a patch may begin on this line. Fast; it has false positives, but no false negatives."""
     return _INTERESTING.match(line) is not None
 
 
 def fence_on(line: str, *, late: bool = False) -> Fence | None:
-    """The fence on a line; one at the end of a sentence only if `late`. After a list marker, the margin is as wide
-    as the marker."""
+    """The fence on a line, or None; a fence at the end of a sentence only if `late`. After a list marker, the margin is
+    as wide as the marker."""
     if len(line) > LONGEST or not ("```" in line or "~~~" in line):
         return None
     match = _FENCE.match(line)
@@ -93,7 +93,7 @@ def is_file_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_starred(lines: Sequence[str], at: int) -> bool:
-    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file, with no row of
+    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file, without a row of
     stars below."""
     if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
         return False
@@ -104,8 +104,8 @@ def is_starred(lines: Sequence[str], at: int) -> bool:
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
-    """Whether a `--- name` or `+++ name` without its other half is right before a hunk's `@@`, a blank line apart at
-    most."""
+    """Whether line `at` is a `--- name` or `+++ name` without its other half, right before a hunk's `@@` or a blank
+    line before it."""
     if not lines[at].startswith(("--- ", "+++ ")) or not lines[at][4:].strip():
         return False
     below = at + 1 + (at + 1 < len(lines) and not lines[at + 1].strip())
@@ -113,7 +113,7 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 
 
 def is_half_header(line: str) -> bool:
-    """Whether this is a `--- a/name` or `+++ b/name` that can hardly be anything else."""
+    """Whether this is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
 
 
@@ -123,7 +123,7 @@ def is_index(lines: Sequence[str], at: int) -> bool:
 
 
 def is_signature(lines: Sequence[str], at: int) -> bool:
-    """Whether `git format-patch` ends here: `-- ` and a version, then nothing or a blank line."""
+    """Whether the output of `git format-patch` ends at this line: `-- ` and a version, then nothing or a blank line."""
     if lines[at].rstrip() != "--" or at + 1 == len(lines) or len(lines[at + 1]) > 60:
         return False
     if at + 2 < len(lines) and lines[at + 2].strip() and not lines[at + 2].startswith(("```", "~~~")):
@@ -132,7 +132,7 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail(line: str) -> bool:
-    """Whether a mail of `git format-patch`, or a commit of `git log -p`, begins here."""
+    """Whether a mail of `git format-patch`, or a commit of `git log -p`, begins at this line."""
     return _MAIL.match(line) is not None
 
 

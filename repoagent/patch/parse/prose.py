@@ -1,6 +1,6 @@
-"""What the prose around patches says about them: it may withdraw or correct earlier ones, or offer a choice.
+"""Find out whether the prose around patches withdraws or corrects earlier patches, or offers a choice.
 
-First the regular expressions, as data; then what they say about a text; then `without_withdrawn`."""
+First the regular expressions; then functions that apply them to a text; then `without_withdrawn`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from repoagent.patch.locate.exact import LEVELS, WHITESPACE
 from repoagent.patch.model import FilePatch, Revision
 from repoagent.patch.paths import known_path, spellings
 
-_CHOICE_REACH = 1500  # characters of prose that are searched for choices
-_LONGEST = 4000  # characters of prose that are read at each end
+_CHOICE_REACH = 1500  # characters of prose to search for choices
+_LONGEST = 4000  # characters of prose to read at each end
 _SENTENCE = re.compile(r"(?<=[.!?:;…])[*_`\"')]*\s+|\n\s*\n|\n(?=\s*(?:[#>*•-]|\d+[.)])\s)")
 
 
 class _LazyPattern:
-    """A pattern that is compiled on first use: together these take 50 ms, for which no request should wait."""
+    """A pattern that is compiled on first use: together these take 50 ms, which would delay each request."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -149,7 +149,7 @@ _QUOTED = _lazy(r"\"[^\"]{1,200}\"|“[^”]{1,200}”|`[^`]{1,200}`")
 _IF = r"(?:if|unless|whether|in case|otherwise)\b"
 _CONDITIONAL = _lazy(rf"\b{_IF}")
 _THEN_IF = _lazy(rf"\s*{_IF}")
-_TRIGGERS = _lazy(  # a quick check: each sentence in which _WITHDRAWS or _CORRECTS is found matches it
+_TRIGGERS = _lazy(  # a quick filter: matches each sentence that contains _WITHDRAWS or _CORRECTS
     r"scratch|strike|mind|take|took|withdr|retract|start|ignor|disregard|forget|discard|dismiss|skip|drop|throw"
     r"|abandon|appl|use|instead|lieu|place of|rather|replac|supersed|overrid|correct|obsolet|cancel|revert|undo"
     r"|wrong|mistake|broken|invalid|flaw|bug|bogus|not|void|outdated|off|premature|moot|unnecess|superfluous|longer"
@@ -186,7 +186,8 @@ _KEEPS_REST = re.compile(
 
 
 def revision_of(prose: str) -> Revision:
-    """What the text between two patches says about the first. If it also keeps it, a withdrawal is unclear."""
+    """The effect of the text between two patches on the first one. A withdrawal is unclear if the text also keeps
+    it."""
     revisions = [_revision_of_sentence(sentence) for sentence in _sentences(prose)]
     revision = max(revisions, default=Revision.NEUTRAL)
     if revision is Revision.NEW and Revision.CORRECTS in revisions:
@@ -212,7 +213,7 @@ def _revision_of_sentence(sentence: str) -> Revision:
 
 
 def _withdrawals(sentence: str) -> list[str]:
-    """The phrases of a sentence that withdraw something, without a "not" or an "if"; [] for a question."""
+    """The phrases in a sentence that withdraw something, without a "not" or an "if"; [] for a question."""
     if sentence.rstrip("*_ ").endswith("?"):
         return []
     matches = (match for match in _WITHDRAWS.finditer(sentence) if not _is_negated(match))
@@ -248,7 +249,7 @@ def withdraws_last(prose: str) -> bool:
 
 
 def withdraws_all(prose: str) -> bool:
-    """Whether a withdrawal is about all patches above, not just the last."""
+    """Whether a withdrawal is about all earlier patches, not just the last one."""
     return any(
         _END_OF_THOUGHTS.search(text) or any(map(_ALL.search, _withdrawals(text)))
         for text in _sentences(prose)
@@ -270,13 +271,13 @@ def offers_choice(prose: str) -> bool:
 
 
 def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches of an answer that remain; `known` are the names of files.
+    """The patches of an answer that the text does not withdraw; `known` are the names of files.
 
-    Raises PatchRefused if the text withdraws something and does not say clearly what.
+    Raises PatchRefused if the text withdraws something, but it is unclear what.
     """
     if not any(patch.revises for patch in patches):
         return list(patches)
-    rounds: list[list[FilePatch]] = []  # cut before each block whose prose may withdraw earlier patches
+    rounds: list[list[FilePatch]] = []  # split before each block whose prose may withdraw earlier patches
     for _, group in groupby(patches, key=lambda patch: patch.block):
         block = list(group)
         if rounds and block[0].revision < Revision.CORRECTS:
@@ -294,8 +295,8 @@ def without_withdrawn(patches: Sequence[FilePatch], known: Collection[str]) -> l
 
 
 def _with_inherited_revision(patches: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The patches; where an answer starts again, the first later patch of each file corrects that file too, whatever
-    the text right before it says."""
+    """The patches. If an answer starts over, the first later patch of each file also corrects that file, regardless of
+    the text right before it."""
     result: list[FilePatch] = []
     again = False
     seen: set[str] = set()
@@ -335,7 +336,7 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
         new_patches = [patch for patch in new if _file(patch, known) == file]
         if not new_patches or len({patch.block for patch in old_patches}) < 2:
             continue
-        # Several patches are replaced only by one that shows all their lines.
+        # Several patches can be replaced only by patches with all their lines.
         shown = {_key(line.text) for patch in new_patches for hunk in patch.hunks for line in hunk.old}
         quoted = (
             line.text for patch in old_patches for hunk in patch.hunks if hunk.changes for line in hunk.old
@@ -350,7 +351,7 @@ _key = LEVELS[WHITESPACE]
 
 
 def _withdrawn(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
-    """The withdrawn patches: of the files that the prose names, or of all files that are patched again."""
+    """The withdrawn patches: those of the files in the prose, or of all files that are patched again."""
     sentences = " ".join(text for text in _sentences(new[0].prose) if _revision_of_sentence(text))
     named = [patch for patch in earlier if _names(sentences, _file(patch, known))]
     if named:

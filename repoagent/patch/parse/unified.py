@@ -1,6 +1,6 @@
 """Parse unified diffs as models write them: file headers and hunks.
 
-Counts and numbers of hunks are recorded but never trusted to find the end of a hunk."""
+Counts and line numbers of hunks are recorded, but never used alone to find the end of a hunk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _EMPTY = FilePatch(None, None)
 
 
 def sent_with_crlf(lines: Sequence[str]) -> bool:
-    """Whether the whole answer was sent with CRLF, as its first header shows."""
+    """Whether the whole answer has CRLF endings, judging by its first header."""
     headers = (line for line in lines if line.startswith(("@@", "--- ", "+++ ", "diff --git ", "*** ")))
     return next(headers, "").endswith("\r")
 
@@ -65,11 +65,11 @@ def parse_diff(lines: Sequence[str]) -> list[FilePatch]:
 
 
 def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
-    """The file section that starts at line `at` (None where there is only prose), and the line after it."""
+    """The file section that starts at line `at` (None if there is only prose), and the line after it."""
     at = _after_mail_head(lines, at)
     patch, first = _EMPTY, at
     hunks: list[Hunk] = []
-    sides: set[str] = set()  # which of `---` and `+++` were there
+    sides: set[str] = set()  # "old" if there was a `---` line, "new" for `+++`
     similar = unread = False
     while at < len(lines):
         line = lines[at]
@@ -121,7 +121,7 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
     if hunks:
         missing = frozenset({"header"} if len(sides) < 2 else ())
         return replace(patch, hunks=tuple(hunks), tolerances=patch.tolerances | missing), at
-    # A file without hunks that asks for nothing, or with unreadable lines below its names, is truncated.
+    # A file without hunks or other changes, or with unreadable lines below its names, is truncated.
     if patch.action in {"rename", "copy"}:
         cut = unread and not patch.binary
     elif patch.action == "edit":
@@ -132,7 +132,7 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
 
 
 def _after_mail_head(lines: Sequence[str], at: int) -> int:
-    """The first line of the diff in a mail or a commit that begins at line `at`; `at` itself if none does."""
+    """The first line of the diff in a mail or a commit that begins at line `at`; otherwise `at` itself."""
     number = at
     while number < len(lines) and not lines[number].strip():
         number += 1
@@ -145,19 +145,20 @@ def _after_mail_head(lines: Sequence[str], at: int) -> int:
 
 
 def _is_other_file(patch: FilePatch, old_line: str, new_line: str) -> bool:
-    """Whether the names after `---` and `+++` are of another file than those of the lines above them."""
+    """Whether the names after `---` and `+++` belong to another file than the names in the lines above."""
     above = [name for name in (patch.old, patch.new) if name]
     below = [plain_name(line[4:]) for line in (old_line, new_line) if not is_no_file(line[4:])]
     if patch.old is None and patch.new is None:
         return False
-    return bool(below) and not any(_can_be_equal(one, other) for one in above for other in below)
+    return bool(below) and not any(_can_be_equal(name, header) for name in above for header in below)
 
 
-def _can_be_equal(one: str, other: str) -> bool:
-    """Whether two names can be of one file: equal but for their first folder, or one the end of the other."""
-    one, other = one.strip('"').replace("\\", "/"), other.strip('"').replace("\\", "/")
-    ones, others = {one, one.partition("/")[2]} - {""}, {other, other.partition("/")[2]} - {""}
-    return bool(ones & others) or f"/{one}".endswith(f"/{other}") or f"/{other}".endswith(f"/{one}")
+def _can_be_equal(left: str, right: str) -> bool:
+    """Whether two names can belong to the same file: equal except for the first folder, or one is a tail of the
+    other."""
+    left, right = left.strip('"').replace("\\", "/"), right.strip('"').replace("\\", "/")
+    lefts, rights = {left, left.partition("/")[2]} - {""}, {right, right.partition("/")[2]} - {""}
+    return bool(lefts & rights) or f"/{left}".endswith(f"/{right}") or f"/{right}".endswith(f"/{left}")
 
 
 def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
@@ -171,7 +172,7 @@ def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
     rest = line[len("diff ") :]
     while rest.startswith("-"):
         rest = rest.partition(" ")[2].lstrip()
-    for names in (rest, rest.rstrip()):  # a name may end in a space, and a line in spaces of no name
+    for names in (rest, rest.rstrip()):  # trailing spaces may belong to the name or not
         half = (len(names) - 5) // 2
         if (
             names[:2] == "a/"
@@ -220,12 +221,12 @@ def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
 def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = False) -> tuple[Hunk, int]:
     """The hunk at line `at`, and the line after it. A hunk may lack its `@@` line, or have several headings.
 
-    In an `envelope` numbers are not part of the format, and its directives end a hunk. Raises PatchError for a combined
-    diff.
+    In an `envelope` line numbers are not part of the format, and directives end a hunk. Raises PatchError for a
+    combined diff.
     """
     hunk = Hunk((), number, tolerances=frozenset() if envelope else frozenset({"numbers"}))
     headings: list[str] = []
-    # Of several `@@` lines only the last numbered one, or the last few headings, can have lines below.
+    # Of several adjacent `@@` lines use the last one with numbers, or the last few headings.
     end = at
     while end < len(lines) and lines[end].startswith("@@"):
         end += 1
@@ -240,7 +241,7 @@ def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = Fa
         headings.append(hunk.section)
     hunk = replace(hunk, headings=tuple(heading for heading in headings if heading))
     raw: list[str] = []
-    marks: list[int] = []  # lines after which a missing newline is marked
+    marks: list[int] = []  # lines followed by a `\ No newline` mark
     left = list(hunk.counts or ())  # lines that the header still expects, old and new
     while at < len(lines):
         line = lines[at]
@@ -301,7 +302,8 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
 
 
 def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
-    """Whether `--- x` / `+++ y` inside a hunk is the next file's header. It can also delete `-- x` and add `++ y`."""
+    """Whether `--- x` / `+++ y` inside a hunk is the header of the next file. It can also delete `-- x` and add
+    `++ y`."""
     old = plain_name(lines[at][4:]) if len(lines[at]) < 4000 else NO_FILE
     if not is_file_header(lines, at):
         lone, half = is_lone_header(lines, at), is_half_header(lines[at])
@@ -326,7 +328,7 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
         old_marker, new_marker = old_marker or kind != ADD, new_marker or kind != DELETE
-    # Blank lines, prose and dots between this hunk and the next do not belong to it, unless the header counts them.
+    # Blank lines, prose and dots before the next hunk do not belong to this one, unless the header counts them.
     old = sum(line.kind != ADD for line in body)
     while body and body[-1].bare and (hunk.counts is None or old > hunk.counts[0]):
         text = body[-1].text
@@ -349,7 +351,8 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
 
 
 def _line(line: str, *, first: bool) -> Line:
-    """A line of a hunk; `first`: it can be the first of its file, without the byte-order mark."""
+    """A line of a hunk, without a byte-order mark unless it is added. `first`: it may be the first line of the file, so
+    remove the mark from an added line too."""
     has_cr = line.endswith("\r")
     text = line[:-1] if has_cr else line
     if text[:1] == ADD and not first:
