@@ -1,11 +1,11 @@
-"""Candidates for cuts in a syntax tree.
+"""Find candidates for cuts in a syntax tree.
 
-`walk` opens only nodes that are larger than a segment. One table of roles by node type serves all tree-sitter grammars,
-whose names overlap little, and patterns serve the grammars without a row. The cost of a cut before a node is in units
-of one more segment (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
+`walk` opens only nodes that are larger than a segment. One table of roles by node type is enough for all tree-sitter
+grammars, whose names rarely collide; patterns cover the other types. The cost of a cut before a node is in units of one
+more segment (see `pack.py`). Leaves in another language (scripts in HTML, fences in Markdown) are parsed too.
 
-Two grammars need help: Markdown opens a section only for `#` headings, so `parsed_text` turns underlined ones into
-those, of the same length; YAML counts lines with 16 bits, so `walk_slices` parses large files in slices.
+Two grammars need help: Markdown opens a section only for `#` headings, so `parsed_text` replaces underlined headings by
+those, with the same length; YAML counts lines with 16 bits, so `walk_slices` parses large files in slices.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 # The role of a node among its siblings.
 ITEM: Final = 0
-COMMENT: Final = 1  # belongs to what follows without a blank line between
-ATTACHED: Final = 2  # belongs to what follows, at any distance
+COMMENT: Final = 1  # belongs to the next node if no blank line is between them
+ATTACHED: Final = 2  # belongs to the next node, at any distance
 CLOSER: Final = 3  # ends its parent
-CONTINUATION: Final = 4  # continues the item before: `else`
+CONTINUATION: Final = 4  # continues the previous item: `else`
 TOKEN: Final = 5  # never cut here
 INLINE: Final = 6  # continues the text before it
 ELEMENT: Final = 7  # of HTML: see `element_role`
-FILLING: Final = 8  # white space and text between elements: never cut before it, but it may be large
+FILLING: Final = 8  # white space and text between elements: never cut before it, but it may be opened
 
 # The role of a node for its children.
 LIST: Final = 0  # its children are independent
-PARTS: Final = 1  # its children are one unit: a head, a body
-LEAF: Final = 2  # text, whatever the grammar finds in it
+PARTS: Final = 1  # its children form one unit: a head, a body
+LEAF: Final = 2  # text, even if the grammar parses it
 
 
 def _words(text: str) -> frozenset[str]:
@@ -119,11 +119,11 @@ def element_role(text: bytes, start: int) -> int:
 @cache
 def child_roles(language: str) -> dict[int, int]:
     """`child_role` of the node types of a grammar by number, which is faster to read than the name."""
-    known = grammar(language)
+    kinds = grammar(language)
     roles = {}
-    for number in range(known.node_kind_count):
-        role = child_role(known.node_kind_for_id(number) or "")
-        named = known.node_kind_is_named(number)
+    for number in range(kinds.node_kind_count):
+        role = child_role(kinds.node_kind_for_id(number) or "")
+        named = kinds.node_kind_is_named(number)
         roles[number] = role if named or role == CLOSER else TOKEN
     return roles
 
@@ -136,17 +136,18 @@ def holder_role(kind: str) -> int:
     return LIST if kind in _LISTS or _LIST.search(kind) else PARTS
 
 
-DEEPER: Final = 0.25  # each list that the place is inside of, up to
+# Costs of a cut.
+DEEPER: Final = 0.25  # for each enclosing list, up to
 DEEPEST: Final = 6
-DENSE: Final = 0.6  # no blank line before it
-PART: Final = 6.0  # between the parts of one thing
-BROKEN: Final = 1.0  # in what does not parse,
+DENSE: Final = 0.6  # without a blank line before it
+PART: Final = 6.0  # between the parts of a unit
+BROKEN: Final = 1.0  # in a range that does not parse,
 INDENTED: Final = 0.8  # and there for each column of indentation
-HEAD: Final = 20.0  # head from body
-DOCUMENTED: Final = 30.0  # comment from what it is about
-CLOSING: Final = 50.0  # before what ends the thing
-BANNER: Final = 2.0  # after a comment that stands alone: most often it is the title of what follows
-TRAILER: Final = 3.0  # before a comment that stands below what it is about
+HEAD: Final = 20.0  # between head and body
+DOCUMENTED: Final = 30.0  # between a comment and its item
+CLOSING: Final = 50.0  # before the end of the parent
+BANNER: Final = 2.0  # after a separate comment: usually it is the title of the next items
+TRAILER: Final = 3.0  # before a comment below its item
 BESIDE: Final = 3.0  # between two items on one line,
 INLINE_TAG: Final = 6.0  # and between two elements of markup there
 PARAGRAPH: Final = 15.0  # less after an empty line of a comment
@@ -164,15 +165,15 @@ class Frame:
     most: int  # an item larger than this is opened
     broken: bool
     cost: float  # of a cut between its children
-    lead: int  # where the comments and the like begin that belong to the next item
-    listed: bool = False  # its first item was met
-    plain: bool = False  # nothing but the cost and a blank line counts for its items
-    seen: int = ITEM  # what the last child was
-    tight: bool = False  # the run of comments that is open had no blank line before it
+    lead: int  # the start of the comments and the like that belong to the next item
+    listed: bool = False  # its first item was reached
+    plain: bool = False  # only the cost and a blank line count for its items
+    seen: int = ITEM  # the role of the last child
+    tight: bool = False  # there was no blank line before the current run of comments
     index: int = 0  # of the candidate before that run
 
     def begun(self) -> None:
-        """Its first item was met."""
+        """Record that the first item was reached."""
         self.listed = True
         self.plain = self.role == LIST and not self.broken
 
@@ -256,10 +257,10 @@ def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
     return "typescript" if named[1] in (b"ts", b"tsx") else "html" if b"html" in named[1] else None
 
 
-# By the size of what follows: places that are as good are told apart in the same way after an edit elsewhere.
+# A small cost by the size of the next node: candidates that are equally good keep their order after an edit elsewhere.
 _JITTER: Final = 0.4 / 1024
-_LONG: Final = 8  # in lines longer than a segment divided by this, no node inside the line counts
-_LANGUAGES: Final = 3  # one in another
+_LONG: Final = 8  # in lines longer than a segment divided by this, nodes inside the line do not count
+_LANGUAGES: Final = 3  # nested in each other
 _MARKUP: Final = frozenset({"html", "xml"})
 _ANCHORS: Final = re.compile(rb"(?:<a\s+(?:name|id)\s*=[^<>]*>(?:\s*</a>)?\s*)+", re.IGNORECASE)
 _EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
@@ -275,8 +276,8 @@ def walk(
     """Append the candidates in `tree` to `candidates`, in order and each offset once.
 
     `text` is the whole text. `inside` has the language of the tree, its offset in the text, and the number of lists and
-    of languages that contain it. Nodes of at most `limit` bytes are not opened. The time is linear in the children of
-    the others.
+    of languages that contain it. Nodes of at most `limit` bytes are not opened. The time is linear in the number of
+    children of the larger nodes.
     """
     language, base, level, depth = inside
     cursor = tree.walk()
@@ -289,9 +290,9 @@ def walk(
     frames: list[Frame] = []
     frame = _open_frame(LIST, level, base, limit, limit, broken=root.type == "ERROR")
     frame.begun()
-    last = candidates[-1][0] if candidates else 0  # no candidate at or before this place
-    line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the child before
-    near, first = line, base == line  # where that child begins, whether it is the first on its line
+    last = candidates[-1][0] if candidates else 0  # add no candidate at or before this offset
+    line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the previous child
+    near, first = line, base == line  # the start of that child; whether it is the first on its line
     far = limit // _LONG
     while True:
         node = cursor.node
@@ -319,7 +320,9 @@ def walk(
             line = _above(text, line, start)
         is_section = first and language == "markdown" and node.type == "section"
         if is_section and (above := _anchors(text, line)) < line:
-            while candidates and candidates[-1][0] >= above:  # the anchors were the end of the section before
+            while (
+                candidates and candidates[-1][0] >= above
+            ):  # in the tree, the anchors end the previous section
                 if candidates.pop()[1] >= DOCUMENTED:
                     frame.seen = ATTACHED
             line, last = above, candidates[-1][0] if candidates else 0
@@ -328,10 +331,10 @@ def walk(
         opened, most = size > frame.most, frame.most
         commented = role == ITEM and frame.seen in (ATTACHED, COMMENT)
         if commented and not opened and start + size - frame.lead >= limit:
-            # with its line end it does not fit with its comments, which are not parted from it
+            # with its line end and its comments, which must not be separated from it, it is too large
             opened = frame.seen == ATTACHED or not blank_before(text, line)
             most = size // 2 if opened else most
-        if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # as nearly all are
+        if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # nearly all
             if line > last:
                 last = line
                 cost = frame.cost if text[line - 2] == 10 or blank_before(text, line) else frame.cost + DENSE
@@ -360,7 +363,7 @@ def walk(
                     and text.startswith(b"{", start)
                     and text.endswith(b")", 0, line - 1)
                 ):
-                    cost += HEAD  # the body of what looks like a statement of its own
+                    cost += HEAD  # the body of a statement that parsed as separate
                 leads = frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
                 if role in (COMMENT, ATTACHED) and leads:
                     frame.lead = at
@@ -407,13 +410,13 @@ def walk(
 
 
 def _leads(before: bytes) -> bool:
-    """Whether what stands behind `before` on its line is the first thing there, if behind a comma."""
+    """Whether `before`, the text before a node on its line, is only white space and at most one comma."""
     return before.isspace() or before.strip() == b","
 
 
 def _beside(text: bytes, line: int, start: int, markup: bool, far: int) -> bool:
-    """Whether what begins there stands behind what ends the item before, on its line: `</dd><dt>`, `}, {`; not so in a
-    line of more than `far` bytes."""
+    """Whether the node at `start` follows the end of the previous item on its line, as in `</dd><dt>` or `}, {`. False
+    in a line of more than `far` bytes."""
     if markup:
         follows = text[start - 1] == 62  # ">"
     else:
@@ -422,7 +425,7 @@ def _beside(text: bytes, line: int, start: int, markup: bool, far: int) -> bool:
 
 
 def _anchors(text: bytes, line: int) -> int:
-    """The start of the lines right above a heading of Markdown with nothing but anchors: links to it lead there."""
+    """The start of the lines right above a Markdown heading that contain only anchors: links to it lead there."""
     at = line
     while at:
         above = text.rfind(b"\n", 0, at - 1) + 1
@@ -441,7 +444,7 @@ def _after_empty_comment(text: bytes, line: int) -> bool:
 
 
 def _above(text: bytes, line: int, start: int) -> int:
-    """The start of the comment lines right above, at the same column: the grammar of YAML has them elsewhere."""
+    """The start of the comment lines right above, at the same column: the grammar of YAML attaches them elsewhere."""
     mark = text[line:start] + b"#"
     while line and text.startswith(mark, above := text.rfind(b"\n", 0, line - 1) + 1):
         line = above
@@ -454,13 +457,13 @@ _FRONT_MATTER = re.compile(
 _RULE = re.compile(rb"^ {0,3}(={2,}|-{3,})[ \t]*\r?$", re.MULTILINE)
 _OTHER = re.compile(
     rb" {0,3}(?:\d+[.)]\s|[-*+]\s|([-*_=])\1{2,}\s*$|```|~~~|[>#|<])"
-)  # no paragraph begins so
-_OWN_LINE = re.compile(rb" {0,3}(?:#|([-*_])\1{2,}\s*$)")  # nor does one go on behind this
+)  # not the start of a paragraph
+_OWN_LINE = re.compile(rb" {0,3}(?:#|([-*_])\1{2,}\s*$)")  # ends a paragraph
 _LONGEST = 1_000  # bytes of a heading
 
 
 def parsed_text(text: bytes, language: str | None) -> bytes:
-    """The text to parse instead of `text`, in which each block keeps its offsets."""
+    """The text to parse instead of `text`; each block has the same offsets."""
     if language != "markdown" or (b"\n==" not in text and b"\n---" not in text):
         return text
     front = _FRONT_MATTER.match(text)
@@ -475,7 +478,8 @@ def parsed_text(text: bytes, language: str | None) -> bytes:
 
 
 def _paragraph(text: bytes, first: int, end: int) -> int:
-    """Where the paragraph begins that ends at `end`, after `first`; `end` where there is none that can be a heading."""
+    """The start, at least `first`, of the paragraph that ends at `end`; `end` if there is none that can be a
+    heading."""
     start = end
     while start > first and end - start <= _LONGEST:
         above = text.rfind(b"\n", first, start - 1) + 1 or first
@@ -513,21 +517,22 @@ def walk_slices(text: bytes, limit: int, candidates: list[Candidate]) -> bool:
 
 
 def _slices(text: bytes) -> Iterator[tuple[int, int]]:
-    """Slices that end before the last document in reach, or else before one of the least indented lines."""
-    start = place = line = best = 0
+    """Yield slices that end before the last document within `LINES`, otherwise before one of the least indented
+    lines."""
+    start = offset = line = best = 0
     depth = 1 << 30
-    while place < len(text):
+    while offset < len(text):
         if line == LINES:
-            yield start, best or place
-            start = place = best or place
+            yield start, best or offset
+            start = offset = best or offset
             line, best, depth = 0, 0, 1 << 30
-        if text.startswith(b"---", place):
-            best, depth = place if line else 0, -1
+        if text.startswith(b"---", offset):
+            best, depth = offset if line else 0, -1
         elif line > _FEWEST and depth > 0:
-            head = text[place : place + 200].lstrip(b" ")
-            indent = min(len(text) - place, 200) - len(head)
+            head = text[offset : offset + 200].lstrip(b" ")
+            indent = min(len(text) - offset, 200) - len(head)
             if head[:1] not in (b"\n", b"\r", b"#", b"") and indent < depth:
-                best, depth = place, indent
-        place = text.find(b"\n", place) + 1 or len(text)
+                best, depth = offset, indent
+        offset = text.find(b"\n", offset) + 1 or len(text)
         line += 1
     yield start, len(text)

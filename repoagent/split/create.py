@@ -1,4 +1,4 @@
-"""Split a text into a folder, new or in place of an earlier split."""
+"""Split a text into a folder, which is new or contains an earlier split."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def create(text: SourceText, options: SplitOptions, folder: Path) -> Index:
     """Write the split of `text` into `folder`, which is new, empty, or contains an earlier split of the same file.
 
     Raises Refused if it contains anything else or edited segments that are not merged, and on a system error;
-    UsageError if it is not a folder or is in a git directory. Nothing is written then.
+    UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
     """
     folder = resolve_above(folder.parent) / folder.name
     _check_location(folder, text)
@@ -80,7 +80,7 @@ def _check_location(folder: Path, text: SourceText) -> None:
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[None]:
-    """Create `folder` if needed, and remove it again on failure if it was created here."""
+    """Create `folder` if needed, and remove a created folder again on failure."""
     new = not folder.exists()
     with open_folder(folder, create=True):
         pass

@@ -24,11 +24,11 @@ from repoagent.syntax.languages import grammar, language_of
 
 _DIGITS = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_MORE = 25  # all but the first: nothing would sort before a name that ends in it
+_MORE = 25  # all but the first: no name would sort before a name that ends in it
 
 
 def suffix_of(path: str) -> str:
-    """The suffix for the segments of `path`: its own, if it is simple."""
+    """The suffix for the segments of `path`: the suffix of `path` if it is simple, otherwise ""."""
     suffix = PurePosixPath(path).suffix
     return suffix if SUFFIX.fullmatch(suffix) else ""
 
@@ -47,7 +47,8 @@ def fill_names(names: Sequence[str | None], suffix: str) -> list[str]:
 
 
 def _between(before: str, after: str, count: int) -> list[str]:
-    """`count` stems in order after `before` and, if it is not "", before `after`: numbers, or else letters."""
+    """`count` stems in order after `before` and, if it is not "", before `after`: numbers if possible, otherwise
+    letters."""
     digits = before.rstrip(_LETTERS)
     limit = int(after.rstrip(_LETTERS)) if after else 10 ** len(digits)
     if int(digits) + count < limit:
@@ -64,7 +65,7 @@ def _between(before: str, after: str, count: int) -> list[str]:
 
 
 def _middle(low: str, high: str) -> str:
-    """A word between two, as a fraction between two fractions in base 26; "" for `high` is one."""
+    """A word between two others, as a fraction between two fractions in base 26; `high` "" means 1."""
     word = ""
     digit = 0
     while True:
@@ -106,8 +107,8 @@ _LEAST_TARGET, _MOST_TARGET = 64, 1 << 30
 
 @dataclass(frozen=True)
 class SplitOptions:
-    """How to split: the bytes per segment, whether each outermost unit gets a segment of its own, and the language if
-    the path does not imply it."""
+    """How to split: the bytes per segment, whether each outermost unit gets a separate segment, and the language if the
+    path does not imply it."""
 
     target: int = TARGET_BYTES
     natural: bool = False
@@ -137,8 +138,8 @@ class SplitPlan:
 
 
 def plan_split(index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]) -> SplitPlan:
-    """The plan to write `index` in place of `old`. Files in `edited`, by name with the text that they were edited from,
-    are left alone."""
+    """The plan to replace `old` by `index`. Files in `edited` (by name, with the text that they are based on) are not
+    written."""
     present: dict[str, str] = {}
     for segment in old.segments if old else ():
         data = read_regular(index.folder / segment.file)
@@ -175,7 +176,7 @@ def check_text(text: SourceText, options: SplitOptions) -> None:
 
 
 def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) -> tuple[Segment, ...]:
-    """The segments of a text, with the cuts `kept` where they are good."""
+    """The segments of a text; cuts in `kept` are preferred if they are good."""
     plain = options.language == PLAIN
     return split_text(
         "" if plain else text.path,
@@ -190,7 +191,7 @@ def cut_text(text: SourceText, options: SplitOptions, kept: Iterable[int] = ()) 
 def new_index(
     text: SourceText, options: SplitOptions, folder: Path, segments: Sequence[IndexedSegment] | None = None
 ) -> Index:
-    """The index of a split of `text` into `folder`: of these segments, or of those of a first split."""
+    """The index of a split of `text` into `folder`, with these segments, by default those of a new split."""
     if segments is None:
         parts = cut_text(text, options)
         names = fill_names([None] * len(parts), suffix_of(text.path))

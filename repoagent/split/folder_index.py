@@ -1,6 +1,6 @@
-"""Read a split: `index.json`, the segment files, and the text that they were split from.
+"""Read a split: `index.json`, the segment files, and the text that was split.
 
-Anyone may have written `index.json`, so `parse_index` validates all that later steps rely on.
+`index.json` may come from an attacker, so `parse_index` validates everything that later steps rely on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from repoagent.syntax.symbol import Symbol
 VERSION = 1
 NAME = "index.json"
 BASE = "base"  # the file with the bytes that were split
-STAGED = ".staged"  # the folder in which a change is prepared
+STAGED = ".staged"  # the folder in which an update is prepared
 LOCK = ".lock"
 
 
@@ -36,9 +36,9 @@ LOCK = ".lock"
 class IndexedSource:
     """The source file at the time of the split.
 
-    `path` is relative to the top of the work tree, absolute outside of one, "" for standard input. `blob` is the id
-    of the raw bytes as git computes it, `size` is in bytes. `encoding` is utf-8, unknown-8bit or binary; `line_ending`
-    lf, crlf, cr, mixed or none.
+    `path` is relative to the top of the work tree, absolute outside of one, "" for standard input. `blob` is git's id
+    of the raw bytes, `size` is in bytes. `encoding` is utf-8, unknown-8bit or binary; `line_ending` lf, crlf, cr, mixed
+    or none.
     """
 
     path: str
@@ -53,11 +53,11 @@ class IndexedSource:
 
 @dataclass(frozen=True)
 class IndexedSegment:
-    """A segment and its file. `start` to `end` (excluded) are bytes of the source, `sha256` is that of these bytes;
-    the other fields are those of `repoagent.split.pack.Segment`.
+    """A segment and its file. `start` to `end` (excluded) are bytes of the source, and `sha256` is the hash of these
+    bytes; the other fields are those of `repoagent.split.pack.Segment`.
 
     `based_on` is "" unless both the file and its part of the source were edited: then it is the hash of the text that
-    the file is based on, which is saved as `kept_base`. Only such a segment may be empty: its part of the source was
+    the file is based on, which is saved as `kept_base`. Only such a segment may be empty, if its part of the source was
     removed.
     """
 
@@ -97,7 +97,7 @@ class Index:
         return self.folder / NAME
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without the `version`."""
+        """The index as JSON data, without the `version`."""
         segments = []
         for segment in self.segments:
             value = {
@@ -128,11 +128,11 @@ class BrokenIndex(Refused):
 
 
 class _Invalid(Exception):
-    """What is wrong with a part of an index, as a clause."""
+    """The error in a part of an index, as a clause."""
 
 
 class _Field(NamedTuple):
-    """What a field must be: its type, a condition, and what is wrong otherwise (`{}` is the value)."""
+    """A valid field: its type, a condition, and the error if that is false (`{}` is the value)."""
 
     type: type
     valid: Callable[[Any], bool] = lambda _: True
@@ -195,7 +195,7 @@ _SYMBOL = {
 
 
 def parse_index(path: Path, data: bytes) -> Index:
-    """The index in `data`, the content of `path`. Raises NewerFormat, or BrokenIndex that tells what is wrong."""
+    """The index in `data`, the content of `path`. Raises NewerFormat, or BrokenIndex with the error."""
     value = parse(data)
     if value is None:
         raise _broken(path, "it is not JSON with a version")
@@ -214,7 +214,7 @@ def _broken(path: Path, why: str) -> BrokenIndex:
 
 
 def _fields(value: Any, fields: Mapping[str, _Field], what: str = "the value") -> dict[str, Any]:
-    """The fields of a JSON object, if they are valid."""
+    """The fields of a JSON object. Raises _Invalid if one is invalid."""
     if not isinstance(value, dict):
         raise _Invalid(f"{what} is not an object")
     for key, (type_, valid, error) in fields.items():
@@ -297,7 +297,7 @@ def display_path(path: Path, cwd: Path) -> str:
 
 
 def quoted_path(path: Path, cwd: Path) -> str:
-    """The same, quoted for a shell command."""
+    """As `display_path`, quoted for a shell command."""
     return shlex.quote(display_path(path, cwd))
 
 
@@ -311,7 +311,7 @@ def lock_split(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 def read_index(path: Path, *, missing_ok: bool = False) -> Index:
     """The validated index at `path`, a folder or the `index.json` in it. All segment files exist, unless `missing_ok`.
 
-    Raises UsageError if there is none, NewerFormat for a later format, Refused if it is invalid or names a file that is
+    Raises UsageError if there is none, NewerFormat for a later format, Refused if it is invalid or a file in it is
     missing, not regular, or outside of the folder.
     """
     path = index_path(path)
@@ -371,7 +371,7 @@ def base_bytes(index: Index) -> bytes:
 
 
 def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
-    """The current content of `segment`: its file if edited, else its part of the source.
+    """The current content of `segment`: its file if edited, otherwise its part of the source.
 
     Raises Refused if the file is missing or not regular.
     """
@@ -390,7 +390,7 @@ def file_bytes(index: Index, segment: IndexedSegment) -> bytes | None:
 
 
 def segment_base(index: Index, segment: IndexedSegment) -> bytes:
-    """The text that the segment's file is based on: its part of the source, or of an earlier text of it (`based_on`).
+    """The text that the segment's file is based on: its part of the source, or of an earlier source (`based_on`).
 
     The three sides of a merge are this, `segment_bytes` and `base_bytes(index)[start:end]`. Raises Refused if it is
     missing or was changed.
@@ -418,5 +418,5 @@ def edited_segments(index: Index, *, missing_ok: bool = False) -> list[IndexedSe
 
 
 def _is_untouched(index: Index, segment: IndexedSegment, data: bytes) -> bool:
-    """Whether repoagent wrote the file, if only for an earlier text of the source."""
+    """Whether the file is as repoagent wrote it, for this or an earlier text of the source."""
     return digest(data) in {segment.sha256, segment.based_on, index.pending.get(segment.file)}

@@ -1,9 +1,9 @@
-"""Write a split so that a reader, or a crash, finds the old one or the new one.
+"""Write a split so that readers see the old or the new one, also after a crash.
 
-Everything is first written into the folder `.staged`. Then the new index replaces the old one, with the files that
-follow as `pending`: from here on the new split is valid, and files that are missing are read from `base`. The files
-follow one by one, each exchanged for the old one and compared: if the old one is not the one to replace, the user has
-just saved it, and it is exchanged back. The index without `pending` comes last.
+Everything is first written to the folder `.staged`. Then the new index replaces the old one, with the files still to be
+written as `pending`: from now on the new split is valid, and missing files are read from `base`. Then each file is
+exchanged with the old one, which is compared: if it is not the expected one, the user has just saved it, and it is
+exchanged back. The index without `pending` is written last.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from repoagent.storage.json_files import dumps
 
 _PENDING = "pending.json"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_SYNC_EACH = 32  # files; above that, one sync of everything is quicker
+_SYNC_EACH = 32  # files; for more, one sync of everything is faster
 
 
 def put(plan: SplitPlan, old: Index | None) -> None:
-    """Write the planned split into its folder, in place of `old`; the caller holds `lock_split`.
+    """Write the planned split into its folder and replace `old`; call it inside `lock_split`.
 
-    Raises Refused on a system error (nothing is changed then), or if the user saves a segment while it is being
-    replaced; that file is kept as saved.
+    Raises Refused on a system error (before any change), or if the user saves a segment while it is being replaced;
+    that file is not overwritten.
     """
     index = plan.index
     pending = replace(index, pending={**plan.replaces, **plan.removed})
@@ -58,9 +58,9 @@ def put(plan: SplitPlan, old: Index | None) -> None:
 
 
 def finish(index: Index) -> Index:
-    """Complete what a killed command has begun; return the index with nothing pending.
+    """Complete the update of a killed command; return the index without pending files.
 
-    Raises Refused for a file that was edited since: what it is based on is unknown.
+    Raises Refused for a file that was edited since: the text that it is based on is unknown.
     """
     if not index.pending:
         _clear(index.folder / STAGED)
@@ -148,7 +148,7 @@ def _settle(folder: int, index: Index, old: Index | None) -> None:
 
 
 def _put_file(folder: int, name: str, replaced: str) -> bool:
-    """Move the staged file `name` into place; False, with nothing changed, if the existing file is not `replaced`."""
+    """Move the staged file `name` into place; False, without a change, if the existing file is not `replaced`."""
     staged = f"{STAGED}/{name}"
     present = _hash(folder, name)
     known = {replaced, _hash(folder, staged)}
@@ -164,7 +164,7 @@ def _put_file(folder: int, name: str, replaced: str) -> bool:
 
 
 def _remove_file(folder: int, name: str, replaced: str) -> bool:
-    """Remove the file `name` of a removed segment; False, with nothing changed, if it is not `replaced`."""
+    """Remove the file `name` of a removed segment; False, without a change, if it is not `replaced`."""
     staged = f"{STAGED}/{name}"
     try:
         _move(folder, name, staged)

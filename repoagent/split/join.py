@@ -1,7 +1,7 @@
 """Read the edited segments of a split, and merge them with the current source.
 
 The merge is git's three-way merge of the text that was split, the joined segments, and the source. A segment that was
-edited before a refresh is first merged, in the same way, with its part of the refreshed text.
+edited before a refresh is first merged with its part of the refreshed text in the same way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ How = Literal["applied", "merged", "already", "conflict", "unchanged"]
 
 @dataclass(frozen=True)
 class SegmentEdit:
-    """An edited segment: the text that was edited, the new text, the hash of its file, and notes on corrections."""
+    """An edited segment: the text before and after the edit, the hash of its file, and notes on corrections."""
 
     segment: IndexedSegment
     before: bytes
@@ -66,7 +66,8 @@ class SegmentEdit:
 
 @dataclass(frozen=True)
 class SegmentEdits:
-    """The edits in a split's folder, in source order; the text that was split; and unrelated files in the folder."""
+    """The edits in the folder of a split, in source order; the text that was split; and unrelated files in the
+    folder."""
 
     index: Index
     base: bytes
@@ -90,8 +91,8 @@ class SegmentEdits:
 
 @dataclass(frozen=True)
 class ConflictLines:
-    """Lines (first, last; from 1) of a segment's file, and the lines of the source with which they conflict. A last
-    line before the first means none: one side deleted the lines."""
+    """Lines (first, last; from 1) of a segment's file, and the lines of the source with which they conflict. If the
+    last line is before the first, that side deleted the lines."""
 
     file: str
     lines: tuple[int, int]
@@ -100,8 +101,8 @@ class ConflictLines:
 
 @dataclass(frozen=True)
 class SegmentConflict:
-    """Segments that conflict with changes of the source. `places` is empty if no single lines are to blame, as in a
-    binary source."""
+    """Segments that conflict with changes of the source. `places` is empty if the conflict is not in particular lines,
+    as in a binary source."""
 
     files: tuple[str, ...]
     places: tuple[ConflictLines, ...] = ()
@@ -110,7 +111,7 @@ class SegmentConflict:
 @dataclass(frozen=True)
 class MergeResult:
     """The merged source, in which the segments win all conflicts; how each edited file was merged; the conflicts; and
-    the diff of the source's own changes that the segments overwrite there."""
+    the diff of the changes of the source that the segments overwrite."""
 
     data: bytes
     how: Mapping[str, How]
@@ -126,7 +127,7 @@ def lines_of(data: bytes) -> list[bytes]:
 def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
     """Read the edited segments of a split; `cwd` is for paths in messages.
 
-    Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as it was saved.
+    Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as saved.
     """
     if not index.source.path:
         raise Refused(
@@ -170,8 +171,8 @@ def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
 
 
 def _other_files(index: Index) -> tuple[str, ...]:
-    """Files in the folder that are not part of the split, except diffs of joins and what editors leave behind:
-    .001.py.swp, 001.py~, #001.py#, 001.py.orig."""
+    """Files in the folder that are not part of the split, except diffs of joins and temporary files of editors
+    (.001.py.swp, 001.py~, #001.py#, 001.py.orig)."""
     known = {NAME, BASE, LOCK, STAGED, *(name for s in index.segments for name in (s.file, s.kept_base))}
     return tuple(
         path.name
@@ -185,7 +186,7 @@ def _other_files(index: Index) -> tuple[str, ...]:
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
-    """The edited files that alone make the split text parse worse."""
+    """The edited files each of which makes the text parse worse."""
     from repoagent.syntax.regressions import parses_worse
 
     path, base = segment_edits.index.source.path, segment_edits.base
@@ -209,19 +210,19 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
             worktree = WorkTree(folder, folder, folder)
         for edit in segment_edits.edits:
             segment = edit.segment
-            found = _three_way(
+            merged = _three_way(
                 worktree, parts[edit.file], [(edit.file, edit.before, edit.after)], segment.first_line
             )
-            after[edit.file] = found.data
-            conflicts += found.conflicts
-            if found.kept is not None:
-                kept = base[: segment.start] + found.kept + base[segment.end :]
-                discarded += _diff(path, kept, base)
+            after[edit.file] = merged.data
+            conflicts += merged.conflicts
+            if merged.without_conflicts is not None:
+                reduced = base[: segment.start] + merged.without_conflicts + base[segment.end :]
+                discarded += _diff(path, reduced, base)
         pieces = [(file, text, after[file]) for file, text in parts.items()]
-        found = _three_way(worktree, present, pieces, 1)
-    conflicts += found.conflicts
-    if found.kept is not None:
-        discarded += _diff(path, found.kept, present)
+        merged = _three_way(worktree, present, pieces, 1)
+    conflicts += merged.conflicts
+    if merged.without_conflicts is not None:
+        discarded += _diff(path, merged.without_conflicts, present)
     clashing = {file for conflict in conflicts for file in conflict.files}
     how: dict[str, How] = {}
     for edit in segment_edits.edits:
@@ -234,34 +235,37 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
             how[edit.file] = "already"
         else:
             how[edit.file] = "applied" if part in present else "merged"
-    return MergeResult(found.data, how, tuple(conflicts), discarded)
+    return MergeResult(merged.data, how, tuple(conflicts), discarded)
 
 
 @dataclass(frozen=True)
 class _Merged:
-    """A merge. On conflict, its `data` has the edits, and `kept` is the other version without what they overwrite."""
+    """A merge. On conflict, `data` has the edits, and `without_conflicts` is the other version without the changes that
+    the edits overwrite."""
 
     data: bytes
-    kept: bytes | None = None
+    without_conflicts: bytes | None = None
     conflicts: tuple[SegmentConflict, ...] = ()
 
 
 def _three_way(
     worktree: WorkTree, version: bytes, pieces: Sequence[tuple[str, bytes, bytes]], first_line: int
 ) -> _Merged:
-    """Merge `version`, a part of the source from `first_line` on, with edits: (file, before, after) for each segment.
+    """Merge `version`, a part of the source that starts at `first_line`, with edits: (file, before, after) for each
+    segment.
 
-    git counts lines by line feeds: if the version has lone carriage returns, or other line endings throughout than
+    git ends lines at line feeds only: if all line endings of the version are carriage returns, or differ from those
     before the edits, the texts are merged with line feeds.
     """
     before, after = b"".join(piece[1] for piece in pieces), b"".join(piece[2] for piece in pieces)
-    old, new = line_endings(before), line_endings(version)
-    ending = next(iter(new)) if len(new) == 1 and len(old) < 2 else b""
-    if ending and (ending == b"\r" or (old and old != new)):
-        pieces = [(file, with_ending(one, b"\n"), with_ending(other, b"\n")) for file, one, other in pieces]
+    endings, new_endings = line_endings(before), line_endings(version)
+    ending = next(iter(new_endings)) if len(new_endings) == 1 and len(endings) < 2 else b""
+    if ending and (ending == b"\r" or (endings and endings != new_endings)):
+        pieces = [(file, with_ending(old, b"\n"), with_ending(new, b"\n")) for file, old, new in pieces]
         done = _three_way(worktree, with_ending(version, b"\n"), pieces, first_line)
-        kept = None if done.kept is None else with_ending(done.kept, ending)
-        return _Merged(with_ending(done.data, ending), kept, done.conflicts)
+        reduced = done.without_conflicts
+        reduced = None if reduced is None else with_ending(reduced, ending)
+        return _Merged(with_ending(done.data, ending), reduced, done.conflicts)
     merged = merge(worktree, version, before, after)
     if not isinstance(merged, Conflict):
         return _Merged(merged)
@@ -276,7 +280,7 @@ def _three_way(
 def _conflicts(
     pieces: Sequence[tuple[str, bytes, bytes]], version: bytes, first_line: int
 ) -> tuple[SegmentConflict, ...]:
-    """The segments whose edits touch changes of the version, with the lines."""
+    """The segments whose edits overlap or touch changes of the version, with the lines."""
     old = [line for _, before, _ in pieces for line in lines_of(before)]
     new = [line for _, _, after in pieces for line in lines_of(after)]
     ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]

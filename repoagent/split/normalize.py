@@ -1,4 +1,4 @@
-"""Restore what editors change in a saved segment besides its text; refuse what cannot be restored."""
+"""Undo changes of editors to the encoding, line endings and final blank lines of a segment; refuse if impossible."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class NormalizedSegment:
 
 
 def source_facts(base: bytes, encoding: str) -> SourceFacts:
-    """The facts of the text that was split; `encoding` is that of its index. A few invalid bytes leave it UTF-8."""
+    """The facts of the text that was split; `encoding` is that of its index. It is UTF-8 despite a few invalid
+    bytes."""
     if encoding == "binary":
         return SourceFacts(encoding)
     text = base.decode("utf-8", "surrogateescape")
@@ -72,9 +73,9 @@ def normalize_segment(
 
 def line_endings(data: bytes) -> set[bytes]:
     """The kinds of line endings in `data`."""
-    found = {b"\r\n"} if b"\r\n" in data else set()
-    rest = data.replace(b"\r\n", b"") if found else data
-    return found | {mark for mark in (b"\n", b"\r") if mark in rest}
+    crlf = {b"\r\n"} if b"\r\n" in data else set()
+    rest = data.replace(b"\r\n", b"") if crlf else data
+    return crlf | {ending for ending in (b"\n", b"\r") if ending in rest}
 
 
 def with_ending(data: bytes, ending: bytes) -> bytes:
@@ -87,7 +88,7 @@ def _line_at(data: bytes, offset: int) -> int:
 
 
 def _check_encoding(file: str, before: bytes, after: bytes, *, utf8: bool) -> None:
-    """Refuse a file that is no longer in the encoding of its source."""
+    """Raise Refused if a file is no longer in the encoding of its source."""
     wanted = "UTF-8" if utf8 else "its original single-byte encoding"
     wide = next((name for mark, name in WIDE_MARKS.items() if after.startswith(mark)), "")
     if wide and not before.startswith(tuple(WIDE_MARKS)):
@@ -159,7 +160,7 @@ def _first_other(data: bytes, known: set[bytes] | frozenset[bytes]) -> int:
 
 
 def _first_changed_ending(before: bytes, after: bytes) -> int:
-    """The first line of `after`, from 1, whose text `before` has with other endings only; 0 for none."""
+    """The first line of `after`, from 1, whose text has only other endings in `before`; 0 for none."""
     old: dict[bytes, set[bytes]] = {}
     for line in before.splitlines(keepends=True):
         text = line.rstrip(b"\r\n")
@@ -173,8 +174,8 @@ def _first_changed_ending(before: bytes, after: bytes) -> int:
 
 
 def _with_end_of(file: str, before: bytes, after: bytes, notes: list[str], *, last: bool) -> bytes:
-    """`after` with the final newline and blank lines of `before`. A formatter, which takes a segment for a whole file,
-    removes the blank lines before the next segment."""
+    """`after` with the final newline and blank lines of `before`. A formatter treats a segment as a whole file and
+    removes the blank lines at its end."""
     old, new = _final_endings(before), _final_endings(after)
     blank_lines = len(_ENDING.findall(old)) - 1
     blank = f"the blank line{'s' * (blank_lines > 1)}"

@@ -1,4 +1,4 @@
-"""Segments, and the choice among candidates for cuts: the cheapest packing, by dynamic programming."""
+"""Segments, and the selection of cuts among candidates: the cheapest packing, by dynamic programming."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from repoagent.syntax.symbol import Symbol
 
 TARGET_BYTES = 16_384
 
-# Why a segment begins at its place: the start of the file; a node of the syntax tree; a node in a broken part of the
-# tree or in an embedded language; a paragraph or a less indented line in a file without a grammar; a line for want of
-# a better place; an item after another on its line; an earlier cut (refresh).
+# Why a segment begins at its offset: the start of the file; a node of the syntax tree; a node in a broken part of the
+# tree or in an embedded language; a paragraph or a less indented line in a file without a grammar; any line, if there
+# is no better one; an item after another on its line; an earlier cut (refresh).
 Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
 
 
@@ -28,8 +28,8 @@ class Segment:
 
     `start` and `end` are byte offsets in the source, `end` excluded. Lines count from 1, both included; two segments
     share a line only if it was cut: then the second is `inside_line`. An `oversize` segment is longer than the target
-    because it cannot be cut. `outline` returns the symbols of the whole file; it is called for `scope` and `symbols`
-    only, since it costs more than the split.
+    because it cannot be cut. `outline` returns the symbols of the whole file; it is called only for `scope` and
+    `symbols`, since it takes longer than the split.
     """
 
     start: int
@@ -43,14 +43,14 @@ class Segment:
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """The symbols whose first line begins in the segment, in order of the text."""
+        """The symbols whose first line begins in the segment, in text order."""
         symbols = self.outline()
         first = bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)
         return tuple(symbols[first : bisect_right(symbols, self.last_line, lo=first, key=_first_line)])
 
     @property
     def scope(self) -> tuple[str, ...]:
-        """The names of what begins earlier and holds the first line, outermost first: headings, classes, functions."""
+        """The names of the symbols that begin earlier and contain the first line, outermost first."""
         symbols = self.outline()
         earlier = symbols[: bisect_left(symbols, self.first_line + self.inside_line, key=_first_line)]
         names: list[str] = []
@@ -70,14 +70,14 @@ def _first_line(symbol: Symbol) -> int:
     return symbol.first_line
 
 
-# A place where the text may be cut, what a cut there costs, and why there. A cost of 0 to 5 is that of a natural place,
-# up to 10 of a poor one, above of one that separates what belongs together. A segment more costs 1.
+# An offset where the text may be cut, the cost of that cut, and the reason. A natural boundary costs 0 to 5, a poor one
+# up to 10; a higher cost separates parts of one unit. One more segment costs 1.
 Candidate = tuple[int, float, Boundary]
 
-FAIR: Final = 10.0  # a cut of an earlier split that costs no more than this stays
-_KEPT: Final = 4.0  # what it is worth to have one
-_NEAR: Final = 24  # of candidates nearer to each other than a segment divided by this, the best stays
-_APART: Final = 6  # but none is left out where that would leave a gap of a segment divided by this
+FAIR: Final = 10.0  # a cut of an earlier split is kept up to this cost
+_KEPT: Final = 4.0  # the bonus for such a cut
+_NEAR: Final = 24  # of candidates closer to each other than a segment divided by this, only the best remains
+_APART: Final = 6  # unless that would leave a gap of a segment divided by this
 _OVERSIZE: Final = 1e6
 _STEPS: Final = 64
 
@@ -85,35 +85,37 @@ _STEPS: Final = 64
 def pack(
     candidates: Sequence[Candidate], first: int, last: int, limit: int, kept: Collection[int] = ()
 ) -> list[Candidate]:
-    """The candidates (in order of the text, each place once) at which the text from `first` to `last` is cut.
+    """The candidates (in text order, each offset once) at which the text from `first` to `last` is cut.
 
-    No segment is longer than `limit` unless two neighbouring candidates are farther apart. `kept` are places where an
-    earlier split was cut. The time is linear in the number of candidates.
+    No segment is longer than `limit` unless two neighbouring candidates are farther apart. `kept` are the offsets of
+    cuts of an earlier split. The time is linear in the number of candidates.
     """
     if last - first <= limit or not candidates:
         return []
     if kept:
         candidates = [
-            (place, min(cost, _KEPT) - _KEPT, why) if cost <= FAIR and place in kept else (place, cost, why)
-            for place, cost, why in candidates
+            (offset, min(cost, _KEPT) - _KEPT, why)
+            if cost <= FAIR and offset in kept
+            else (offset, cost, why)
+            for offset, cost, why in candidates
         ]
     chosen = prune(candidates, first, last, limit)
-    places = [first, *(candidate[0] for candidate in chosen), last]
+    offsets = [first, *(candidate[0] for candidate in chosen), last]
     fill = _fill_costs()
     scale = _STEPS / limit
-    best = [0.0] * len(places)
-    before = [0] * len(places)
+    best = [0.0] * len(offsets)
+    before = [0] * len(offsets)
     low = 0
-    for number in range(1, len(places)):
-        place = places[number]
-        while place - places[low] > limit and low < number - 1:
+    for number in range(1, len(offsets)):
+        offset = offsets[number]
+        while offset - offsets[low] > limit and low < number - 1:
             low += 1
         least, which = 1e18, low
-        if place - places[low] > limit:
+        if offset - offsets[low] > limit:
             least = best[low] + _OVERSIZE
         else:
             for earlier in range(low, number):
-                total = best[earlier] + fill[int((place - places[earlier]) * scale)]
+                total = best[earlier] + fill[int((offset - offsets[earlier]) * scale)]
                 if total < least:
                     least, which = total, earlier
         best[number] = least + (chosen[number - 1][1] if number <= len(chosen) else 0.0)
@@ -128,7 +130,7 @@ def pack(
 
 
 def _fill_costs() -> list[float]:
-    """The cost of a segment by its size in steps of the limit: one for being there, more for being small."""
+    """The cost of a segment by its size in steps of the limit: 1, and more if it is small."""
     costs = []
     for step in range(_STEPS + 1):
         size = step / _STEPS
@@ -137,29 +139,29 @@ def _fill_costs() -> list[float]:
 
 
 def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:
-    """The candidates without those that have a better one near, so that a segment has a few dozen of them at most."""
+    """The candidates without those close to a better one, so that a segment has a few dozen at most."""
     near, apart, wide = limit // _NEAR, limit // _APART, limit // 4
     chosen: list[Candidate] = []
-    previous = seen = first  # the place last chosen, the place last looked at
-    waiting: Candidate | None = None  # the best since the last one chosen
+    previous = seen = first  # the offset chosen last, and that of the previous candidate
+    waiting: Candidate | None = None  # the best candidate since the one chosen last
     latest: Candidate | None = None
     for candidate in candidates:
-        place = candidate[0]
-        if place - seen > wide:  # both ends of something large stay, or a segment around it would be too long
+        offset = candidate[0]
+        if offset - seen > wide:  # keep both ends of a large gap, or a segment around it would be too long
             if waiting is not None:
                 chosen.append(waiting)
                 if latest is not None and latest is not waiting:
                     chosen.append(latest)
             chosen.append(candidate)
-            previous, waiting = place, None
+            previous, waiting = offset, None
         elif waiting is None:
             waiting = candidate
-        elif place - waiting[0] > near or place - previous > apart:
+        elif offset - waiting[0] > near or offset - previous > apart:
             chosen.append(waiting)
             previous, waiting = waiting[0], candidate
         elif candidate[1] < waiting[1]:
             waiting = candidate
-        seen, latest = place, candidate
+        seen, latest = offset, candidate
     if waiting is not None:
         chosen.append(waiting)
         if latest is not None and latest is not waiting and last - seen > wide:

@@ -45,8 +45,8 @@ SAME = OptionChanges()
 
 @dataclass(frozen=True)
 class RefreshResult:
-    """The files that a refresh has `written`, `added` and `removed`. Those `edited` by the user were left alone; those
-    also in `to_merge` conflict with later changes of the source. The edits of the `merged` ones are in the source."""
+    """The files that a refresh has `written`, `added` and `removed`. Files `edited` by the user are unchanged; for
+    those also in `to_merge` the source has changed too. The source already has the edits of the `merged` files."""
 
     index: Index
     written: tuple[str, ...] = ()
@@ -67,10 +67,10 @@ def refresh(
 ) -> RefreshResult:
     """Update the split at `path` (a folder, or its index) to the current text of its source.
 
-    `text` is that text if the index does not lead to it: the file was renamed, or it comes from standard input. Edited
-    files are not written, except those that are unchanged since they were `joined` (their hashes by name); missing
-    segment files are written again. Raises Busy, and Refused and UsageError as `read_index` and `find_text`; nothing
-    is changed then.
+    `text` is that text if it cannot be found by the index: the file was renamed, or it comes from standard input.
+    Edited files are not written, unless they are unchanged since they were `joined` (their hashes by name); missing
+    segment files are written again. Raises Busy, and Refused and UsageError as `read_index` and `find_text`, before any
+    change.
     """
     if not index_path(path).is_file():
         read_index(path)  # raises the error
@@ -119,10 +119,10 @@ def _refresh(
         relocation = relocate(index, base, files, text.data)
         segments = _segments(index, text, options, relocation)
         merged = relocation.merged
-    held = {file: bases[file] for file in files if file not in merged}
-    segments = [_with_base(segment, held.get(segment.file)) for segment in segments]
+    unmerged = {file: bases[file] for file in files if file not in merged}
+    segments = [_with_base(segment, unmerged.get(segment.file)) for segment in segments]
     new = new_index(text, options, index.folder, segments)
-    plan = plan_split(new, text.data, index, held)
+    plan = plan_split(new, text.data, index, unmerged)
     if new != index or plan.replaces or plan.removed:
         put(plan, index)
     known = {segment.file for segment in index.segments}
@@ -131,14 +131,14 @@ def _refresh(
         tuple(name for name in plan.replaces if name in known),
         tuple(name for name in plan.replaces if name not in known),
         tuple(plan.removed),
-        tuple(segment.file for segment in segments if segment.file in held),
+        tuple(segment.file for segment in segments if segment.file in unmerged),
         tuple(segment.file for segment in segments if segment.based_on),
         tuple(segment.file for segment in index.segments if segment.file in merged),
     )
 
 
 def _with_base(segment: IndexedSegment, base: bytes | None) -> IndexedSegment:
-    """An edited segment with the hash of the text that it is based on, if that is not its part of the source."""
+    """The segment, with the hash of the text that its edited file is based on if that is not its part of the source."""
     based_on = "" if base is None else digest(base)
     return segment if based_on in ("", segment.sha256) else replace(segment, based_on=based_on)
 
@@ -146,22 +146,22 @@ def _with_base(segment: IndexedSegment, base: bytes | None) -> IndexedSegment:
 def _segments(
     index: Index, text: SourceText, options: SplitOptions, relocation: Relocation
 ) -> list[IndexedSegment]:
-    """The segments of the new text. Each edited file has a segment of its own; other files stay with the segment that
-    begins where theirs began."""
-    data, held = text.data, relocation.held
-    inside = {cut for start, end in held.values() for cut in relocation.cuts if start < cut < end}
-    kept = {*relocation.cuts, *(edge for span in held.values() for edge in span)} - inside
+    """The segments of the new text. Each edited file has a separate segment; other files keep the segment that begins
+    where theirs did."""
+    data, regions = text.data, relocation.regions
+    inside = {cut for start, end in regions.values() for cut in relocation.cuts if start < cut < end}
+    kept = {*relocation.cuts, *(edge for span in regions.values() for edge in span)} - inside
     parts = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
     edges = {
         0,
         len(data),
         *(part.start for part in parts),
-        *(edge for span in held.values() for edge in span),
+        *(edge for span in regions.values() for edge in span),
     }
-    outer = sorted(edge for edge in edges if not any(start < edge < end for start, end in held.values()))
+    outer = sorted(edge for edge in edges if not any(start < edge < end for start, end in regions.values()))
     pieces: list[tuple[int, int, str | None]] = [
-        *((start, end, file) for file, (start, end) in held.items()),
-        *((start, end, None) for start, end in pairwise(outer) if (start, end) not in held.values()),
+        *((start, end, file) for file, (start, end) in regions.items()),
+        *((start, end, None) for start, end in pairwise(outer) if (start, end) not in regions.values()),
     ]
     pieces.sort(key=lambda piece: piece[:2])
     names = [file for _, _, file in pieces]
@@ -178,7 +178,7 @@ def _segments(
 
 
 def _part(start: int, end: int, data: bytes, target: int, parts: Sequence[Segment]) -> Segment:
-    """A segment other than those that the splitter made, `parts`."""
+    """A segment that is not one of `parts`, those of the splitter."""
     first = data.count(b"\n", 0, start) + 1
     breaks = data.count(b"\n", start, end)
     at_line_start = start == 0 or data.endswith(b"\n", 0, start)

@@ -1,4 +1,4 @@
-"""Map the cuts and the edited segments of a split to a later text of its source."""
+"""Map the cuts and the edited segments of a split to a new text of its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Range = tuple[int, int, int, int]  # start and end in both
 
 
 class Change(NamedTuple):
-    """The bytes `old` to `old_end` of one text became the bytes `new` to `new_end` of the other."""
+    """A change of the bytes `old` to `old_end` of one text to the bytes `new` to `new_end` of another."""
 
     old: int
     old_end: int
@@ -56,7 +56,7 @@ class OffsetMap:
         return (offset - before.old_end + before.new_end,) * 2
 
     def edges(self, offset: int) -> tuple[int, int]:
-        """As `spots`, except that the start and end of a replaced range stay its start and end."""
+        """As `spots`, but the start and the end of a replaced range map to its new start and end."""
         low, high = self.spots(offset)
         change = self.change_at(offset)
         if change is None or change.old == change.old_end or change.old < offset < change.old_end:
@@ -67,8 +67,8 @@ class OffsetMap:
 def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
     """The replacements that turn `old` into `new`, in order, with at least one equal line between two of them.
 
-    An insertion or deletion that could equally be placed a few lines on (the blank lines around a new function) is
-    placed so that one of `cuts`, offsets in `old`, is at its edge.
+    An insertion or deletion with several equivalent positions (as of the blank lines around a new function) is placed
+    so that one of `cuts`, offsets in `old`, is at its edge.
     """
     if old == new:
         return []
@@ -95,7 +95,7 @@ def _slide(
     number: int,
     wanted: Collection[int],
 ) -> Range:
-    """Move the change `number` to an equivalent place at one of the lines `wanted`, if possible."""
+    """Move the change `number` to an equivalent position at one of the lines `wanted`, if possible."""
     a, b, c, d = ranges[number]
     if a < b and c < d:
         return a, b, c, d
@@ -116,18 +116,18 @@ def _slide(
 
 @dataclass(frozen=True)
 class Relocation:
-    """Where a split is in a new text: its `cuts` (without those inside changes); the regions of edited segments that
-    are not merged, by file; the offsets where other segments may begin, by file, likeliest first; and the files whose
-    edits the text has already."""
+    """A split in a new text: its `cuts` (without those inside changes); the `regions` of edited segments that are not
+    merged, by file; the offsets where other segments may start, by file, likeliest first; and the files whose edits are
+    already in the text."""
 
     cuts: frozenset[int]
-    held: Mapping[str, tuple[int, int]]
+    regions: Mapping[str, tuple[int, int]]
     starts: Mapping[str, tuple[int, int]]
     merged: frozenset[str]
 
 
 def relocate(index: Index, base: bytes, files: Mapping[str, bytes], new: bytes) -> Relocation:
-    """Find a split of `base` in `new`. `files` are the edited files by name."""
+    """Relocate a split of `base` in `new`. `files` are the edited files by name."""
     cuts = [*(segment.start for segment in index.segments), len(base)]
     moved = OffsetMap(base, new, cuts)
     offsets: dict[int, int] = {}
@@ -151,24 +151,24 @@ def relocate(index: Index, base: bytes, files: Mapping[str, bytes], new: bytes) 
                 cut > 0 and _belongs_before(new, low, high, index.target - size)
             )
         offsets[cut] = high if before_edit else low
-    held: dict[str, tuple[int, int]] = {}
+    regions: dict[str, tuple[int, int]] = {}
     starts: dict[str, tuple[int, int]] = {}
     last = 0
     for segment, is_edited in zip(index.segments, edited, strict=True):
         if is_edited:
             start = max(last, offsets.get(segment.start, moved.spots(segment.start)[0]))
             last = max(start, offsets.get(segment.end, moved.spots(segment.end)[1]))
-            held[segment.file] = start, last
+            regions[segment.file] = start, last
         elif not moved.crosses(segment.start):
             low, high = moved.edges(segment.start)
-            if high < moved.edges(segment.end)[0]:  # some of its text is left
+            if high < moved.edges(segment.end)[0]:  # some of its text remains
                 starts[segment.file] = high, low
-    return Relocation(frozenset(offsets.values()), held, starts, frozenset(merged))
+    return Relocation(frozenset(offsets.values()), regions, starts, frozenset(merged))
 
 
 def _belongs_before(new: bytes, low: int, high: int, free: int) -> bool:
-    """Whether text inserted at a cut goes to the segment before it: it is indented deeper than what follows, or fits
-    there."""
+    """Whether text inserted at a cut belongs to the segment before it: it fits there, or is indented deeper than the
+    text after it."""
     return high - low <= free or _indent(new, low, high) > _indent(new, high, len(new))
 
 
@@ -186,17 +186,17 @@ def _indent(new: bytes, start: int, end: int) -> int:
 def _merged(
     index: Index, files: Mapping[str, bytes], moved: OffsetMap, new: bytes
 ) -> Iterator[tuple[Sequence[IndexedSegment], int]]:
-    """The edited segments that the new text contains, and where. Neighbors are searched together first, since an
-    insertion between two may belong to either."""
+    """The edited segments that the new text contains, with their offsets. Neighbors are searched together first, since
+    an insertion between two may belong to either."""
     run: list[IndexedSegment] = []
     for segment in [*index.segments, None]:
         if segment is not None and segment.file in files:
             run.append(segment)
             continue
-        for group in ([run] if run else [], [[one] for one in run]):
-            placed = [(some, _find(some, files, moved, new)) for some in group]
+        for group in ([run] if run else [], [[single] for single in run]):
+            placed = [(segments, _find(segments, files, moved, new)) for segments in group]
             if any(start is not None for _, start in placed):
-                yield from ((some, start) for some, start in placed if start is not None)
+                yield from ((segments, start) for segments, start in placed if start is not None)
                 break
         run = []
 

@@ -40,8 +40,8 @@ def find_worktree(cwd: Path) -> WorkTree | None:
 def find_text(name: str, cwd: Path) -> SourceText:
     """Read the file `name`, relative to `cwd`.
 
-    In a work tree it must be a file of it, see `read_source`; outside of any, symbolic links are followed. Raises
-    UsageError if it is missing or a folder, Refused if it cannot or must not be read.
+    A file of a work tree is read by `read_source`; outside of one, symbolic links are followed. Raises UsageError if it
+    is missing or a folder, Refused if it cannot or must not be read.
     """
     full = cwd / name
     folder = Path(os.path.realpath(full.parent))
@@ -59,8 +59,8 @@ def find_text(name: str, cwd: Path) -> SourceText:
 
 
 def current_source(index: Index, cwd: Path) -> SourceText:
-    """The current text of the source of a split. Raises UsageError if it was standard input, or is missing (and says
-    where it may be)."""
+    """The current text of the source of a split. Raises UsageError if it was standard input, or is missing; the message
+    says where it may be."""
     path = index.source.path
     if not path:
         raise UsageError(
@@ -98,8 +98,8 @@ def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
 
 
 def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
-    """The work tree that the path of the source is relative to: that of `cwd` if the split is in its `.repoagent`, else
-    that of the split (which may be a submodule), else that of `cwd`."""
+    """The work tree to which the path of the source is relative: that of `cwd` if the split is in its `.repoagent`,
+    otherwise that of the split (which may be a submodule), or that of `cwd` if the split is in none."""
     current = find_worktree(cwd)
     if current and index.folder.is_relative_to(layout(current).root):
         return current
@@ -130,7 +130,7 @@ def _read_anywhere(path: Path, name: str) -> bytes:
         os.close(descriptor)
 
 
-_SAMPLE = 8000  # bytes; as many as git reads to tell text from binary
+_SAMPLE = 8000  # bytes; as many as git reads to recognize a binary file
 
 
 def source_of(text: SourceText) -> IndexedSource:
@@ -162,7 +162,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def wide_encoding(data: bytes) -> str:
-    """ "UTF-16" or "UTF-32" for a text with their byte-order mark or their pattern of NUL bytes; else ""."""
+    """ "UTF-16" or "UTF-32" for a text with their byte-order mark or their pattern of NUL bytes, otherwise ""."""
     for mark, name in WIDE_MARKS.items():
         if data.startswith(mark):
             return name

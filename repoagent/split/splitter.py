@@ -1,4 +1,4 @@
-"""Split a file into segments: parse it, walk the tree for candidates, pack.
+"""Split a file into segments: parse it, collect candidates from the tree, and pack them.
 
 `_unit_starts` finds where the outermost units begin: definitions, sections, keys, elements.
 """
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 PARSED_BYTES = 32 << 20  # a larger file is not parsed, but split by its lines
 _SLICE = 4 << 20
-_POOR = 9.0  # added to the cost of a cut that the tree does not offer
-_PARAGRAPH = 1.0  # a paragraph in text that is not inside of something costs less
+_POOR = 9.0  # added to the cost of a cut that is not in the tree
+_PARAGRAPH = 1.0  # an outermost paragraph of a text costs less
 _HIGH = bytes(range(128)) + b"_" * 128  # a letter, so that a name stays a name
 _DATA = frozenset({"json", "yaml", "xml", "html", "css", "markdown", "toml"})
 _FUNCTION = re.compile(r"function|method|constructor|lambda|closure|fn_|^(if|for|while|do|try|switch|case)_")
-_MOST = 0.7  # a node that is so much of a file contains its units: the only class, the root element
+_MOST = 0.7  # a node with this share of the file contains its units: the only class, the root element
 _DEEPEST = 40
 
 
@@ -56,8 +56,8 @@ def segments(
     """The segments of `data`, at most `target` bytes each except those marked `oversize`; () for no bytes.
 
     Without `language`, `path` and the first lines determine it. `natural` gives each outermost unit (a definition, a
-    section, a key) a segment of its own instead of packing neighbors together. `kept` are the byte offsets of the cuts
-    of an earlier split, relocated to this text: those that are still good stay. Raises UsageError for a `language`
+    section, a key) a separate segment instead of packing neighbors together. `kept` are the byte offsets of the cuts of
+    an earlier split, relocated to this text: they are kept if they are still good. Raises UsageError for a `language`
     without a grammar.
     """
     if not data:
@@ -87,14 +87,14 @@ def segments(
                 tree = None  # its offsets are not those of the outline
         else:
             candidates = _line_candidates(text, target)
-            starts = [place for place, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
+            starts = [offset for offset, cost, why in candidates if why == "blank" and cost < _PARAGRAPH]
     if natural:
         cuts = _packed_apart(candidates, [0, *starts, len(text)], target, earlier)
     else:
         cuts = pack(candidates, 0, len(text), target, earlier)
     outline = _outline(path, data, language, tree)
-    edges = [0, *(place for place, _, _ in cuts), len(text)]
-    reasons: list[Boundary] = ["start", *("kept" if place in earlier else why for place, _, why in cuts)]
+    edges = [0, *(offset for offset, _, _ in cuts), len(text)]
+    reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
     result: list[Segment] = []
     line, inside = 1, False
     for (start, end), why in zip(pairwise(edges), reasons, strict=True):
@@ -106,8 +106,8 @@ def segments(
 
 
 def _parsable(data: bytes) -> bytes:
-    """`data` for the parser, with the same offsets: if it is not UTF-8, with a letter for each byte beyond ASCII; if it
-    has no line feed (old Mac), with line feeds for carriage returns."""
+    """`data` for the parser, with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond
+    ASCII; if it has no line feed (old Mac), with line feeds instead of carriage returns."""
     text = data
     if not data.isascii():
         try:
@@ -127,7 +127,7 @@ def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int
     if not candidates:
         return []
     most = min(cost for _, cost, _ in candidates) + 1.0
-    starts = [place for place, cost, why in candidates if cost < most and why != "byte"]
+    starts = [offset for offset, cost, why in candidates if cost < most and why != "byte"]
     if language in _DATA:
         return starts
     small = [text[start:end].strip().count(b"\n") <= 1 for start, end in pairwise([0, *starts, len(text)])]
@@ -162,31 +162,31 @@ def _line_candidates(text: bytes, limit: int) -> list[Candidate]:
         end = min(start + _SLICE, len(text))
         if end < len(text):
             end = text.rfind(b"\n", start, end) + 1 or text.find(b"\n", end) + 1 or len(text)
-        some: list[Candidate] = []
-        fill(text, (start, end), limit, some)
+        in_slice: list[Candidate] = []
+        fill(text, (start, end), limit, in_slice)
         if start:
-            some.insert(0, (start, _POOR, "line"))
-        candidates.extend(some if len(text) <= _SLICE else prune(some, start, end, limit))
+            in_slice.insert(0, (start, _POOR, "line"))
+        candidates.extend(in_slice if len(text) <= _SLICE else prune(in_slice, start, end, limit))
         start = end
     return candidates
 
 
 def _with_earlier(candidates: list[Candidate], earlier: Collection[int], text: bytes) -> list[Candidate]:
     """Add the cuts of an earlier split at line starts: after a syntax error they are better than the tree."""
-    by_place = {candidate[0]: candidate for candidate in candidates}
-    for place in earlier:
-        if 0 < place < len(text) and text[place - 1] == 10 and text[place] not in b"\r\n":
-            _, cost, why = by_place.get(place, (place, FAIR, "line"))
-            by_place[place] = (place, min(cost, FAIR), why)
-    return [by_place[place] for place in sorted(by_place)]
+    by_offset = {candidate[0]: candidate for candidate in candidates}
+    for offset in earlier:
+        if 0 < offset < len(text) and text[offset - 1] == 10 and text[offset] not in b"\r\n":
+            _, cost, why = by_offset.get(offset, (offset, FAIR, "line"))
+            by_offset[offset] = (offset, min(cost, FAIR), why)
+    return [by_offset[offset] for offset in sorted(by_offset)]
 
 
 def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candidate]:
-    """Add candidates wherever two neighbors are farther apart than a segment may be long."""
-    places = [0, *(candidate[0] for candidate in candidates), len(text)]
+    """Add candidates by lines between neighbors that are more than `limit` apart."""
+    offsets = [0, *(candidate[0] for candidate in candidates), len(text)]
     closed: list[Candidate] = []
     done = 0
-    for number, (start, end) in enumerate(pairwise(places)):
+    for number, (start, end) in enumerate(pairwise(offsets)):
         if end - start > limit:
             closed.extend(candidates[done:number])
             done = number
@@ -199,10 +199,10 @@ def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candid
 def _packed_apart(
     candidates: Sequence[Candidate], bounds: Sequence[int], limit: int, earlier: Collection[int]
 ) -> list[Candidate]:
-    """A cut at each of `bounds` except the ends, and the necessary ones between them."""
+    """A cut at each of `bounds` except the ends, and the necessary cuts between them."""
     cuts: list[Candidate] = []
     number = 0
-    why = {place: reason for place, _, reason in candidates}
+    why = {offset: reason for offset, _, reason in candidates}
     for first, last in pairwise(bounds):
         if first != bounds[0]:
             cuts.append((first, 0.0, why.get(first, "node")))
@@ -218,7 +218,7 @@ def _packed_apart(
 def _outline(
     path: str, data: bytes, language: str | None, tree: tree_sitter.Tree | None
 ) -> Callable[[], Sequence[Symbol]]:
-    """A function that returns the symbols of the file, from `tree` if there is one, computed once."""
+    """A function that returns the symbols of the file, from `tree` if there is one; cached."""
     trees = [tree] if tree is not None else []
 
     @cache

@@ -1,4 +1,4 @@
-"""Candidates for cuts in text without a grammar: headings, blank lines, indentation, then any line."""
+"""Find candidates for cuts in text without a grammar: headings, blank lines, indentation, then any line."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from zlib import crc32
 from repoagent.dataclass import dataclass
 from repoagent.split.pack import Boundary, Candidate
 
-# Costs, in units of one segment more (see `pack.py`).
+# Costs, in units of one more segment (see `pack.py`).
 _LEVEL = 0.15  # a level of headings, a column of indentation
 _DEEPEST = 16
 _OUTDENT = 2.0  # a line at the margin after an indented one
 _LINE = 4.5
-_COLON = 1.0  # after a paragraph that announces something
-_INSIDE = 6.0  # in a section, an indented block or a paragraph that would have fitted
-_HEAD = 6.0  # before the first thing of an indented block
+_COLON = 1.0  # after a paragraph that ends with a colon
+_INSIDE = 6.0  # in a section, an indented block or a paragraph that fits into a segment
+_HEAD = 6.0  # before the first item of an indented block
 _TITLE = 20.0  # after a heading
 _CLOSING = 14.0
 _DOCUMENTED = 12.0
 _JITTER = 0.8 / 1024
-_STEPS = 8  # a line longer than a segment divided by this is no small paragraph
+_STEPS = 8  # a line longer than a segment divided by this is not a small paragraph
 _CLOSES = re.compile(
     rb"[\])}]|(end|fi|done|esac|else|elif|elsif|except|catch|finally|rescue|ensure|then)\b|</|-->|\*/|#endif|#else"
 )
@@ -32,13 +32,13 @@ _GAP = re.compile(rb"\n[ \t\r\f]*\n")
 _EMPTY_COMMENT = re.compile(rb"(?://+[!/]?|#+|\*+|;+|--+)?\s*$")
 _PARAGRAPH = re.compile(rb"(?:(?://+[!/]?|#+|\*+)\s*)?<(?:p|h[1-6])\b", re.IGNORECASE)  # in a comment
 _EXAMPLE = re.compile(rb"(<pre\b)|</pre>", re.IGNORECASE)
-# In reStructuredText: what points at the next element, and what else belongs to a heading below it.
+# In reStructuredText: targets of links, which belong to the next element, and directives that belong to a heading.
 _TARGET = re.compile(
     rb"\.\.\s+(?:_(?:`[^`\n]+`|(?:[^:\\\n]|\\.)+):[ \t\r]*$|index::)|__[ \t\r]*$", re.MULTILINE
 )
 _MODULE = re.compile(rb"\.\.\s+(?:\w+:)?(?:current)?module::")
 _INDENTED = re.compile(rb"(?:[ \t]+\S[^\n]*(?:\n|\Z)|[ \t\r\f]*\n)+")
-_BLOCK, _INNER = 100, 200  # ranks: headings have 0 and up, then the starts of blocks, then lines in them
+_BLOCK, _INNER = 100, 200  # ranks: headings from 0, then the starts of blocks, then lines in blocks
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Line:
     reason: Boundary
     outer: _Line | None
     end: int = -1
-    inside: int = 0  # how many of the outer lines would have fitted, 2 at most
+    inside: int = 0  # how many outer blocks fit into a segment, at most 2
 
 
 def fill(
@@ -63,10 +63,10 @@ def fill(
     *,
     comment: bool = False,
 ) -> None:
-    """Append the candidates within `span` of `text`, its ends excluded, to `candidates`, in order and each once.
+    """Append the candidates within `span` of `text`, without its ends, to `candidates`, in order and each once.
 
-    `cost` is added to the cost of each. In a `comment`, lines of comment marks only and `<p>` also end paragraphs. The
-    time is linear.
+    `cost` is added to the cost of each. In a `comment`, lines with only comment marks and `<p>` also end paragraphs.
+    The time is linear.
     """
     start, end = span
     last = max(start, candidates[-1][0] if candidates else 0)
@@ -79,7 +79,7 @@ def fill(
 
 
 def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = False) -> list[_Line]:
-    """The paragraphs, and the lines of large ones."""
+    """The first lines of paragraphs, and all lines of large ones."""
     lines: list[_Line] = []
     open_lines: list[_Line] = []
     levels: dict[bytes, int] = {}
@@ -132,7 +132,7 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
         line = _Line(offset, rank, price + (crc32(content) & 1023) * _JITTER, reason, outer)
         lines.append(line)
         open_lines.append(line)
-        if blank and after - offset <= step:  # a small paragraph is one thing
+        if blank and after - offset <= step:  # a small paragraph is not cut
             gap = _GAP.search(text, after - 1, min(offset + whole, end))
             if gap is not None:
                 after = gap.start() + 1
@@ -148,8 +148,8 @@ def _lines(text: bytes, start: int, end: int, limit: int, *, comment: bool = Fal
 
 
 def _pointing(text: bytes, offset: int, end: int) -> tuple[int, int, bytes]:
-    """The targets at `offset`: where the run of candidates ends, where those end that point at what is below, and the
-    character of the rule of the heading below (see `_title`). A module belongs to a heading alone."""
+    """The targets and module directives at `offset`: the end of the run, the end of those that belong to the next
+    element, and the rule of the heading below (see `_title`). A module directive belongs only to a heading."""
     at = targets = offset
     while at < end and ((target := _TARGET.match(text, at)) or _MODULE.match(text, at)):
         following = text.find(b"\n", at, end) + 1 or end
@@ -166,10 +166,8 @@ def _pointing(text: bytes, offset: int, end: int) -> tuple[int, int, bytes]:
 
 
 def _title(text: bytes, after: int, content: bytes) -> bytes:
-    """The character of the rule below a heading that begins with `content`, twice where one is above it too.
-
-    Empty if this is no heading (as in reStructuredText).
-    """
+    """The character of the rule below a reStructuredText heading that begins with `content`, twice if there is a rule
+    above it too; b"" if this is not a heading."""
     following = text[after : after + 400].split(b"\n", 2)
     below = following[0].rstrip()
     if _RULE.match(content):
