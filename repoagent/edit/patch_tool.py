@@ -169,10 +169,10 @@ def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observat
     reasons = sorted({problem.reason for problem in error.problems})
     if reasons == ["already-applied"] and session.draft.edits and not session.missing:
         return Observation(EDIT, f"{error}\nThere is nothing left to do.", final=True)
-    nothing = NothingDone(f"no changes: {error}") if NOTHING_TO_DO.issuperset(reasons) else error
     text = short_refusal(error) if session.short else str(error)
     missing = _missing(error.problems)
     shown = [problem.brief for problem in error.problems]
+    nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error
     data: dict[str, object] = {"reasons": reasons, "hunks": len(error.problems)}
     if session.drafts and error.fits and missing and NAMES.isdisjoint(reasons):
         session.kept, session.refusal = error.fits, error

@@ -112,6 +112,19 @@ def test_a_diff_that_never_fits_is_refused_and_nothing_is_touched(
     assert len(script.prompts) == 4  # the first answer and three more
 
 
+def test_a_change_that_is_already_there_is_reported_in_one_sentence(
+    repo: GitRepo, edit: Run, script: Script
+) -> None:
+    script.replies(GREET)
+    edit()
+    script.replies(*[GREET] * 4)
+    done = edit(code=1)
+    assert done.err.endswith(
+        "no changes: src/app.py, hunk 1: this change is already in the file, at line 1.\n"
+    )
+    assert "Leave this hunk out" not in done.err
+
+
 def test_an_answer_or_a_rejection_is_exit_1_and_no_commit(repo: GitRepo, edit: Run, script: Script) -> None:
     before = state(repo)
     script.replies("It greets by name.\n")
