@@ -1,4 +1,4 @@
-"""The `--check` of the settings, importable without the toolset of a run."""
+"""The check command of the settings, importable without the toolset of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repoagent.git.worktree import WorkTree
 
 
 def check_of(settings: Settings) -> Check | None:
-    """The `check` of the configuration or of the command line, with its limits; None where there is none."""
+    """The `check` of the configuration or the command line, with its limits; None if it is not set."""
     command = settings.text_or_none("check")
     if command is None:
         return None

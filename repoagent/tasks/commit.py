@@ -1,7 +1,7 @@
-"""Commit what a run has changed: everything at its end, or each edit at once.
+"""Commit the changes of a run: all of them at its end, or each edit immediately.
 
-Where the run's change to a file cannot be separated from the user's, the file is committed whole if the user agrees, or
-not at all.
+If the run's change to a file cannot be separated from the user's, the file is committed whole if the user agrees, and
+not at all otherwise.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def resume_hint(context: RunContext) -> str:
 
 
 def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
-    """Commit what the run has changed, which is in the files already; None if nothing is left to commit.
+    """Commit the changes of the run, which are already in the files; None if nothing is left to commit.
 
-    `summary` is for the message if the model wrote none. What others changed in the files stays uncommitted. Raises
-    SentBack when a hook fails or the user rejects something, Inseparable when a file can only be committed whole and
-    the user did not agree, Refused during a rebase, and what else a commit raises; the files keep the change.
+    `summary` becomes the message if the model wrote none. What others changed in the files stays uncommitted. Raises
+    SentBack if a hook fails or the user rejects something, Inseparable if a file can only be committed whole and the
+    user did not agree, Refused during a rebase, and what else a commit raises; the files keep the change.
     """
     change_set = context.change_set
     overlapping = {} if context.request.commit.include_dirty else change_set.overlapping
@@ -66,7 +66,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
     while True:
         changes = change_set.present()
         if not changes:
-            if change_set.changes:  # a rebase may have stashed them, and brings them back
+            if change_set.changes:  # a rebase may have stashed them, and will restore them
                 refuse_operation(context.worktree, offer=False)
             change_set.drop_vanished()
             return None
@@ -100,8 +100,8 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
 
 
 def _agree_to_whole(context: RunContext, changes: Sequence[FileChange], error: Inseparable) -> str:
-    """The path of the error, if the user agrees to commit the whole file. Otherwise raises the error with a hint: the
-    model cannot fix it."""
+    """The path of the error, if the user agrees to commit the whole file. Otherwise raises the error again with a hint
+    for the user, because the model cannot fix it."""
     change = next((candidate for candidate in changes if candidate.name == error.path), None)
     if context.request.mode == "ask" and change is not None:
         current = look(context.worktree.top, change.name)
@@ -127,7 +127,7 @@ def _commit(
         if not verdict.allowed:
             names = ", ".join(named(change.name) for change in unreviewed)
             raise SentBack("person", f"The user rejected what commands changed in {names}: {verdict.reason}")
-    # what the mode allowed was not an agreement to a deletion
+    # a deletion needs the user's agreement, even if the mode allowed the command
     deleted = {change.name for change in changes if change.path is None} - context.deletions
     targets = tuple(Target(path) for path in accepted if path not in deleted)
     session = EditSession(
@@ -164,14 +164,14 @@ def _commit(
 
 
 def _accepted(context: RunContext, changes: Sequence[FileChange]) -> list[str]:
-    """The files in which the user accepted a change and the run has changed nothing since."""
+    """The files whose change the user accepted, and which the run has not changed since."""
     names = {change.name for change in changes}
     content = {change.name: change.after for change in context.change_set.changes if change.name in names}
     return [path for path, data in context.accepted.items() if path in content and content[path] == data]
 
 
 def all_accepted(context: RunContext) -> bool:
-    """Whether the user has seen and accepted everything that the run has changed, as it is in the files now."""
+    """Whether the user has accepted all changes of the run as they are in the files now."""
     changes = context.change_set.present()
     accepted = _accepted(context, changes)
     unknown = context.unreviewed or context.change_set.candidates
@@ -179,8 +179,8 @@ def all_accepted(context: RunContext) -> bool:
 
 
 def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[FileChange, ...], bool]:
-    """Commit the draft of one edit, after asking. Returns the changes, and whether the user accepted them. `mark`
-    identifies the edit in the run."""
+    """Commit the draft of one edit, after the user's review. Returns the changes, and whether the user accepted them.
+    `mark` identifies the edit in the run."""
     tool_context = context.tool_context
 
     def make_commit() -> CommitOutcome:
@@ -205,7 +205,7 @@ def _with_memory(
     summary: str,
     make_commit: Callable[[], CommitOutcome],
 ) -> CommitOutcome:
-    """Commit, and add it to the memory of the files; a kill in between loses nothing."""
+    """Commit, and add the change to the memory of the files; a kill in between loses nothing."""
     settings, worktree = context.settings, context.worktree
     enabled = settings.switch("memory.enabled")
     memories = _memories(context, changes) if enabled else {}
@@ -235,16 +235,16 @@ def _with_memory(
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
-    words, _, prompt, model = _exchange(context)
-    text = compose(words or summary, prompt, context.settings.text("commit.trailer"))
+    message, _, prompt, model = _exchange(context)
+    text = compose(message or summary, prompt, context.settings.text("commit.trailer"))
     trailers = trailers_of(context.worktree, context.settings, model, edit_id, changes)
     return with_trailers(text, trailers, context.worktree.top)
 
 
 def _story(context: RunContext, edit_id: str, summary: str) -> Story:
-    """The run as the memory of each file has it: the prompt, and the result."""
-    words, notes, prompt, model = _exchange(context)
-    answer = mask(without_secrets(summary or words))
+    """The prompt and the result of the run, for the memory of each file."""
+    message, notes, prompt, model = _exchange(context)
+    answer = mask(without_secrets(summary or message))
     text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
     turns = (
         Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
@@ -255,18 +255,18 @@ def _story(context: RunContext, edit_id: str, summary: str) -> Story:
 
 
 def _exchange(context: RunContext) -> tuple[str, tuple[str, ...], str, str]:
-    """The words and notes of the model, the prompt of the user, and the name of the model."""
+    """The model's commit message and notes, the user's prompt, and the name of the model."""
     from repoagent.edit.sent_requests import model_of_record
 
     turns = context.state.turns
-    words, notes = account(context.tools, context.state)
+    message, notes = account(context.tools, context.state)
     prompts = [turn.text for turn in turns if turn.role == "user" and "extra" not in turn.meta]
     prompt = context.request.prompt or (prompts[-1] if prompts else "")
-    return words, notes, prompt, model_of_record(context.model_setup.model.spec, turns)
+    return message, notes, prompt, model_of_record(context.model_setup.model.spec, turns)
 
 
 def _memories(context: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:
-    """The memory of each file; of one that is renamed or deleted, as far as it is still known by its path."""
+    """The memory of each changed file, by its old path."""
     memories = {}
     for change in changes:
         if change.old_path is None or change.before is None:

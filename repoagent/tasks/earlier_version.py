@@ -1,4 +1,4 @@
-"""Names that an earlier version used for the files and JSON fields of a run, so that its runs can be resumed."""
+"""Read the file and JSON field names of earlier versions, so that their runs can be resumed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS = {
 
 
 def current(path: Path) -> Path:
-    """`path`, after renaming a file of its earlier name to it."""
+    """Rename a file with the earlier name to `path`, and return `path`."""
     with suppress(OSError):
         earlier = path.with_name(_FILES[path.name])
         if not path.exists() and earlier.exists():
@@ -33,5 +33,5 @@ def current(path: Path) -> Path:
 
 
 def field(value: Mapping[str, Any], name: str, default: object = None) -> Any:
-    """The field `name` of a JSON object, under its present or its earlier name."""
+    """The field `name` of a JSON object, under its current or its earlier name."""
     return value.get(name, value.get(_FIELDS.get(name, name), default))

@@ -1,4 +1,4 @@
-"""The tool `edit` of a run: bind a patch to the files on disk, check it, and write it at once."""
+"""The tool `edit` of a run: bind a patch to the files on disk, check it, and write it immediately."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from repoagent.tasks.changes.change_set import paths_of
 from repoagent.tasks.changes.detect import blobs_of
 from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
 
-WRITE = "write"  # the journal's name for a write of a run, which `undo` would not undo alone
+WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own
 
 
 def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
-    """The tool for a patch in a reply. `after` gets the paths that were written, and returns what to tell the model."""
+    """The tool for a patch in a reply. `after` gets the written paths, and returns text for the model."""
     tool_context, refused_edit = context.tool_context, context.refused_edit
     inner = edit_tool(tool_context)
     masked = masked_tool(inner, tool_context)
@@ -48,14 +48,14 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         from repoagent.edit.commit import SentBack
         from repoagent.git.transaction.results import UnfinishedTransaction
 
-        # identifies the edit in the run: its reply, and its text
+        # identifies the edit in the run by the number of its reply and the hash of its text
         replies = sum(turn.role == "assistant" for turn in context.state.turns)
         mark = f"{replies}-{sha256(action.body.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
         try:
             patches = tuple(read_answer(action.body))
-        except PatchRefused:  # `masked` says why
+        except PatchRefused:  # `masked` reports the reason
             patches = ()
-        if context.change_set.edit == mark:  # the run was killed after it was written
+        if context.change_set.edit == mark:  # the run was killed after the write
             paths = _files_of(context, patches)
             kept_part = ", with the kept part of it," if refused_edit.take_notice() else ","
             text = f"Applied: {', '.join(paths)}{kept_part} before the run was interrupted."
@@ -83,7 +83,7 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
         except NothingDone as error:
             return Observation(EDIT, f"{error}{again}", ok=False, error=error)
-        except (Busy, SystemFailed, UnfinishedTransaction):  # a full disk, say: a model can't fix it
+        except (Busy, SystemFailed, UnfinishedTransaction):  # the model cannot fix a full disk
             raise
         except Refused as error:
             return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
@@ -94,7 +94,8 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
                 f"{', '.join(stale)} changed since you last read it, so the rest of what you know "
                 "of it may be out of date."
             )
-        paths = list(dict.fromkeys(path for one in changes for path in (one.old_path, one.path) if path))
+        sides = [path for change in changes for path in (change.old_path, change.path)]
+        paths = list(dict.fromkeys(filter(None, sides)))
         return _observation([*texts, after(paths)], [change.name for change in changes])
 
     return Tool(EDIT, inner.text, perform)
@@ -105,7 +106,7 @@ def _observation(texts: Sequence[str], files: list[str]) -> Observation:
 
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
-    """Write all of `changes` or none, and commit nothing. Raises Moved, Refused, Busy."""
+    """Write all of `changes` or none, without a commit. Raises Moved, Refused, Busy."""
     from repoagent.git.transaction.results import Options
     from repoagent.git.transaction.transaction import Transaction
 
@@ -118,8 +119,8 @@ def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
 def write_reverse(
     worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
 ) -> None:
-    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of these. Raises as `write`
-    does, and Refused where that can't be separated from what else is staged."""
+    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of them. Raises as `write`
+    does, and Refused if that cannot be separated from other staged changes."""
     from repoagent.git.file_writer import steps_of
     from repoagent.git.undo import unstage_changes
 
@@ -130,14 +131,14 @@ def write_reverse(
 
 
 def _files_of(context: RunContext, patches: Sequence[FilePatch]) -> list[str]:
-    """The files of patches, by the names in the change set; of committed ones the likeliest."""
+    """The files of patches, by their names in the change set, or the likeliest name of a committed file."""
     known = paths_of(context.change_set.changes)
     sides = [side for patch in patches for side in spellings(patch.old, patch.new) if side]
     return sorted({next((name for name in side if name in known), side[0]) for side in sides})
 
 
 def _note_written(context: RunContext, changes: Sequence[FileChange]) -> None:
-    """Remember what the model has seen and the user accepted."""
+    """Remember the content that the model has seen and the user has accepted."""
     for change in changes:
         if change.old_path is not None and change.old_path != change.path:
             context.shown.pop(change.old_path, None)
@@ -150,7 +151,7 @@ def _note_written(context: RunContext, changes: Sequence[FileChange]) -> None:
 
 
 def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
-    """Show the draft to the user and write it, or commit it if each edit has a commit."""
+    """Show the draft to the user and write it, or commit it with `commit_per_edit`."""
     from repoagent.edit.commit import new_edit_id
     from repoagent.edit.review_and_commit import RELOCATIONS, agreed, rebind
     from repoagent.git.file_writer import Moved
@@ -211,8 +212,8 @@ def _audit(context: RunContext, changes: Sequence[FileChange], edit_id: str) -> 
 
 
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
-    """Read the files of the patches, of a partly refused edit and those shown before, as they are on disk. Returns why
-    they can't be changed, or ""."""
+    """Read from disk the files of the patches, of a partly refused edit, and those shown before. Returns why they
+    cannot be changed, or ""."""
     tool_context = context.tool_context
     in_patches = {name for name in spelled(patches) if bad_path(name) is None}
     mentioned = in_patches | context.refused_edit.files.keys()
@@ -220,7 +221,7 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
     names = sorted(existing | set(context.shown))
     try:
         tool_context.not_ignored = frozenset(names) - is_ignored(context.worktree, names)
-    except GitError:  # one is behind a link, or in a submodule: then each is asked about alone
+    except GitError:  # a path is behind a link, or in a submodule: then each is checked alone
         tool_context.not_ignored = frozenset()
     for path in names:
         try:
@@ -236,7 +237,8 @@ def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
             if reason:
                 return f"{path} may not be changed: {reason}"
         if source.data is None:  # it was shown, and is gone
-            sources = {name: other for name, other in tool_context.draft.sources.items() if name != path}
+            sources = {**tool_context.draft.sources}
+            sources.pop(path, None)
             tool_context.draft = replace(tool_context.draft, sources=sources)
     absent = sorted(in_patches - existing)
     entries = read_entries(context.worktree, absent) if absent else {}

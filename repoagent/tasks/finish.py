@@ -1,4 +1,4 @@
-"""The tool `finish`: a run ends when its plan is done, the check and the user's hooks pass, and the commit is made."""
+"""The tool `finish`: end a run when its plan is done, the check and the user's hooks pass, and the commit is made."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
     from repoagent.edit.commit import SentBack
 
-REFUSALS = 3  # of the check, a hook or a sensitive file, after which the run has failed
-REFUSED_EDIT = "refused_edit"  # the reason of a finish that was sent back
+REFUSALS = 3  # the run fails after so many refusals by the check, a hook or for a sensitive file
+REFUSED_EDIT = "refused_edit"  # the reason of a refused finish
 _REFUSING = frozenset({"check", "hook", "before_finish", "sensitive"})  # kinds of observations
 
 
 def repair_plan(context: RunContext) -> None:
-    """Rename a plan that can't be read, warn, and rebuild it from the conversation."""
+    """Rename an unreadable plan with a warning, and rebuild it from the conversation."""
     path = context.run_dir.plan
     try:
         read_plan(path)
     except Refused as error:
-        with suppress(FileNotFoundError):  # repaired just now
+        with suppress(FileNotFoundError):  # the user has just repaired it
             renamed = set_aside(path)
             context.ui.say(
                 f"warning: {error}; kept it as {renamed.name}, and rebuilt the plan from the conversation"
@@ -51,8 +51,8 @@ def repair_plan(context: RunContext) -> None:
 
 @dataclass
 class Finishing:
-    """The state of `finish`. check: the one that passed. refused: of the last refusal by a check or the like in this
-    process, the number of turns before it, and what was refused."""
+    """The state of `finish`. check: the result of the check, if it passed. refused: the last refusal by a check, a hook
+    or for a sensitive file in this process, after the number of turns before it."""
 
     context: RunContext
     hooks: UserHooks
@@ -123,15 +123,15 @@ class Finishing:
         return None
 
     def _report_remaining(self) -> None:
-        """Tell the user what became of the changed files and of the branch during the run; not during a rebase or the
-        like, which refuses the commit, and may have stashed the change."""
+        """Report changes that the user undid or committed during the run, and a new branch. Not during a rebase or
+        merge, which refuses the commit, and may have stashed the change."""
         context = self.context
         if operation(context.worktree) not in (None, "bisect"):
             return
         remaining = remaining_changes(context.worktree, context.change_set)
         for sentence in remaining.sentences():
             context.ui.say(sentence)
-        if remaining.committed:  # the run can't undo it any more
+        if remaining.committed:  # the run cannot undo it any more
             context.change_set.drop(remaining.committed)
         branch = current_branch(context.worktree)
         if branch != context.branch and remaining.left and context.may_commit:
@@ -139,7 +139,7 @@ class Finishing:
             context.ui.say(f"note: you checked out another branch during the run; its commit is on {where}")
 
     def _remind_of_files(self) -> Observation | None:
-        """Once: which files that commands created are not in the commit."""
+        """Once: list the files that commands created and that are not in the commit."""
         created = [change.name for change in self.context.change_set.candidates if change.after is not None]
         turns = self.context.state.turns
         if not created or any("kept_out" in turn.meta.get("reasons", "") for turn in turns):
@@ -151,9 +151,9 @@ class Finishing:
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
 
     def _remind_of_edit(self) -> Observation | None:
-        """Once: that the last edit, or a part of it, was refused."""
+        """Once: report that the last edit, or a part of it, was refused."""
         tool_context, turns = self.context.tool_context, turns_since_user(self.context.state)
-        if tool_context.missing:  # said of each such edit
+        if tool_context.missing:  # once for each such edit
             turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
             text = f"Your edit is incomplete. {tool_context.still_missing}"
         elif self.context.refused_edit.is_missing:
@@ -168,7 +168,8 @@ class Finishing:
         return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]}, shown="")
 
     def failed_check(self) -> CheckFailed | None:
-        """The end of a run that has changed and run nothing since its check or hook failed: it would fail again."""
+        """The error that ends a run which has changed and run nothing since its check or hook failed: it would fail
+        again. None otherwise."""
         if self.refused is None:
             return None
         at, _ = self.refused
@@ -182,7 +183,7 @@ class Finishing:
         return self.given_up("the model changed nothing afterwards")
 
     def given_up(self, reason: str = "the model answered with words only afterwards") -> CheckFailed:
-        """The end of a run after a check or hook that failed."""
+        """The error that ends a run after a failed check or hook."""
         assert self.refused is not None
         return self.refused[1].failure(f"Nothing was committed: {reason}. {self._resume_hint()}")
 
@@ -218,7 +219,8 @@ class Finishing:
         return self._refuse(SentBack("before_finish", answer.text), "Nothing was committed.")
 
     def _refuse(self, refusal: SentBack, advice: str) -> Observation:
-        """For the model, with what to do; the third one since the user's words ends the run."""
+        """The observation of a refusal, with advice. Raises the error that ends the run after REFUSALS of them since
+        the user's last prompt."""
         refusals = sum(
             turn.role == "observation" and turn.meta.get("kind") in _REFUSING and turn.meta.get("ok") == "no"
             for turn in turns_since_user(self.context.state)
@@ -237,13 +239,13 @@ class Finishing:
 
 
 def turns_since_user(state: State) -> Sequence[Turn]:
-    """The turns since the user's last words, not counting messages."""
+    """The turns since the user's last prompt; messages do not count as prompts."""
     prompts = [at for at, turn in enumerate(state.turns) if turn.role == "user" and not is_extra(turn)]
     return state.turns[prompts[-1] :] if prompts else state.turns
 
 
 def unfinished_work(context: RunContext) -> Sequence[str]:
-    """What speaks against ending with words alone."""
+    """The reasons why the run is not finished, for the model."""
     reasons = []
     repair_plan(context)
     if context.change_set.changes and context.may_commit:

@@ -1,7 +1,7 @@
-"""The files of the work tree that are hidden from models: found before each command, and hidden from git's output.
+"""The files of the work tree that are hidden from models: listed before each command, and hidden from git's output.
 
-Git is told, in the attributes file for all repositories, to treat hidden files as binary, so that patches of old
-commits do not show them either; a `.gitattributes` that says otherwise wins.
+The attributes file for all repositories makes git treat hidden files as binary, so that patches of old commits do not
+show them either; a `.gitattributes` file of the repository takes precedence.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class HiddenFiles:
     _index: tuple[tuple[int, ...], dict[str, Known], list[str]] = ((), {}, [])
 
     def __call__(self) -> Mapping[str, Known]:
-        """Their paths (of a folder that is hidden as a whole its own), and what git knows of each.
+        """Their paths; "tracked" for a tracked secret, "excluded" for another tracked file, "" for the rest. A folder
+        that is hidden as a whole counts as one path.
 
         Folders that git ignores as a whole, and other repositories, are read one level deep.
         """
@@ -51,7 +52,8 @@ class HiddenFiles:
         return {**dict.fromkeys(hidden, ""), **tracked}
 
     def _tracked(self) -> tuple[dict[str, Known], list[str]]:
-        """The hidden tracked files and the folders above them, and the submodules; read again if the index changes."""
+        """The hidden tracked files and the hidden folders above tracked files, and the submodules; read again if the
+        index changes."""
         signature: tuple[int, ...] = ()
         with suppress(OSError):
             status = os.lstat(os.environ.get("GIT_INDEX_FILE") or self.worktree.git_dir / "index")
@@ -72,8 +74,8 @@ class HiddenFiles:
 def hiding_variables(
     worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
 ) -> dict[str, str]:
-    """Write `file` with the attributes of the user, with secrets and what is `excluded` as binary. Returns the
-    variables, to be added to `env`, with which git uses it."""
+    """Write the attributes file `file`: the user's attributes, with secrets and `excluded` files as binary. Returns the
+    variables to add to `env`, with which git uses it."""
     lines = [_user_attributes(worktree)]
     lines += [f"{_case_insensitive(name)} -diff" for name in SECRET_NAMES]
     lines += [f"**/{_case_insensitive(path)} -diff" for path in SECRET_PATHS]
@@ -89,7 +91,7 @@ def hiding_variables(
 
 
 def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
-    """Whether one of `names` is that of a blob, which git would show whatever file it is of."""
+    """Whether one of `names` is the object name of a blob, which git would show even if its file is hidden."""
     if any("\n" in name for name in names):
         return True
     queries = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
@@ -106,12 +108,12 @@ def _user_attributes(worktree: WorkTree) -> str:
 
 
 def _case_insensitive(pattern: str) -> str:
-    """The pattern for any case."""
+    """The pattern, matching upper and lower case."""
     return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
 
 
 def _quoted(path: str) -> str:
-    """A path from the top as a pattern of one file."""
+    """The pattern that matches only `path`, relative to the top."""
     plain = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
     text = "".join(f"\\{char}" if char in '\\"' else char for char in f"/{plain}")
     return '"' + text.replace("\t", "\\t").replace("\n", "\\n") + '"'

@@ -1,7 +1,7 @@
-"""Markdown files with YAML front matter: find them, read them safely, and quote them on a line of a prompt.
+"""Markdown files with YAML front matter: list a folder of them, read them safely, and quote them in a prompt.
 
-All scalars are text. An unquoted text may contain a colon and a blank ("description: Use when: …"), which YAML forbids.
-No link may lead out of a repository.
+All scalars are text. Unquoted text may contain a colon and a space ("description: Use when: …"), which YAML forbids.
+Links out of a repository are refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from repoagent.llm.model import fence, printable
 from repoagent.storage.secrets import mask
 
 LARGEST = 16 * 1024  # characters of a front matter
-ENTRIES = 200  # of one folder are looked at
+ENTRIES = 200  # of a folder are read
 _FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _PLAIN = re.compile(r"^( *[A-Za-z_][\w.-]*: +)([^\s\"'\[{|>&*!%@`#].*(?:\n+[ \t]+.*)*)", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|[ \t])#.*", re.MULTILINE)
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The front matter of `text` and what comes after it. Lines may end in CRLF.
+    """Split `text` into its front matter and the rest. Lines may end in CRLF.
 
-    Raises Refused, worded as the end of a sentence ("has no front matter"), when there is none or it can't be read.
+    Raises Refused, worded as the end of a sentence ("has no front matter"), if it is missing or malformed.
     """
     text = text.replace("\r\n", "\n")
     front = _FRONT.match(text)
@@ -47,7 +47,7 @@ def _parse(text: str, *, quoted: bool = False) -> dict[str, Any]:
     import yaml
 
     try:
-        fields = yaml.load(text, Loader=yaml.BaseLoader)  # of all loaders, this one makes nothing but text
+        fields = yaml.load(text, Loader=yaml.BaseLoader)  # the only loader that makes all scalars text
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         problem = getattr(error, "problem", None) or one_line(str(error))
         if "mapping values" in problem and not quoted:
@@ -77,9 +77,9 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    base: no link may lead out of it; None for a user's own folder, in which links are allowed.
+    base: links out of it are refused; None for a user's own folder, in which all links are allowed.
     top: `why_not` gets paths relative to it. option: the option that names the folder, which then must exist; "" for
-    a usual place.
+    a default folder.
     """
 
     path: Path
@@ -90,11 +90,11 @@ class MarkdownFolder:
 
     @property
     def own(self) -> bool:
-        """Whether it is the user's; the content of a repository's is data."""
+        """Whether it belongs to the user; the content of a repository's folder is data."""
         return self.base is None
 
     def shown(self, path: Path) -> str:
-        """`path`, relative to the top of the repository or to the home of the user."""
+        """`path`, relative to the top of the repository or to the user's home."""
         for start, prefix in ((self.top, ""), (Path(os.environ.get("HOME") or "/nowhere"), "~/")):
             if start is not None and path.is_relative_to(start):
                 return prefix + path.relative_to(start).as_posix()
@@ -110,7 +110,7 @@ class MarkdownFolder:
 def read_all(
     folder: MarkdownFolder, what: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
-    """What `read` makes of each entry of the folder, by name; with a warning for each that it refuses."""
+    """Yield the result of `read` for each entry of the folder, by name; warn about each that it refuses."""
     try:
         names = _names_in(folder, warn)
     except Refused as error:
@@ -146,7 +146,7 @@ def _names_in(folder: MarkdownFolder, warn: Callable[[str], None]) -> list[str]:
 
 
 def inside(folder: MarkdownFolder, path: Path) -> Path:
-    """The real path of `path`. Raises Refused, worded as the end of a sentence, if it leads out of the repository or is
+    """The real path of `path`. Raises Refused, worded as the end of a sentence, if it is outside of the repository or
     hidden from models."""
     real = Path(os.path.realpath(path))
     if folder.base is None:
@@ -166,16 +166,16 @@ def inside(folder: MarkdownFolder, path: Path) -> Path:
 
 
 def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | None = None) -> str | None:
-    """The text of `path`, of at most `limit` bytes; None if there is no such file. No link may lead out of `within`.
+    """The text of `path`, of at most `limit` bytes; None if the file does not exist. Links out of `within` are refused.
 
-    Raises Refused, worded as the end of a sentence ("is not text"), for anything that may not be read.
+    Raises Refused, worded as the end of a sentence ("is not text"), if it may not be read.
     """
     real = inside(folder, path)
     if within is not None and not real.is_relative_to(os.path.realpath(within)):
         raise Refused("is a link out of its folder")
     base = Path(os.path.realpath(folder.base)) if folder.base else real.parent
     try:
-        # no link is followed: one that appears after the path was resolved is an OSError
+        # does not follow links: one that appears after the path was resolved is an OSError
         with open_location(base, real.relative_to(base).as_posix()) as location:
             descriptor = location.open(location.name, os.O_RDONLY)
             with os.fdopen(descriptor, "rb") as file:
@@ -197,8 +197,7 @@ def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | 
 
 
 def listing(own: Sequence[str], notice: str, theirs: Sequence[str], label: str, omitted: str = "") -> str:
-    """Lines for a prompt: the user's, then the repository's in a fence below `notice`, then a sentence on what is
-    omitted."""
+    """Lines for a prompt: the user's, then the repository's in a fence below `notice`, then the sentence `omitted`."""
     parts = [*own]
     if theirs:
         parts += [notice, fence("\n".join(theirs), label)]
@@ -211,7 +210,7 @@ def one_line(text: str) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters of `text`, to the end of a word, with an ellipsis."""
+    """At most `limit` characters of `text`, cut at the end of a word, with an ellipsis."""
     if len(text) <= limit:
         return text
     head = text[: limit - 1]

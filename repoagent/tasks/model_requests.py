@@ -1,4 +1,4 @@
-"""What a run sends and keeps: the requests for its next replies, and those for a checkpoint of a long conversation."""
+"""The requests of a run to its model: for the next reply, and for a checkpoint of a long conversation."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from repoagent.storage.json_files import now
 from repoagent.tasks.prompt import ENVIRONMENT
 from repoagent.tasks.run_context import RunContext
 
-WINDOW = 128_000  # tokens, of a model whose context window is unknown
+WINDOW = 128_000  # tokens, if the context window of the model is unknown
 
 
 @dataclass(frozen=True)
 class ModelRequests:
-    """The requests of one run, which all begin with `system` and `tools`."""
+    """The requests of one run, which all start with `system` and `tools`."""
 
     context: RunContext
     system: tuple[Part, ...]
@@ -36,7 +36,7 @@ class ModelRequests:
 
     @property
     def window(self) -> Window:
-        """What of the conversation fits the present model, which may be a fallback."""
+        """The part of the conversation that fits the current model, which may be a fallback."""
         setup, empty = self.context.model_setup, Request(self.system, (), tools=self.tools)
         budget = room(setup.context_tokens or WINDOW, setup.max_output_tokens, empty)
         return Window(budget, [tool.name for tool in self.context.tools], self.context.run_dir.checkpoint)
@@ -51,19 +51,19 @@ class ModelRequests:
         return (request,)
 
     def ready(self, state: State, *, force: bool = False) -> State:
-        """The state for the next call: with a checkpoint when one is due, or with `force`."""
+        """The state for the next call, with a new checkpoint if one is due or with `force`."""
         count = len(state.turns)
         state = self.window.ready(
             state, lambda turns: self._checkpoint(state, turns), self._known, force=force
         )
         if len(state.turns) > count:
             environment = [turn for turn in state.turns if turn.meta.get("kind") == ENVIRONMENT]
-            state = state.with_turn(environment[-1]) if environment else state  # a checkpoint leaves it out
+            state = state.with_turn(environment[-1]) if environment else state  # a checkpoint omits it
             self.context.ui.progress("checkpoint", {"file": str(self.context.run_dir.checkpoint)})
         return state
 
     def store(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Store the exact text that was sent, and the blocks of the reply; returns meta data for the conversation."""
+        """Store the exact prompt and the blocks of the reply; returns metadata for the conversation."""
         usage, layout = reply.usage, self.context.layout
         meta = {
             "time": now(),
@@ -92,7 +92,7 @@ class ModelRequests:
         )  # fmt: skip
 
     def _checkpoint(self, state: State, turns: Sequence[Turn]) -> tuple[str, Mapping[str, str]]:
-        """Ask the model for a checkpoint; its text and meta data."""
+        """Ask the model for a checkpoint; returns its text and metadata."""
         setup = self.context.model_setup
         self.context.ui.note("asking for a checkpoint: the conversation is long")
         request = self._request(state, turns, "checkpoint")

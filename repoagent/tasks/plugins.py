@@ -1,6 +1,6 @@
-"""Tools made by others: programs that describe themselves (`run.tools`), and the entry-point group `repoagent.tools`.
+"""Third-party tools: programs that describe themselves (`run.tools`), and the entry-point group `repoagent.tools`.
 
-Each is called through the gate. A broken one is skipped with a warning.
+Each is called through the gate. A broken tool is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 VERSION = 1
 GROUP = "repoagent.tools"
 PATIENCE = 10.0  # seconds for a description
-TIMEOUT = 60.0  # seconds for a call, unless the description has another
+TIMEOUT = 60.0  # seconds for a call, unless the description sets another
 LONGEST_TIMEOUT = 3600.0
-LONGEST = 500  # characters of its line in the prompt, and of an action for the user who is asked
+LONGEST = 500  # characters of a tool's line in the prompt, and of an action in a question to the user
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"(?!id\Z)[A-Za-z_][\w-]{0,39}")
-# names that mean something in a reply or in what a model is shown
+# names with a meaning in a reply or in a prompt
 _RESERVED = {
     EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN),
     "file", "content", "context", "matches", "output", "errors", "files", "skills", "agents", "agent",
@@ -50,8 +50,8 @@ Decide = Callable[[ApprovalRequest], Verdict]
 
 @dataclass(frozen=True)
 class Description:
-    """How a program describes itself. `args` and `body` say what each is for; args None: any are accepted; body "": no
-    body."""
+    """A program's description of itself. `args` and `body` describe their purpose. args: None accepts any arguments.
+    body: "" accepts none."""
 
     name: str
     text: str
@@ -62,7 +62,7 @@ class Description:
 
     @property
     def prompt(self) -> str:
-        """The line of the prompt: an example of the tag, and what it does."""
+        """The tool's line in the prompt: an example of the tag, and what the tool does."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
         args = "".join(f' {name}="{_unquoted(meaning)}"' for name, meaning in (self.args or {}).items())
@@ -151,8 +151,8 @@ def _checked_description(record: object) -> Description:
 
 @dataclass(frozen=True)
 class Context:
-    """What the function of an entry point gets. settings: the user's configuration under `tool.NAME`, NAME being that
-    of the entry point. audit: writes an event to `audit.jsonl`."""
+    """The argument of an entry point's function. settings: the user's configuration under `tool.NAME`, where NAME is
+    the name of the entry point. audit: writes an event to `audit.jsonl`."""
 
     top: Path
     settings: Mapping[str, str]
@@ -161,13 +161,13 @@ class Context:
 
 @dataclass(frozen=True)
 class PluginTool(Tool):
-    """A tool that says whether it only reads; a plain `Tool` is asked about as one that may do anything."""
+    """A tool that declares whether it only reads; a plain `Tool` needs approval before each call."""
 
     reads_only: bool = False
 
 
 def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
-    """The tools that an entry point makes. Raises Refused, worded as the end of a sentence, whatever is wrong."""
+    """The tools that an entry point returns. Raises Refused for any failure, worded as the end of a sentence."""
     try:
         made = point.load()(context)
         tools = list(made if isinstance(made, Iterable) else [made])
@@ -187,7 +187,7 @@ def _failure(error: BaseException) -> str:
 
 
 def contained(tool: Tool) -> Tool:
-    """The tool, whose errors are observations and do not end the run."""
+    """The tool, with its errors as observations, so that they do not end the run."""
 
     def perform(action: Action) -> Observation:
         try:
@@ -196,7 +196,7 @@ def contained(tool: Tool) -> Tool:
             return Observation(tool.name, str(error), ok=False)
         except RepoagentError:
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (of any kind)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (a plugin may raise anything)
             return Observation(tool.name, f"the tool {tool.name} {_failure(error)}.", ok=False)
         if not isinstance(observation, Observation):
             return Observation(tool.name, f"the tool {tool.name} returned no observation.", ok=False)
@@ -234,7 +234,8 @@ def program_tool(path: Path, description: Description, top: Path, audit: Audit) 
 
 
 def observed(name: str, ran: Ran) -> Observation:
-    """The output of a program: JSON with `text`, `ok` and `data`, or plain text. After a failure also its errors."""
+    """The observation of a program's output: JSON with `text`, `ok` and `data`, or plain text; with its standard error
+    after a failure."""
     text, ok = ran.output, ran.ok
     data: dict[str, object] = {}
     try:
@@ -264,9 +265,9 @@ def plugin_tools(
 ) -> tuple[Tool, ...]:
     """The tools of installed packages (entry points `repoagent.tools`), then those of `programs` (`run.tools`).
 
-    taken: the names of other tools. decide: `Gate.decide`, asked before each call of a tool that does more than read.
-    warn: gets a sentence for each that is skipped. settings: of all plugins, as `NAME.KEY`. Nothing in the
-    repository is read.
+    taken: the names of other tools. decide: `Gate.decide`, called before each call of a tool that does more than read.
+    warn: gets a sentence for each skipped tool. settings: of all plugins, as `NAME.KEY`. Reads nothing in the
+    repository.
     """
     from importlib.metadata import entry_points
 
@@ -308,7 +309,7 @@ def plugin_tools(
 
 
 def gated(tool: Tool, decide: Decide) -> Tool:
-    """The tool, asked about before each call. "Always" allows it whatever its arguments are."""
+    """The tool, with approval before each call. "Always" allows it with any arguments."""
 
     def perform(action: Action) -> Observation:
         args = ", ".join(f'{key}="{value}"' for key, value in action.args.items())

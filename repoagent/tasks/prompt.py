@@ -1,4 +1,4 @@
-"""The fixed part of a run's prompt, and what it says of the repository and of the environment of its commands."""
+"""The system prompt of a run, and the facts about the repository and the environment of its commands."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from repoagent.tasks.sandbox import Confinement
 
 
 def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
-    """The constant parts of a request: how to work and answer, the context files, and `further` blocks (skills, agent
+    """The constant parts of a request: the instructions, the context files, and `further` blocks (skills, agent
     types)."""
     texts = [prompt_text("run")]
     if context.request.plan_only:
@@ -56,7 +56,7 @@ def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[P
 
 
 def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
-    """The facts of the repository that a run gets at its start, and after another prompt if they have changed."""
+    """Facts about the repository for the start of a run, and for its next prompts if they have changed."""
     lines = [facts_block(facts)]
     if changed:
         listed = ", ".join(map(named, changed[:20])) + (
@@ -83,11 +83,11 @@ def prompt_text(name: str) -> str:
 ENVIRONMENT = "environment"  # the kind of its turn
 LISTED = 600  # characters of the listing of the top folder
 MOST = 2  # commands that run tests
-_LARGEST = 1 << 20  # bytes of a file that says how tests are run
+_LARGEST = 1 << 20  # bytes of a file in _TESTS
 _OURS = frozenset({".git", ".repoagent"})
 _INSTALLED = frozenset({"node_modules"})
 _MAKE = r"^(test|tests|check)[ \t]*:(?!=)"
-# what shows how a project runs its tests: a file, a pattern in it, and the command
+# how to recognize the project's test command: a file, a pattern in it, and the command
 _TESTS = (
     ("GNUmakefile", _MAKE, "make {}"),
     ("makefile", _MAKE, "make {}"),
@@ -103,7 +103,7 @@ _TESTS = (
 
 
 def environment_text(context: RunContext, confinement: Confinement) -> str:
-    """What holds for this run."""
+    """The environment of this run: system, limits of commands, mode, check, tests and the top folder."""
     tools = {tool.name for tool in context.tools}
     lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
     if "run" in tools:
@@ -122,15 +122,15 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
 
 
 def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]:
-    """The limits of commands, a sentence each."""
+    """Yield a sentence for each limit of commands."""
     policy = confinement.policy
     if confinement.sandbox is None:
         yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
         return
     home = os.path.realpath(Path.home())
     home_text = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
-    *other_places, last = confinement.writable()
-    writable = f"{', '.join(other_places)} and {last}" if other_places else f"{last} only"
+    *folders, last = confinement.writable()
+    writable = f"{', '.join(folders)} and {last}" if folders else f"{last} only"
     network = "network" if policy.network else "no network (so no `pip install`)"
     yield (
         f"in a sandbox: {network}; they can write {writable}; all else{home_text} is read-only, "
@@ -140,7 +140,7 @@ def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]
 
 
 def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
-    """When the user is asked, or what is refused without a question."""
+    """When the user is asked, or what is refused without asking."""
     mode = gate.mode
     if mode == "read-only":
         return "mode read-only: only commands that are known to only read are run" if runs else ""
@@ -157,7 +157,7 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
 
 
 def _system() -> str:
-    """The system, and the version of Python if the name of its program has it."""
+    """The name of the system, and the version of Python if the name of its program contains it."""
     try:
         name = platform.freedesktop_os_release()["PRETTY_NAME"]
     except (OSError, KeyError):
@@ -167,7 +167,7 @@ def _system() -> str:
 
 
 def _top(context: RunContext) -> Iterator[str]:
-    """The names in the top folder, folders with a slash; without hidden files, caches, and what git ignores except
+    """The names in the top folder, folders with a slash; without hidden files, caches, and ignored files except
     environments and installed packages."""
     top = context.worktree.top
     with os.scandir(top) as entries:
@@ -184,7 +184,7 @@ def _top(context: RunContext) -> Iterator[str]:
 
 
 def _is_file(path: Path) -> bool:
-    return os.path.isfile(path)  # noqa: PTH113  (false for what can't be looked at)
+    return os.path.isfile(path)  # noqa: PTH113  (false for unreadable paths)
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -200,13 +200,13 @@ def _listing(names: Sequence[str]) -> str:
 
 
 def _tests(top: Path, names: Collection[str]) -> dict[str, str]:
-    """The commands that run the project's tests, each with the file that shows it. Nothing from the files is quoted."""
+    """The commands that run the project's tests, each with the file that defines it. Quotes nothing from the files."""
     pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
     commands: dict[str, str] = {}
     for name, pattern, command in _TESTS:
         try:
             data = read_regular(top / name, most=_LARGEST) if name in names else None
-        except RepoagentError:  # a link, or too long: it says nothing here
+        except RepoagentError:  # a link, or too large
             continue
         match = re.search(pattern, (data or b"").decode("utf-8", "replace"), re.MULTILINE)
         if data is not None and match:

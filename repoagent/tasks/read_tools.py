@@ -1,4 +1,4 @@
-"""The tools that read, for a run: they see the current files, and the outputs of the run."""
+"""The reading tools of a run, which read the current files and the outputs of the run."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def reading_tools(context: RunContext) -> tuple[Tool, ...]:
 
 
 def _with_notes(context: RunContext, tool: Tool) -> Tool:
-    """`read`, which also shows the notes of each file, once."""
+    """The tool `read`, which also shows the notes of each file, once."""
 
     def perform(action: Action) -> Observation:
         observation = tool.perform(action)
@@ -66,8 +66,8 @@ def _with_notes(context: RunContext, tool: Tool) -> Tool:
         data = source.data or b""
         memory = resolve(context.layout, context.worktree, source.path, data)
         notes = notes_block(memory, NOTES_TOKENS, data=data).strip() if memory is not None else ""
-        more = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
-        return replace(observation, text=observation.text + more)
+        block = f"\nNotes from earlier edits:\n{fence(notes, 'memory')}" if notes else ""
+        return replace(observation, text=observation.text + block)
 
     return replace(tool, perform=perform)
 
@@ -75,7 +75,7 @@ def _with_notes(context: RunContext, tool: Tool) -> Tool:
 def _with_outputs(
     context: RunContext, tool: Tool, on_output: Callable[[RunContext, str, Action], str]
 ) -> Tool:
-    """The tool, which also takes the path of an output."""
+    """The tool, which also accepts the path of an output."""
 
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "").strip()

@@ -32,28 +32,28 @@ from repoagent.tasks.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
 
-DRAFT = "@draft"  # the path by which a model names the kept part of a refused edit
+DRAFT = "@draft"  # the path that a model uses for the kept part of a refused edit
 DROPPED = "What was kept of your refused edit is dropped"
 SEND_WHOLE = "Send the whole edit again if you still want it."
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Everything that decides what one run does.
+    """The parameters of one run.
 
     prompt: of the user; "" only to resume a run.
     name: of the conversation and the run's directory.
     kind: "run" or "chat", or the type of a sub-agent ("explore", ...); parent: of a sub-agent, "" for none.
-    mode: what may be done without a question. plan_only: make a plan and change nothing.
-    commit: how the commit is made; commit_per_edit: one for each edit instead of one at the end.
+    mode: what the run may do without asking. plan_only: make a plan and change nothing.
+    commit: options of the commit; commit_per_edit: commit each edit instead of all changes at the end.
     check: a command that must succeed before the run may finish.
     tools: the names of allowed tools, None for all. instructions: of an agent type, for the prompt.
-    allow: command patterns that are allowed in this run, in addition to the configuration.
-    network, confine: commands may reach the network; they run in a sandbox where there is one.
-    allow_sensitive: files that git or a server executes may be changed without a separate question.
+    allow: command patterns allowed in this run, in addition to the configuration.
+    network: whether commands may use the network. confine: whether they run in a sandbox, if one is available.
+    allow_sensitive: whether files that git or a server executes may be changed without a separate question.
     agent: "model", or a name of the entry-point group `repoagent.agents`.
-    worktree, branch: of a linked work tree that was made for the run; "" otherwise.
-    options: those that the user set, by name; `run.json` keeps them for a resume.
+    worktree, branch: of a linked work tree that was created for the run; "" otherwise.
+    options: options set by the user, by name; stored in `run.json` for a resume.
     """
 
     prompt: str
@@ -78,7 +78,7 @@ class RunRequest:
 
 
 def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target, ...] = ()) -> EditRequest:
-    """What an edit of this run may do; `targets` are files that the user has agreed to change."""
+    """The permissions of an edit in this run; `targets` are files that the user has agreed to change."""
     return EditRequest(
         request.prompt,
         targets,
@@ -92,7 +92,7 @@ def edit_request(request: RunRequest, settings: Settings, targets: tuple[Target,
 
 
 def run_limits(settings: Settings) -> Limits:
-    """The limits of a run that the configuration sets."""
+    """The limits of a run in the configuration."""
     return Limits(
         settings.whole("run.max_turns"),
         settings.whole_or_none("max_tokens"),
@@ -103,24 +103,25 @@ def run_limits(settings: Settings) -> Limits:
 
 
 class RunInterface(UserInterface, Protocol):
-    """The user of a run: someone at a terminal, a program that reads events, or no one."""
+    """The interface to the user of a run: a terminal, a program that reads events, or none."""
 
-    def approve(self, asked: ApprovalRequest) -> Verdict:
-        """Ask whether something may be done."""
+    def approve(self, request: ApprovalRequest) -> Verdict:
+        """Ask for approval."""
         ...
 
-    def progress(self, what: str, data: dict[str, object]) -> None:
-        """An event for programs: a turn ended, a checkpoint, a sub-agent, a commit."""
+    def progress(self, kind: str, data: dict[str, object]) -> None:
+        """Report an event to programs: a turn, a checkpoint, a sub-agent, a commit."""
         ...
 
 
 @dataclass
 class RefusedEdit:
-    """The refused last edit of a run, and the part of it that `tool_context` keeps until the model sends the rest.
+    """The last edit of a run, if it was refused, and the part of it that `tool_context` keeps until the model sends the
+    rest.
 
-    changes: what the run had changed then; None if the last edit was applied or there was none.
-    files: the blob and mode of its files when it was refused. dropped: why the kept part was dropped, until the model
-    was told.
+    changes: the run's changes at that time; None if the last edit was applied or there was none.
+    files: the blob and mode of its files when it was refused. dropped: why the kept part was dropped, "" once the model
+    knows.
     """
 
     tool_context: EditSession
@@ -135,16 +136,16 @@ class RefusedEdit:
         return self.changes is not None and self.changes == frozenset(self.change_set.changes)
 
     def note(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether an edit was applied; one that had nothing to do, or that the user rejected, is not
-        missing."""
+        """Remember whether an edit was applied. An edit with nothing to do, or that the user rejected, does not count
+        as missing."""
         reasons = set(reasons)
         applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
         self.changes = None if applied else frozenset(self.change_set.changes)
 
     def note_files(self) -> None:
         """Remember the files of a partly refused edit, as the last action read them."""
-        kept = self.tool_context.kept
-        sides = {path for result in kept for path in (result.change.old_path, result.change.path)}
+        results = self.tool_context.kept
+        sides = {path for result in results for path in (result.change.old_path, result.change.path)}
         paths = filter(None, sides | self.tool_context.missing.keys())
         sources = self.tool_context.draft.sources
         self.files = {path: _version(sources.get(path)) for path in sorted(paths)}
@@ -162,14 +163,14 @@ class RefusedEdit:
             self.drop(f"{', '.join(changed)} changed since")
 
     def drop(self, reason: str) -> None:
-        """Drop the kept part, if there is one. The model is told before its next edit counts."""
+        """Drop the kept part, if there is one. The model gets a notice before its next edit is applied."""
         if self.tool_context.missing:
             self.tool_context.drop_kept()
             self.files = {}
             self.dropped = reason
 
     def withdraw(self) -> str:
-        """Drop it because the model wants to. What to tell it, "" if nothing is kept."""
+        """Drop the kept part on request of the model. Returns the text for it, "" if nothing is kept."""
         if not self.tool_context.missing:
             return ""
         self.drop("")
@@ -177,7 +178,7 @@ class RefusedEdit:
         return f"{DROPPED}."
 
     def take_notice(self) -> str:
-        """What to tell the model of what was dropped, once."""
+        """The notice for the model that the kept part was dropped, once; "" otherwise."""
         reason, self.dropped = self.dropped, ""
         return f"{DROPPED}, because {reason}. {SEND_WHOLE}" if reason else ""
 
@@ -187,7 +188,7 @@ def _version(source: Source | None) -> tuple[str, str | None]:
 
 
 def is_draft_pending(state: State) -> bool:
-    """Whether the conversation says last that a part of a refused edit is kept."""
+    """Whether, at the end of the conversation, a part of a refused edit is kept."""
     pending = False
     for turn in state.turns:
         if turn.role == "observation":
@@ -200,12 +201,12 @@ def is_draft_pending(state: State) -> bool:
 class RunContext:
     """The state of one run.
 
-    shown: the files that the model has seen, and the blob that it saw last. notes_shown: those whose notes it has.
-    commits: those made by this process. tools: what the loop gets. branch: the one when this process started.
-    accepted: files of which the user accepted a change, with their content then; None for a deleted file.
+    shown: the files that the model has seen, with the blob that it saw last. notes_shown: the files whose notes it has
+    seen. commits: made by this process. tools: of the loop. branch: at the start of this process.
+    accepted: files whose change the user accepted, with the accepted content; None for a deleted file.
     deletions: files that the user agreed to delete.
-    unreviewed: whether the change has something that no user has accepted: an edit that the mode allowed, or changes
-    of an earlier process.
+    unreviewed: whether a part of the change was not accepted by a user: an edit that the mode allowed, or changes of an
+    earlier process.
     """
 
     worktree: WorkTree
@@ -238,11 +239,11 @@ class RunContext:
 
     @property
     def may_commit(self) -> bool:
-        """Whether the end of this run makes a commit: one that was begun in another mode may have changed files."""
+        """Whether this run commits at its end. A read-only run does not, even if it has changes from another mode."""
         return not self.request.commit.no_commit and self.gate.mode != "read-only"
 
     def forget_files(self) -> None:
-        """Make the next action read the files as they are now."""
+        """Make the next action read the files again."""
         self.tool_context.draft = Draft({})
         self.tool_context.placements = []
         self.tool_context.editable = set()
@@ -252,15 +253,15 @@ class RunContext:
         json_files.record(self.layout, {"run": self.run_dir.name, **event})
 
 
-# What an earlier version wrote above a file that it showed; a text that imitates it only has a file read once more.
+# An earlier version wrote this above a file. Text that imitates it is harmless: a file is read once more.
 _SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
 
 
 def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The files that a conversation shows, with the blob of each that was shown last. With `written`, the blobs that
-    the run left: these for files that it has edited since, without the files that are gone."""
+    """The files that a conversation shows, with the blob of each that was shown last. With `written`, the blobs as
+    written by the run: these for files that it has edited since, without the files that are gone."""
     shown: dict[str, str] = {}
-    reply = partial = ""  # the replies that an edit is from
+    reply = partial = ""  # the text of the replies with the current edit
     for turn in state.turns:
         is_edit = turn.meta.get("kind") == EDIT
         if turn.role == "assistant":
@@ -278,7 +279,7 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
 
 
 def _blobs_of(turn: Turn) -> dict[str, str]:
-    """The blobs of the files that an observation shows."""
+    """The files that an observation shows, with their blobs."""
     try:
         blobs = json.loads(turn.meta.get("shown", "{}"))
     except ValueError:
@@ -287,21 +288,21 @@ def _blobs_of(turn: Turn) -> dict[str, str]:
 
 
 def written_by(context: RunContext) -> dict[str, str]:
-    """The blob of each file as the run has left it."""
+    """The blob of each file as last written by the run."""
     kind, changes = context.worktree.object_format, context.change_set.changes
     return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 
 @dataclass
 class NonInteractiveRun(NonInteractive):
-    """As for an edit. `allow` answers what a user would be asked, None for no; `on_event` gets each action and
-    observation."""
+    """The interface for a program. `allow` answers approval requests, which are rejected without it; `on_event` gets
+    each action and observation."""
 
     allow: Callable[[ApprovalRequest], bool] | None = None
     on_event: Callable[[LoopEvent], None] | None = None
 
-    def approve(self, asked: ApprovalRequest) -> Verdict:
-        if self.allow is not None and self.allow(asked):
+    def approve(self, request: ApprovalRequest) -> Verdict:
+        if self.allow is not None and self.allow(request):
             return Verdict(True, by="program")
         reason = "approval needs a user; the calling program must allow it"
         return Verdict(False, reason=reason, by="nobody")
@@ -310,5 +311,5 @@ class NonInteractiveRun(NonInteractive):
         if self.on_event is not None:
             self.on_event(event)
 
-    def progress(self, what: str, data: dict[str, object]) -> None:
-        self.hear(f"{what}: {data}")
+    def progress(self, kind: str, data: dict[str, object]) -> None:
+        self.hear(f"{kind}: {data}")

@@ -1,4 +1,4 @@
-"""The confinement of a run's commands, and what to tell a model when a command fails because of it."""
+"""The confinement of a run's commands, and explanations for the model when a command fails because of it."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from repoagent.tasks.runs.directory import RunDirectory
 
 @dataclass(frozen=True)
 class Confinement:
-    """Where commands run. hidden: the files that no model may see; hidden_in_main: those of the main work tree, which
-    can be read from a linked one. sandbox: None where there is none."""
+    """How commands are confined. hidden: the files that no model may see; hidden_in_main: the same of the main work
+    tree, which can be read from a linked one. sandbox: None if none is available."""
 
     policy: Policy
     hidden: HiddenFiles
@@ -42,14 +42,14 @@ class Confinement:
         return self.sandbox.name if self.sandbox is not None else ""
 
     def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
-        """The command and environment for a program of the user's that may run unreviewed code: confined as a command
-        that was not asked about. None where there is no sandbox."""
+        """The command and environment for a user's program that may run unreviewed code: confined as a command that ran
+        without approval. None without a sandbox."""
         if self.sandbox is None:
             return None
         return self.wrap(argv, may="shown"), scrubbed(os.environ, self.policy)
 
     def writable(self) -> list[str]:
-        """What commands may write, in words."""
+        """The places that commands may write, for a message."""
         top = os.path.realpath(self.policy.top)
         roots = writable_roots(self.policy)
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
@@ -66,8 +66,8 @@ class Confinement:
 
 
 def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
-    """What a command does not see. One that does more than read sees tracked keys, because tests need them; known keys
-    are masked in its output."""
+    """The paths that a command does not see. A command that does more than read sees tracked keys, because tests need
+    them; known keys are masked in its output."""
     return [
         path
         for path, known in hidden().items()
@@ -78,7 +78,7 @@ def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
 def create_confinement(
     worktree: WorkTree, settings: Settings, request: RunRequest, run_dir: RunDirectory
 ) -> Confinement:
-    """What commands of this run may touch, in the best sandbox that works here."""
+    """The confinement of a run's commands, in the best sandbox that works on this system."""
     for folder in (run_dir.scratch, run_dir.output):
         with open_folder(folder, create=True):
             pass
@@ -95,7 +95,7 @@ def create_confinement(
 def confined_check(
     settings: Settings, worktree: WorkTree, scratch: Path, argv: Sequence[str]
 ) -> tuple[list[str], Mapping[str, str]] | None:
-    """The command and environment for a check in the sandbox; None where there is none."""
+    """The command and environment for a check in the sandbox; None without a sandbox."""
     sandbox = find()
     if sandbox is None:
         return None
@@ -141,7 +141,7 @@ def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
     )
 
 
-# What pip, libc, Node, Go and Rust print without a network, and programs in offline mode.
+# Errors of pip, libc, Node, Go and Rust without a network, and of programs in offline mode.
 _NETWORK = re.compile(
     r"from versions: none|could(?: not|n't) resolve|temporary failure in name resolution|name or service not known"
     r"|network is unreachable|no address associated with hostname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b"
@@ -151,8 +151,8 @@ _NETWORK = re.compile(
 )
 _WRITE = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 _DENIED = re.compile(r"permission denied|\bEACCES\b", re.IGNORECASE)  # without mounts
-# Python, `python -m` and shells where a module, a package's metadata or a program is missing. A dotted name is missing
-# in its own package.
+# Errors of Python, `python -m` and shells about a missing module, package metadata or program. A dotted module name is
+# not matched: its package is installed.
 _MISSING = re.compile(
     r"^(?:E +)?(?:[\w.]+\.)?(?:ModuleNotFoundError: No module named '(?P<module>\w+)'\s*$"
     r"|PackageNotFoundError: (?:No package metadata was found for )?(?P<package>[\w.-]+)\s*$)"
@@ -165,7 +165,7 @@ _MISSING = re.compile(
 
 @dataclass
 class Explainer:
-    """Explains, once each, outputs that show a limit of the sandbox, or that something is not installed."""
+    """Explains, once each, errors caused by a limit of the sandbox or by missing software."""
 
     confinement: Confinement
     explained: set[str] = field(default_factory=set)
@@ -216,7 +216,7 @@ class Explainer:
         return ""
 
     def _is_in_repository(self, module: str) -> bool:
-        """Whether the repository has a file or a folder of this module's name."""
+        """Whether the repository has a file or folder with the name of this module."""
         options = ("--no-literal-pathspecs", "ls-files", "--cached", "--others", "--exclude-standard", "--")
         names = (f":(glob)**/{module}.*", f":(glob)**/{module}/**")
         return bool(git(self.confinement.policy.top, *options, *names))

@@ -1,4 +1,4 @@
-"""One run, from the user's request to its end. `run` is the entry point, `RunSession` its steps."""
+"""One run, from the user's request to its end. `run` is the entry point, `RunSession` does the steps."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ from repoagent.tasks.uncommitted_by_run import remaining_changes
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
 
-_SHORT = 0.1  # of a model's window: as much is kept next to a checkpoint
+_SHORT = 0.1  # of a model's window: `compact` refuses a shorter conversation
 
 Kind = Literal["done", "answered", "unfinished"]
 
@@ -73,10 +73,10 @@ Kind = Literal["done", "answered", "unfinished"]
 class RunOutcome:
     """How a run ended.
 
-    kind: "unfinished" if it ended with words while its change was not committed or tasks were open, or if its last
-    edit was refused. text: its last words; words: the rest of its last reply; messages: what it told the user before.
-    left: changed paths that are not committed; left_out: files that its commands created and that are not part of the
-    change. check: the one that the commit has passed. turns: model calls. seconds: without waiting for the user.
+    kind: "unfinished" if the last reply had no action while the change was not committed or tasks were open, or if the
+    last edit was refused. text: the answer or summary; words: the rest of the last reply; messages: to the user before.
+    left: changed paths that are not committed; left_out: files that commands created and that are not part of the
+    change. check: the result of the check, if it passed. turns: model calls. seconds: without waiting for the user.
     """
 
     kind: Kind
@@ -98,8 +98,8 @@ class RunOutcome:
 def run(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Do one run, or resume it. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
-    conversation and the changes are kept then, for a resume. Raises Refused for a run that came with the repository."""
+    """Start or resume a run. Raises LimitReached, ModelError, CheckFailed, Stopped and what the steps raise; the
+    conversation and the changes are then kept for a resume. Raises Refused for a run that came with the repository."""
     started = time.monotonic()
     store = layout(worktree)
     ensure(store)
@@ -132,7 +132,7 @@ def run(
 
 
 def _kind(context: RunContext, outcome: Outcome) -> Kind:
-    """In a chat, and from a sub-agent, words are an answer whatever is open."""
+    """In a chat, and from a sub-agent, a reply without an action is an answer even if work is unfinished."""
     is_task = context.request.kind == "run" and not context.request.parent
     if outcome.kind == "answered":
         return "unfinished" if is_task and unfinished_work(context) else "answered"
@@ -144,10 +144,10 @@ def _kind(context: RunContext, outcome: Outcome) -> Kind:
 def compact(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> tuple[int, int]:
-    """Have the model summarize the conversation; about how many tokens the turns took before, and take now.
+    """Have the model summarize the conversation. Returns the estimated tokens of the turns before and after.
 
-    If the model fails, the checkpoint is made of what the program knows. Raises NothingDone where the conversation is
-    short, Busy while a turn runs, and what writing raises.
+    If the model fails, the program writes the checkpoint itself. Raises NothingDone if the conversation is short, Busy
+    while a turn runs, and what writing raises.
     """
     run_dir = RunDirectory(layout(worktree), request.name)
     before = read_run(run_dir, warn=ui.say).record
@@ -157,15 +157,15 @@ def compact(
         try:
             state = session.compact()
         finally:
-            session.live.ended(before.state if before.state in ENDS else "stopped", before.text)  # as it was
+            session.live.ended(before.state if before.state in ENDS else "stopped", before.text)
     return size, tokens(shown_turns(state.turns))
 
 
 def first_request(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, spec: str
 ) -> Request:
-    """The first request of the new run `request` to the model `spec`, without the output of `run.before_turn`; needs no
-    key. Raises what starting a run does."""
+    """The first request of the new run `request` to the model `spec`, without the output of `run.before_turn`. Needs no
+    API key. Raises what starting a run raises."""
     takes = open_model(settings, spec=spec).takes if wants_tools(settings, spec) else frozenset[str]()
     ready = ModelSetup(settings, AbsentModel("not opened", spec, takes=takes), Meter(Limits()))
     with tempfile.TemporaryDirectory(prefix="repoagent-") as name:
@@ -187,7 +187,7 @@ def open_session(  # noqa: PLR0917
     run_dir: RunDirectory,
     record: Record,
 ) -> Iterator[RunSession]:
-    """Hold the run for the block, with its tools and with what it changed before."""
+    """Hold the run for the block, with its tools and its earlier changes."""
     with live_run(run_dir, record, warn=ui.say) as live, ExitStack() as stack:
         confinement = create_confinement(worktree, settings, request, run_dir)
         form = ready.form.form if ready.form.form in ("diff", "search") else "diff"
@@ -214,7 +214,7 @@ def open_session(  # noqa: PLR0917
 
 @dataclass
 class RunSession:
-    """The work of one process on a run; `stack` closes its tools."""
+    """One process of a run; `stack` closes its tools."""
 
     context: RunContext
     live: LiveRun
@@ -223,10 +223,10 @@ class RunSession:
     toolset: Toolset
     requests: ModelRequests
     stack: ExitStack
-    asked_to_finish: bool = False  # after words without an action
+    asked_to_finish: bool = False  # after a reply without an action
 
     def go(self) -> Outcome:
-        """Run to the end. Raises NothingDone when the model rejects the task: its changes are reverted."""
+        """Run to the end. Raises NothingDone if the model rejects the task, after reverting its changes."""
         try:
             agent = self._start()
             outcome = run_loop(
@@ -238,13 +238,13 @@ class RunSession:
                 on_event=self._event,
             )
         except (RepoagentError, OSError):
-            self._refuse_lost()  # the cause, if files of ours are missing
+            self._refuse_lost()  # may be the cause of the error
             self._say_committed()
             raise
         except KeyboardInterrupt:
             self._say_committed()
             raise
-        finally:  # the last call counts, too
+        finally:  # record the last call, too
             self.stack.close()
             self._record_turn("")
         if outcome.kind == "rejected":
@@ -254,7 +254,7 @@ class RunSession:
         return outcome
 
     def _start(self) -> Agent:
-        """Settle what an earlier process left, and start the conversation."""
+        """Settle the interrupted work of an earlier process, and start the conversation."""
         context, requests, ui = self.context, self.requests, self.context.ui
         resumed = self.state.turns and not context.request.parent
         adopted = merge_changes(context, self.live.adopted) if resumed else ""
@@ -291,7 +291,7 @@ class RunSession:
         return self.requests.ready(self.state, force=True)
 
     def _before_turn(self, state: State) -> State:
-        """The state with what happened since the last reply, and with a checkpoint when one is due."""
+        """The state with the events since the last reply, and with a checkpoint if one is due."""
         context, meter = self.context, self.context.model_setup.meter
         self._refuse_lost()
         self._record_turn("asking the model")
@@ -309,17 +309,18 @@ class RunSession:
         return ready
 
     def _news(self, state: State) -> Iterator[Turn]:
-        """Messages, the user's changes of the plan, what ended in the background, and the output of `before_turn`."""
+        """Yield turns for messages, the user's changes of the plan, background work that ended, and the output of
+        `before_turn`."""
         context, meter = self.context, self.context.model_setup.meter
         paused = self.live.paused
         messages = self.live.control()
-        meter.started += self.live.paused - paused  # a pause counts for no limit on time
+        meter.started += self.live.paused - paused  # a pause does not count for the time limit
         for message in messages:
             turn = extra_turn("user", mask(message), "message")
             if not any(
                 old.meta.get("message") == message.name and old.text == turn.text for old in state.turns
-            ):  # it is in the conversation if the run was killed before it confirmed
-                context.ui.note("a message came")
+            ):  # it is in the conversation if the run was killed before `confirm`
+                context.ui.note("received a message")
                 yield Turn("user", turn.text, {**turn.meta, "message": message.name, "time": now()})
         self.live.confirm()
         repair_plan(context)
@@ -327,7 +328,7 @@ class RunSession:
             names = [tool.name for tool in context.tools]
             if news := plan_news(context.run_dir.plan, state.turns, names, state.nonce):
                 yield news
-        except Refused as error:  # the user replaced it just now
+        except Refused as error:  # the user has just replaced it
             context.ui.say(f"warning: {error}")
         context.refused_edit.drop_if_changed(partial(read_source, context.worktree))
         before_turn = self.toolset.hooks("before_turn", meter.attempts + 1).text
@@ -336,7 +337,7 @@ class RunSession:
             yield extra_turn("observation", mask(text), "notice")
 
     def _drop_notice(self) -> str:
-        """What to tell the model of the dropped part of a refused edit; the user is told, too."""
+        """The notice for the model that the kept part of a refused edit was dropped; tells the user, too."""
         if reason := self.context.refused_edit.dropped:
             self.context.ui.say(f"note: the kept part of the refused edit was dropped: {reason}")
         return self.context.refused_edit.take_notice()
@@ -353,8 +354,8 @@ class RunSession:
         self.context.ui.event(event)
 
     def _refuse_lost(self) -> None:
-        """Raise Refused where the run's folder was removed: its changes could not be separated from other work any
-        more. The conversation, if a turn was added since, is whole."""
+        """Raise Refused if the run's folder was removed, because its changes can no longer be separated from other
+        work. The conversation is complete if a turn was added since."""
         if not self.live.lost:
             return
         context = self.context
@@ -372,8 +373,8 @@ class RunSession:
         )
 
     def _before_answer(self, state: State) -> Observation | None:
-        """For a reply without an action: new messages first; then, once, what is unfinished. Raises CheckFailed where
-        such a reply is all that follows a failed check."""
+        """The observation for a reply without an action: new messages first; then, once, what is unfinished. Raises
+        CheckFailed if nothing else follows a failed check."""
         self._refuse_lost()
         finishing, is_chat = self.toolset.finishing, self.context.request.kind == "chat"
         if unread(self.context.run_dir):
@@ -395,7 +396,7 @@ class RunSession:
         return Observation("unfinished", text, ok=False, shown="")
 
     def _say_committed(self) -> None:
-        """Name the commits of a run that failed, which it made for single edits."""
+        """Report the commits of single edits by a run that failed."""
         if commits := self.context.commits:
             names = ", ".join(commit[:7] for commit in commits)
             self.context.ui.say(

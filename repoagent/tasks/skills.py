@@ -1,4 +1,4 @@
-"""Skills: find the user's and the repository's, list them in the prompt, and show one with the tool `skill`."""
+"""Skills: find the user's and the repository's, list them in the prompt, and show their files with the tool `skill`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from repoagent.tasks.markdown_files import (
 )
 
 FILE = "SKILL.md"
-LARGEST = 64 * 1024  # bytes of a SKILL.md, and of another file that is shown
-OF_OTHERS = (".claude/skills", ".agents/skills")  # where repositories keep skills for all assistants
+LARGEST = 64 * 1024  # bytes of a file of a skill
+OF_OTHERS = (".claude/skills", ".agents/skills")  # folders in repositories with skills for all assistants
 MOST = 50  # skills in a prompt
-LONGEST = 300  # characters of a description there
-FILES = 40  # of a skill that are named
+LONGEST = 300  # characters of a description in a prompt
+FILES = 40  # listed files of a skill
 _DEEPEST = 4
 _NAME = re.compile(r"(?=.{1,64}\Z)[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
 
@@ -46,7 +46,7 @@ _SKILL_NOTICE = (
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill in the folder `path`; `source` limits what it may reach from there."""
+    """A skill in the folder `path`; `source` limits which files it may contain."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ class Skill:
 
     @property
     def own(self) -> bool:
-        """Whether it is the user's; the text of a repository's is data."""
+        """Whether it belongs to the user; the text of a repository's skill is data."""
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:
@@ -65,10 +65,10 @@ class Skill:
 def skill_folders(
     top: Path, root: Path, user_folder: Path, *, further: Sequence[str] = (), why_not: WhyNot | None = None
 ) -> tuple[MarkdownFolder, ...]:
-    """The folders of skills, those that win first: the user's, `further` ones of the option `run.skills`, then the
+    """The folders of skills in the order of precedence: the user's, `further` folders of the option `run.skills`, the
     repository's `.repoagent/skills` and OF_OTHERS.
 
-    top: of the work tree. root: the `.repoagent` folder. user_folder: the one of `config.user_file`.
+    top: of the work tree. root: the `.repoagent` folder. user_folder: the folder of `config.user_file`.
     """
     named = [Path(os.path.expanduser(name)) for name in further]  # noqa: PTH111  (a Path raises for an unknown user)
     return (
@@ -80,8 +80,8 @@ def skill_folders(
 
 
 def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, ...]:
-    """The skills in `folders`, by name; of two with the same name the first. `warn` gets a sentence for each that is
-    skipped."""
+    """The skills in `folders`, sorted by name; of two with the same name the first. `warn` gets a sentence for each
+    skipped skill."""
     skills: dict[str, Skill] = {}
     real_paths: set[str] = set()
     for source in folders:
@@ -104,7 +104,7 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
 
 
 def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
-    """Raises Refused, worded as the end of a sentence about the skill."""
+    """Read the skill at `path`. Raises Refused, worded as the end of a sentence about the skill."""
     inside(source, path)
     try:
         text = read_text(source, path / FILE, LARGEST)
@@ -124,19 +124,19 @@ def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
 
 
 def skills_block(skills: Sequence[Skill]) -> str:
-    """The lines for a prompt; the repository's are in their own fence."""
+    """The list of skills for a prompt; the repository's are in a fence."""
     if not skills:
         return ""
     chosen = sorted(skills, key=lambda skill: not skill.own)[:MOST]
     omitted = len(skills) - len(chosen)
-    more = f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here: <skill/> lists all."
+    rest = f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here: <skill/> lists all."
     own = [_LEAD, *(skill.line() for skill in chosen if skill.own)]
     theirs = [skill.line() for skill in chosen if not skill.own]
-    return listing(own, _LIST_NOTICE, theirs, "skills", more if omitted else "")
+    return listing(own, _LIST_NOTICE, theirs, "skills", rest if omitted else "")
 
 
 def skill_tool(skills: Sequence[Skill]) -> Tool:
-    """The tool `skill`. A text is read again at each call."""
+    """The tool `skill`, which reads the file again at each call."""
     by_name = {skill.name: skill for skill in skills}
     lines = "\n".join(skill.line(80) for skill in skills)
     listed = f"The skills are:\n{fence(lines, 'skills')}" if lines else "There are no skills."
@@ -159,7 +159,7 @@ def skill_tool(skills: Sequence[Skill]) -> Tool:
 
 
 def _skill_text(skill: Skill, file: str) -> str:
-    """A file of a skill for the model. Raises Refused, worded as the end of a sentence about the file."""
+    """The text of a skill's file for the model. Raises Refused, worded as the end of a sentence about the file."""
     path = PurePosixPath(file or FILE)
     if path.is_absolute() or ".." in path.parts or "\0" in file or "\\" in file:
         raise Refused("is not a path inside the folder of the skill")
@@ -176,7 +176,7 @@ def _skill_text(skill: Skill, file: str) -> str:
 
 
 def _other_files(skill: Skill) -> str:
-    """A sentence that names the files next to the SKILL.md, "" for none. Links to folders are not followed."""
+    """A sentence that lists the other files of the skill, "" for none. Links to folders are not followed."""
     names: list[str] = []
     for folder, folders, files in os.walk(skill.path):
         relative = Path(folder).relative_to(skill.path)

@@ -1,4 +1,4 @@
-"""How a run starts: its context, and what its conversation says before the first call."""
+"""Start or resume the conversation of a run: the turns before the first model call."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
 from repoagent.uses.request_symbols import locate
 
-NAMES = "names"  # the kind of the turn that says where names are defined
-# Not repeated after a kill, because it is unknown how far they came.
+NAMES = "names"  # the kind of the turn that lists where names are defined
+# Not repeated after a kill, because it is unknown how much they did.
 NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
 
 def start_conversation(
     context: RunContext, state: State, confinement: Confinement, adopted: str = ""
 ) -> State:
-    """The state with the prompt, and with facts of the repository and of the run that have changed; before these, what
-    was `adopted` of sub-agents.
+    """The state with the prompt, and with facts about the repository and the run that have changed; before these,
+    `adopted`, the report on earlier sub-agents.
 
     Raises UsageError if there is neither a conversation nor a prompt.
     """
@@ -70,7 +70,7 @@ def start_conversation(
 
 
 def _since_last_process(context: RunContext, state: State) -> list[str]:
-    """What became of the run's changes since its last process."""
+    """Notices about what happened to the run's changes since its last process."""
     change_set = context.change_set
     texts = [settle_command(change_set)]
     if vanished := change_set.drop_vanished():
@@ -80,7 +80,7 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
     if edited and not change_set.is_stored:
-        change_set.drop(())  # stores it, so that this is said once
+        change_set.drop(())  # saves the change set, so that this notice appears once
         texts.append(
             "This conversation continues without the folder of its run, perhaps on another machine: these "
             "files may not contain the changes it describes, and none of them count as your change. Look "
@@ -90,8 +90,8 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
 
 
 def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) -> State:
-    """The state, with an observation for an action that was interrupted and is not repeated; or, if the user says
-    something new, that was not performed."""
+    """The state, with an observation for an interrupted action that is not repeated; or, if there is a new prompt, for
+    an action that was not performed."""
     all_steps = steps(state.turns)
     if not all_steps or len(all_steps[-1].observations) > len(all_steps[-1].performed):
         return state
@@ -114,8 +114,8 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) 
 
 
 def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
-    """Raise what the commit at the end would raise for any change: Refused during a merge or a rebase, UsageError
-    without a committer, Busy while another program holds the index. Not for a chat, or a run that commits nothing."""
+    """Raise the errors that the commit at the end would raise for any change: Refused during a merge or a rebase,
+    UsageError without a committer, Busy while the index is locked. Not for a chat, or a run that commits nothing."""
     commits = not request.commit.no_commit and not request.plan_only and request.mode != "read-only"
     if request.kind != "run" or not commits:
         return
@@ -125,7 +125,7 @@ def check_can_commit(worktree: WorkTree, request: RunRequest) -> None:
 
 
 def current_folder(top: Path) -> str:
-    """The working directory, relative to the top of the work tree; "" at the top and outside of it."""
+    """The current directory, relative to the top of the work tree; "" at the top and outside of it."""
     try:
         folder = os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(top))
     except OSError:  # it was removed

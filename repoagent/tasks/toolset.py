@@ -50,7 +50,7 @@ from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
 from repoagent.tasks.user_hooks import EVENTS, UserHooks
 
 LONGEST = 1 << 20  # characters of a scratch file
-CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent where nothing may be changed
+CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
 BOUNDED = frozenset({EDIT, "read", "run", "python", "wait"})  # limit their output themselves
 ALWAYS = frozenset({"finish", "reject", "think", "message"})  # every agent type has them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
@@ -59,14 +59,14 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 def create_gate(
     run_dir: RunDirectory, settings: Settings, request: RunRequest, confinement: Confinement, asker: Asker
 ) -> Gate:
-    """The gate of a run: the user's rules, its mode, and who is asked."""
+    """The gate of a run: the user's rules, the mode, and `asker`, which asks the user."""
     configuration = user_file(os.environ)
     policy, hidden = confinement.policy, confinement.hidden
     reason = "" if confinement.name else why_none() if request.confine else "the sandbox is turned off."
     allow = (*settings.texts("run.allow"), *user_rules(configuration), *request.allow)
     deny = (*settings.texts("run.deny"), *user_rules(configuration, "run.deny"))
     return Gate(
-        # without a sandbox nothing keeps a command of a plan from writing
+        # without a sandbox, nothing prevents a command of a plan-only run from writing
         "read-only" if request.plan_only and not confinement.name else request.mode,
         asker,
         allow=rules(dict.fromkeys(allow)),
@@ -86,8 +86,8 @@ def create_gate(
 
 
 def keep_rules(top: Path, patterns: Sequence[str]) -> None:
-    """Add `patterns` to `run.allow` in the configuration of the git directory of `top`, which clones do not copy.
-    Raises UsageError for a pattern of several lines, GitError where it can't be written."""
+    """Add `patterns` to `run.allow` in the local git configuration of `top`, which clones do not copy. Raises
+    UsageError for a pattern of several lines, GitError if the configuration cannot be written."""
     for pattern in patterns:
         if pattern.splitlines() != [pattern]:
             raise UsageError(f"invalid rule {pattern!r}: it must be one line")
@@ -100,7 +100,7 @@ def keep_rules(top: Path, patterns: Sequence[str]) -> None:
 
 @dataclass
 class Toolset:
-    """The tools of a run, the blocks of the prompt about them, and what they run on."""
+    """The tools of a run, the parts of the prompt about them, and what they depend on."""
 
     tools: tuple[Tool, ...]
     parts: list[Part]
@@ -111,7 +111,7 @@ class Toolset:
     subagents: SubagentPool | None = None
 
     def notices(self) -> Iterator[str]:
-        """What ended in the background since the last call."""
+        """Reports on background work that ended since the last call."""
         for source in (self.runner, self.kernel, self.subagents):
             if source is not None:
                 yield from source.notices()
@@ -120,7 +120,7 @@ class Toolset:
 def create_toolset(
     context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
 ) -> Toolset:
-    """Make the tools. `turns` tell whether there was a Python kernel before; `stack` closes what was opened."""
+    """Create the tools. `turns` show whether there was a Python kernel before; `stack` closes what they open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, why_not, say = context.worktree.top, tool_context.why_not, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
@@ -135,7 +135,7 @@ def create_toolset(
     finishing = Finishing(context, hooks, confinement)
 
     def after_edit(paths: Sequence[str]) -> str:
-        """The output of the user's command after each edit, and what it changed, as a formatter does."""
+        """The output of the user's command after each edit, and a report of its changes."""
         if hooks.commands["after_edit"] is None:
             return ""
         changed_since = runner.look()
@@ -166,7 +166,7 @@ def create_toolset(
         )  # fmt: skip
         tools += [_watched(tool, runner) for tool in plugins]
         types = find_agent_types(context.layout, user_folder, say, why_not=why_not)
-        if read_only:  # without those that are made for changes
+        if read_only:  # without agents for editing
             types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
         names = frozenset(tool.name for tool in tools)
         subagents = SubagentPool(context, types, names, context.model_setup.model.spec)
@@ -201,7 +201,7 @@ def _masked(tool: Tool) -> Tool:
 
 
 def _watched(tool: Tool, runner: CommandRunner) -> Tool:
-    """A plugin's tool, which reports the files that it changes, as a command does."""
+    """A plugin's tool that reports the files it changes, as a command does."""
 
     def perform(action: Action) -> Observation:
         changed_since = runner.look()
@@ -212,7 +212,7 @@ def _watched(tool: Tool, runner: CommandRunner) -> Tool:
 
 
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
-    """What runs commands; tells the user what it can't confine or show."""
+    """Create the command runner, and tell the user about limits of the sandbox and hidden files."""
     env = scrubbed(os.environ, confinement.policy)
     change_set, say = context.change_set, context.ui.say
 
@@ -260,7 +260,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
 def _kernel(
     context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
 ) -> KernelSession | None:
-    """The kernel of `python`; None where the extra is missing, or the sandbox has no sockets at all."""
+    """The kernel of the tool `python`; None if the extra is missing, or if the sandbox has no sockets."""
     if isinstance(confinement.sandbox, Landlock) and not confinement.sandbox.mounting:
         return None
     program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
@@ -272,7 +272,7 @@ def _kernel(
 
 
 def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:
-    """The tool `browse`, where the user turned it on."""
+    """The tool `browse`, if the user turned it on."""
     if not context.settings.switch("run.browse"):
         return ()
     if find_spec("trafilatura") is None:
@@ -291,7 +291,7 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
 
 
 def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
-    """The user's hooks, confined as the check is, because they may run the changed code."""
+    """The user's hooks, confined like the check, because they may run changed code."""
     settings = context.settings
 
     def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
@@ -354,7 +354,7 @@ def _path(action: Action) -> str:
 
 
 def _write_tool(folder: Path) -> Tool:
-    """The tool `write`. `folder` is the $TMPDIR of commands."""
+    """The tool `write`, which writes to `folder`, the $TMPDIR of commands."""
 
     def perform(action: Action) -> Observation:
         name = action.args.get("path", "").strip()

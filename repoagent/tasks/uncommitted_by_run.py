@@ -1,4 +1,4 @@
-"""What a run or a chat has changed and not committed: which files, as a diff, and how to restore them."""
+"""The uncommitted changes of a run or chat: list the files, show a diff, and restore them."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from repoagent.tasks.changes.interrupted import settle_commit
 from repoagent.tasks.edit_tool import write, write_reverse
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 
-_WAIT = 1.0  # seconds, for a turn of another process in the same conversation
+_WAIT = 1.0  # seconds to wait for another process of the same run
 
 Overlapping = Literal["leave", "let-go", "whole"]
 
 
 @dataclass(frozen=True)
 class RemainingChanges:
-    """The paths of a run's changes that are `left` in the files and uncommitted, `gone` from the files, and those that
-    the last commit contains, as after a commit of the user's own."""
+    """The paths of a run's changes that are `left` uncommitted in the files, `gone` from the files, or `committed` by
+    the user."""
 
     left: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     committed: tuple[str, ...] = ()
 
     def sentences(self) -> list[str]:
-        """For the user."""
+        """Notes for the user."""
         sentences = []
         if self.gone:
             contain = "contains" if len(self.gone) == 1 else "contain"
@@ -59,7 +59,7 @@ class RemainingChanges:
 
 
 def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingChanges:
-    """What became of the changes that the run has not committed."""
+    """The current state of the changes that the run has not committed."""
     if not change_set.changes:
         return RemainingChanges()
     changed = read_status(worktree).changed
@@ -77,18 +77,18 @@ def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingCha
 
 
 def uncommitted_files(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
-    """The paths that it has changed and not committed, in the order of first change, as far as the files have it."""
+    """The paths of the run's uncommitted changes that are in the files, in the order of first change."""
     return tuple(change.name for change in _settled(worktree, run_dir).present())
 
 
 def uncommitted_diff(worktree: WorkTree, run_dir: RunDirectory) -> str:
-    """The same as a unified diff, without what others did to the files."""
+    """The run's uncommitted changes as a unified diff, without what others did to the files."""
     changes = _settled(worktree, run_dir).present()
     return canonical_diff(changes, hash_name=worktree.object_format)
 
 
 def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
-    """The change set, without what was committed just before the run was killed."""
+    """The change set, without changes that were committed just before the run was killed."""
     change_set = open_change_set(worktree, run_dir.changes)
     settle_commit(change_set)
     return change_set
@@ -96,8 +96,8 @@ def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
 
 @dataclass(frozen=True)
 class RestoreResult:
-    """paths: restored. left: unchanged, because someone changed the same lines. let_go: such that the run no longer
-    owns. copies: of the content of such that were restored whole."""
+    """paths: the restored files. left: left unchanged, because someone changed the same lines. let_go: left to the
+    user. copies: of the content of files that were restored whole."""
 
     paths: tuple[str, ...]
     left: Overlaps = field(default_factory=dict)
@@ -108,11 +108,11 @@ class RestoreResult:
 def restore_changes(
     worktree: WorkTree, run_dir: RunDirectory, overlapping: Overlapping = "leave"
 ) -> RestoreResult:
-    """Undo all changes of a run, in the index too; what others did to the files stays. Files in which someone changed
-    the same lines are handled by `overlapping`.
+    """Undo all changes of a run, in the index too, and keep what others did to the files. `overlapping` decides about
+    files in which someone changed the same lines.
 
-    Raises Refused for a run that came with the repository, Busy while a turn of it runs, and what writing raises;
-    nothing is changed then.
+    Raises Refused for a run that came with the repository, Busy while it is running, and what writing raises; then
+    nothing is changed.
     """
     refuse_foreign(run_dir)
     with locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"):
@@ -136,7 +136,7 @@ def restore_changes(
 
 
 def conflict_message(left: Overlaps, let_go: str, whole: str) -> str:
-    """Why files were not restored, and the commands that let go of them and that restore them whole."""
+    """Why files were not restored, with the commands `let_go`, which keeps them, and `whole`, which restores them."""
     return (
         f"left unchanged, because the same lines were changed since: {overlaps_text(left)}. Resolve that by hand "
         f"and run it again; or use `{let_go}` to keep them as yours, or `{whole}` to undo those lines, too, "

@@ -21,12 +21,12 @@ from repoagent.llm.model import fence, printable
 from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.markdown_files import cut, one_line
 
-LARGEST = 4_000_000  # bytes of output, after which a program is ended
+LARGEST = 4_000_000  # bytes of output, after which a program is killed
 VERSION = 1
 TIMEOUT = 300.0  # seconds
 SHOWN = 8 * 1024  # characters of the output
-PATHS = 1000  # that a command gets
-_PATIENCE = 2.0  # seconds for output of what has left the process group
+PATHS = 1000  # passed to a command
+_PATIENCE = 2.0  # seconds for output of processes that left the process group
 
 Event = Literal["before_turn", "after_edit", "before_finish"]
 EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
@@ -34,8 +34,8 @@ EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a program. `output` and `errors` are without the secrets of the environment; `ended` says, as the
-    end of a sentence, why we ended it, "" if we did not."""
+    """The result of a program. `output` and `errors` do not contain secrets of the environment; `ended` is the reason
+    why it was killed, worded as the end of a sentence, "" if it was not."""
 
     code: int
     output: str
@@ -60,15 +60,15 @@ def start(
 ) -> Ran:
     """Run `command` (a string: by the shell) at `top`, for at most `timeout` seconds.
 
-    base: the environment, None for that of this process. environment: further variables. together: errors are part of
-    the output. Everything it started has ended on return, also after ^C. Raises Refused if it can't be started.
+    base: the environment, None for that of this process. environment: further variables. together: merge standard error
+    into the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
     """
-    began, ended = time.monotonic(), ""
+    started, ended = time.monotonic(), ""
     with TemporaryFile() as source:
         source.write(stdin.encode("utf-8", "surrogateescape"))
         source.seek(0)
         try:
-            with uninterrupted():  # a ^C right after the start must find the process to end
+            with uninterrupted():  # a ^C right after the start must not lose the process to kill
                 process = subprocess.Popen(
                     command,
                     shell=isinstance(command, str),
@@ -102,7 +102,7 @@ def start(
         reader.join(_PATIENCE)
     if max(len(output), len(errors)) > LARGEST:
         ended = f"was ended after printing {LARGEST // 1_000_000} MB"
-    return Ran(process.returncode, _text(output), _text(errors), time.monotonic() - began, ended)
+    return Ran(process.returncode, _text(output), _text(errors), time.monotonic() - started, ended)
 
 
 def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytearray) -> None:
@@ -115,7 +115,7 @@ def _read(process: subprocess.Popen[bytes], pipe: IO[bytes], data: bytearray) ->
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and all that it left in the background."""
+    """Kill the process and its background processes."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -134,10 +134,10 @@ class HookAnswer:
 
 @dataclass(frozen=True)
 class UserHooks:
-    """The commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
+    """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
 
-    timeout: of each, in seconds. audit: gets an event for each. confined: the command to run instead and its
-    environment, while there are changes that no user has seen; None for the command itself.
+    timeout: of each, in seconds. audit: gets an event for each. confined: returns the command to run instead and its
+    environment if there are unreviewed changes; None to run the command itself.
     """
 
     top: Path
@@ -154,7 +154,7 @@ class UserHooks:
             return HookAnswer()
         facts = {"turn": turn} if paths is None else {"turn": turn, "paths": [*paths][:PATHS]}
         message = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
-        variables = {  # for those who do not read JSON
+        variables = {  # for hooks that do not read JSON
             "AGENT_EVENT": event,
             "AGENT_RUN": self.run,
             "AGENT_TURN": str(turn),
@@ -181,7 +181,7 @@ class UserHooks:
 
 
 def excerpt(text: str, limit: int = SHOWN) -> str:
-    """The head and the longer tail of a text: most of an error is at the end."""
+    """The head and a longer tail of a text, because the important part of an error is at its end."""
     if len(text) <= limit:
         return text
     head, tail = text[: limit // 4], text[len(text) - (limit - limit // 4) :]

@@ -1,7 +1,7 @@
-"""The life of the linked work tree of a run: create it, reopen it on --resume, remove it when all of it is committed.
+"""The linked work tree of a run: create it, reopen it on --resume, remove it when everything is committed.
 
-A run in a linked work tree leaves the files of the user alone until they merge its branch. The work tree is in a folder
-that the user names, or else in the git directory, where only we create and remove it.
+A run in a linked work tree does not touch the user's files until they merge its branch. The work tree is in a folder
+that the user names, or by default in the git directory, from which only repoagent removes it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 def run_in_worktree(
     worktree: WorkTree, request: RunRequest, settings: Settings, ui: RunInterface, ready: ModelSetup
 ) -> RunOutcome:
-    """Do one run as `session.run` does: in the linked work tree that it had before, in a new one if the request has a
-    `worktree` or `branch`, otherwise in `worktree`. A linked work tree in which all is committed is removed at the end.
+    """Start or resume a run as `session.run` does: in its earlier linked work tree, in a new one if the request has a
+    `worktree` or `branch`, otherwise in `worktree`. A linked work tree without uncommitted changes is removed at the
+    end.
 
     Raises what `session.run`, `create_linked` and `reopen_linked` raise.
     """
@@ -63,7 +64,7 @@ def run_in_worktree(
 
 
 def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
-    """The linked work tree that the run or chat `name` worked in, created again if it is gone; else `worktree`.
+    """The linked work tree of the run or chat `name`, created again if it is gone; `worktree` if it had none.
 
     Raises Refused for a run that came with the repository, and as `reopen_linked` does.
     """
@@ -72,7 +73,7 @@ def resumed_worktree(worktree: WorkTree, name: str) -> WorkTree:
 
 
 def worktree_of(worktree: WorkTree, run: Run) -> WorkTree:
-    """The work tree that `run` worked in. Raises UsageError where it is gone."""
+    """The work tree of `run`. Raises UsageError if it is gone."""
     folder = run.record.worktree
     if not folder or Path(folder) == worktree.top:
         return worktree
@@ -91,9 +92,9 @@ def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
 
 
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:
-    """Create a linked work tree at HEAD on the new branch `branch`: in `folder`, or inside the git directory.
+    """Create a linked work tree at HEAD on the new branch `branch`: in `folder`, or by default in the git directory.
 
-    Raises Refused where the branch or folder exists, or before the first commit.
+    Raises Refused if the branch or folder exists, or before the first commit.
     """
     if head(worktree).commit is None:
         raise Refused("a linked work tree needs a commit to start from; create the first commit")
@@ -105,7 +106,7 @@ def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: st
 
 
 def find_linked(worktree: WorkTree, folder: str) -> WorkTree | None:
-    """The linked work tree at `folder`, None if it is gone. Only one that git lists for this repository is opened."""
+    """The linked work tree at `folder`; None if it is gone, or if git does not list it for this repository."""
     if not folder or Path(folder) == worktree.top or not Path(folder).is_dir():
         return None
     listed = git(worktree.top, "worktree", "list", "--porcelain").split(b"\n")
@@ -119,7 +120,7 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
     """The linked work tree at `folder`, created again on `branch` if it is gone. None without a folder, or if the
     branch is now checked out in `worktree`.
 
-    Raises Refused where git cannot create it, as when the branch is checked out in another work tree.
+    Raises Refused if git cannot create it, for example if the branch is checked out in another work tree.
     """
     if (existing := find_linked(worktree, folder)) is not None:
         return existing
@@ -130,14 +131,14 @@ def reopen_linked(worktree: WorkTree, folder: str, branch: str) -> WorkTree | No
 
 
 def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: bool = True) -> str:
-    """Remove a linked work tree in the git directory whose run is `done`, unless something in it is uncommitted; and
-    its branch, if it has no commit of its own. What to tell the user, "" for nothing."""
+    """Remove a linked work tree in the git directory whose run is `done`, unless it has uncommitted changes; and its
+    branch, if it has no commit of its own. Returns a note for the user, "" for none."""
     own_folder = os.path.realpath(_worktrees_folder(worktree)) + os.sep
     if not done or not os.path.realpath(linked.top).startswith(own_folder):
         return ""
     try:
         git(worktree.top, "worktree", "remove", "--", str(linked.top), read_only=False)
-    except GitError:  # something in it is uncommitted
+    except GitError:  # it has uncommitted changes
         remove = f"git worktree remove --force {shlex.quote(str(linked.top))}"
         return f"uncommitted work is left in {linked.top}; `{remove}` discards it"
     counted = git_output(worktree.top, "rev-list", "--count", f"HEAD..refs/heads/{branch}", "--", ok=(0, 128))
@@ -148,10 +149,10 @@ def close_linked(worktree: WorkTree, linked: WorkTree, branch: str, *, done: boo
 
 
 def delete_linked(worktree: WorkTree, name: str, folder: str, branch: str) -> str:
-    """Remove the linked work tree that was created for the run `name`, and its branch if other refs have its commits.
-    What to tell the user of the branch, or of a folder that they chose, which is kept.
+    """Remove the linked work tree that was created for the run `name`, and its branch if other refs contain its
+    commits. A folder that the user chose is kept. Returns a note for the user about the branch or folder.
 
-    Raises Refused, and removes nothing, where something in the work tree is uncommitted.
+    Raises Refused, and removes nothing, if the work tree has uncommitted changes.
     """
     existing = find_linked(worktree, folder)
     if not folder or os.path.realpath(folder) != os.path.realpath(_worktrees_folder(worktree) / name):
@@ -193,7 +194,7 @@ def _add(worktree: WorkTree, path: Path, *args: str) -> WorkTree:
 
 
 def _open(path: Path) -> WorkTree:
-    """Open a linked work tree; from here on git finds the repository by the folder alone."""
+    """Open a linked work tree, and make git find the repository only by the folder."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         os.environ.pop(name, None)
     return open_worktree(path)

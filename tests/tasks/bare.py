@@ -69,9 +69,9 @@ class Person:
         self.says = rest
         return Decision("yes") if word == "yes" else Decision("no", reason=word)
 
-    def approve(self, asked: ApprovalRequest) -> Verdict:
-        self.asked.append(asked)
-        return self.allows(asked)
+    def approve(self, request: ApprovalRequest) -> Verdict:
+        self.asked.append(request)
+        return self.allows(request)
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         return None
@@ -91,7 +91,7 @@ class Person:
     def interrupted(self, sentence: str) -> None: ...
     def output(self, data: bytes) -> None: ...
     def explained(self, text: str) -> None: ...
-    def progress(self, what: str, data: dict[str, object]) -> None: ...
+    def progress(self, kind: str, data: dict[str, object]) -> None: ...
 
 
 def go(

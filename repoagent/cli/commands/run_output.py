@@ -120,11 +120,13 @@ class EventStream:
     def explained(self, text: str) -> None:
         emit("explained", {"text": text})
 
-    def approve(self, asked: ApprovalRequest) -> Verdict:
-        return self._ask(asked.kind, {name: value for name, value in vars(asked).items() if name != "kind"})
+    def approve(self, request: ApprovalRequest) -> Verdict:
+        return self._ask(
+            request.kind, {name: value for name, value in vars(request).items() if name != "kind"}
+        )
 
-    def progress(self, what: str, data: dict[str, object]) -> None:
-        emit(what, data)
+    def progress(self, kind: str, data: dict[str, object]) -> None:
+        emit(kind, data)
 
     def end(self, outcome: RunOutcome) -> None:
         emit("end", as_object(outcome))

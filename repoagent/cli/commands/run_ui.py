@@ -170,14 +170,14 @@ class RunTerminal(TerminalInterface):
             event = replace(event, observation=replace(seen, shown=""))
         super().event(event)
 
-    def approve(self, asked: ApprovalRequest) -> Verdict:
+    def approve(self, request: ApprovalRequest) -> Verdict:
         self._show_refused()
         self.working.quiet()
-        verdict = self.asker(asked)
+        verdict = self.asker(request)
         self._said_no = not verdict.allowed and verdict.by != "nobody"
         return verdict
 
-    def progress(self, what: str, data: dict[str, object]) -> None:
+    def progress(self, kind: str, data: dict[str, object]) -> None:
         pass
 
     def _ran(self, seen: Observation) -> None:

@@ -1,1 +1,1 @@
-"""What a run has changed: read change_set.py first, then detect.py and snapshot.py for what commands change."""
+"""The files that a run changes: read change_set.py first, then detect.py and snapshot.py for changes by commands."""

@@ -1,8 +1,8 @@
-"""The changes of a run: for each file, the bytes before its first edit and after its last one, kept in `changes/`.
+"""The changes of a run: for each file, the bytes before its first edit and after its last one, stored in `changes/`.
 
-What others change in the same file, in between or afterwards, is separated by three-way merges, so that the run's
-change can be committed or undone alone. Only where the run changed the same lines again after someone else is that
-impossible. The index may be anyone's file, so every entry is validated.
+Three-way merges separate what others change in the same file, in between or afterwards, so that the run's change can
+be committed or undone alone. That is impossible only if the run changed the same lines again after someone else. The
+index is untrusted, so every entry is validated.
 """
 
 from __future__ import annotations
@@ -51,35 +51,37 @@ def after_of(change: FileChange) -> Content | None:
 
 
 def paths_of(changes: Iterable[FileChange]) -> set[str]:
-    """All paths of changes, old and new ones."""
+    """All paths of changes, old and new."""
     return {path for change in changes for path in (change.old_path, change.path) if path}
 
 
-def is_at_result(change: FileChange, path: str, now: Content | None) -> bool:
-    """Whether the bytes at `path` are what `change` left there."""
-    return (None if now is None else now.data) == (change.after if path == change.path else None)
+def is_at_result(change: FileChange, path: str, current: Content | None) -> bool:
+    """Whether the bytes at `path` are the result of `change`."""
+    return (None if current is None else current.data) == (change.after if path == change.path else None)
 
 
-def revert_lines(worktree: WorkTree, change: FileChange, now: Content | None) -> Content | Conflict | None:
-    """What the file would hold without the change, with all else that `now` holds; None for no file."""
+def revert_lines(
+    worktree: WorkTree, change: FileChange, current: Content | None
+) -> Content | Conflict | None:
+    """The `current` content without the change, but with everything else; None for no file."""
     before = before_of(change)
-    unchanged = same(now, after_of(change))
-    if now is None or before is None or before.is_link:
-        return before if now is None or unchanged else Conflict()
-    data = before.data if unchanged else _without(worktree, change, now)
+    unchanged = same(current, after_of(change))
+    if current is None or before is None or before.is_link:
+        return before if current is None or unchanged else Conflict()
+    data = before.data if unchanged else _without(worktree, change, current)
     if isinstance(data, Conflict):
         return data
-    changed_mode = change.mode != change.old_mode and now.mode == change.mode
-    return Content(data, before.mode if changed_mode else now.mode)
+    changed_mode = change.mode != change.old_mode and current.mode == change.mode
+    return Content(data, before.mode if changed_mode else current.mode)
 
 
 @dataclass
 class ChangeSet:
-    """changes: those of the run, in the order of first change.
-    candidates: made by commands, in files that git does not know or at an unknown time; see `keep`.
+    """changes: of the run, in the order of first change.
+    candidates: changes by commands, in untracked files or at an unknown time; see `keep`.
     overlapping: paths in which the run changed lines again that someone else had changed, with these lines.
-    pending: announced by `will_write`, and maybe not written yet.
-    edit: identifies the last edit that was written, so that it is not made again after a kill.
+    pending: announced by `will_write`, and possibly not written yet.
+    edit: identifies the last written edit, so that it is not repeated after a kill.
     """
 
     worktree: WorkTree
@@ -91,12 +93,12 @@ class ChangeSet:
     edit: str = ""
 
     def will_write(self, changes: Iterable[FileChange], edit: str = "") -> None:
-        """Call before files are written: a kill between the write and `wrote` then loses nothing."""
+        """Announce changes before the files are written, so that a kill before `wrote` loses nothing."""
         self.pending, self.edit = tuple(changes), edit
         self._save()
 
     def wrote(self, changes: Iterable[FileChange]) -> None:
-        """The run made these changes; an empty list cancels what was pending."""
+        """Add changes that the run has written; an empty list cancels the pending ones."""
         changes, self.pending = tuple(changes), ()
         self.edit = self.edit if changes else ""
         for change in changes:
@@ -105,14 +107,14 @@ class ChangeSet:
         self._save()
 
     def settle_pending(self) -> None:
-        """After an interruption: of the pending changes, those count whose bytes are in the files."""
+        """After an interruption: add the pending changes whose bytes are in the files."""
         top = self.worktree.top
         self.wrote(
             [change for change in self.pending if is_at_result(change, change.name, look(top, change.name))]
         )
 
     def add_candidates(self, changes: Iterable[FileChange]) -> None:
-        """Add candidates; one whose file is as it was before is dropped."""
+        """Add candidates; drop those whose file has its original content again."""
         known = {change.name: change for change in self.candidates}
         for change in changes:
             first = known.pop(change.name, change)
@@ -123,32 +125,32 @@ class ChangeSet:
         self._save()
 
     def keep(self, paths: Sequence[str]) -> bool:
-        """Make candidates changes of the run, as the files are now. Returns whether there were any."""
+        """Turn candidates into changes of the run, with the current content of the files. Returns whether there were
+        any."""
         if kept := self._keep(paths):
             self._save()
         return kept
 
     def drop(self, paths: Iterable[str]) -> None:
-        """Forget the changes of these files: they were undone, committed or left to the user."""
+        """Forget the changes of these files, after they were undone, committed or left to the user."""
         dropped = set(paths)
         self.changes = tuple(change for change in self.changes if change.name not in dropped)
         self.candidates = tuple(change for change in self.candidates if change.name not in dropped)
         self._save()
 
     def drop_vanished(self) -> list[str]:
-        """Forget the changes of which nothing is in the files any more; their names."""
+        """Forget the changes that are no longer in the files; returns their names."""
         vanished = [change.name for change in self.changes if self.remaining(change) is None]
         if vanished:
             self.drop(vanished)
         return vanished
 
     def present(self) -> tuple[FileChange, ...]:
-        """The changes as far as they are in the work tree now, without what others did to the files."""
+        """The parts of the changes that are in the work tree now, without what others did to the files."""
         return tuple(part for change in self.changes if (part := self.remaining(change)) is not None)
 
     def remaining(self, change: FileChange) -> FileChange | None:
-        """The part of a change that is in its file now, None for nothing. A part that someone undid is left out where
-        lines can tell."""
+        """The part of a change that is in its file now, None if nothing is. Lines that someone undid are left out."""
         current = look(self.worktree.top, change.name)
         if (change.path is None) != (current is None):
             return None  # someone removed the file, or created it again
@@ -164,7 +166,7 @@ class ChangeSet:
         return None if unchanged else replace(change, after=data)
 
     def others_content(self, changes: Iterable[FileChange]) -> dict[str, Content | None]:
-        """What is at the paths of `changes` where it is not what they left, because someone else changed it."""
+        """The current contents of the paths of `changes` that someone else has changed since."""
         contents = {}
         for change in changes:
             expected = {change.old_path: None, change.path: after_of(change)}
@@ -175,7 +177,7 @@ class ChangeSet:
 
     @property
     def is_stored(self) -> bool:
-        """Whether its folder exists, with or without changes."""
+        """Whether it has been saved, with or without changes."""
         return (self.folder / INDEX).exists()
 
     def of(self, path: str) -> FileChange | None:
@@ -228,9 +230,9 @@ class ChangeSet:
 
 
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
-    """The changes stored in `folder`, none where there is nothing. Settles what a kill interrupted.
+    """Read the changes stored in `folder`; an empty set if there are none. Settles writes that a kill interrupted.
 
-    Raises Newer for a newer version, Refused for an index that is broken or has lost bytes.
+    Raises Newer for a newer version, Refused if the index is malformed or bytes are missing.
     """
     value = json_files.read_document(folder / INDEX, version=VERSION)
     if value is None:
@@ -296,11 +298,11 @@ def _to_dict(change: FileChange) -> dict[str, str | None]:
 def _consecutive(
     worktree: WorkTree, earlier: FileChange, later: FileChange
 ) -> tuple[FileChange, FileChange] | Conflict:
-    """Two changes of a file in sequence, with what someone else did in between in all sides of both or in none. A
-    Conflict, with the lines, where the later one builds on that."""
+    """Two changes of a file in sequence, with what someone else did in between either in both changes or in neither.
+    Returns a Conflict, with the lines, if the later change builds on that."""
     base = before_of(later)
     if later.mode == later.old_mode and earlier.mode and not _has_link(later):
-        later = replace(later, mode=earlier.mode)  # another mode since then is someone else's
+        later = replace(later, mode=earlier.mode)  # someone else changed the mode in between
     if base is None or same(base, after_of(earlier)):
         return earlier, later
     below = _without(worktree, earlier, base)
@@ -331,9 +333,9 @@ def _with_result(change: FileChange, current: Content | None) -> FileChange:
 
 
 def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
-    """Undo the run's changes of `paths`; what others did to the files stays. Files in which they changed the same lines
-    are left as they are and returned. If `write` raises, nothing is changed."""
-    change_set.drop_vanished()  # a kill came between the files and the change set
+    """Undo the run's changes of `paths` and keep what others did to the files. Files in which others changed the same
+    lines stay unchanged and are returned. If `write` raises, nothing is changed."""
+    change_set.drop_vanished()  # after a kill between the write and the save of the change set
     reverse: dict[str, FileChange] = {}
     overlaps: dict[str, Lines] = {}
     top = change_set.worktree.top
@@ -353,8 +355,8 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
 
 
 def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
-    """Make files what they were before the run, without anything that others did since. Returns the copies of their
-    present content. If `write` raises, no file is changed."""
+    """Restore the content that files had before the run, and discard what others did since. Returns copies of the
+    current content. If `write` raises, no file is changed."""
     changes = _changes_of(change_set, paths)
     reverse, copies = [], []
     folder = free_folder(change_set.folder, "backup")
@@ -377,8 +379,8 @@ def overlaps_text(overlaps: Overlaps) -> str:
 
 
 def _changes_of(change_set: ChangeSet, paths: Sequence[str]) -> list[FileChange]:
-    every = (*change_set.changes, *change_set.candidates)
-    return [change for change in every if paths_of([change]).intersection(paths)]
+    all_changes = (*change_set.changes, *change_set.candidates)
+    return [change for change in all_changes if paths_of([change]).intersection(paths)]
 
 
 def _is_noop(change: FileChange) -> bool:

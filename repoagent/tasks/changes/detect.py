@@ -1,6 +1,6 @@
-"""Snapshots of the work tree, its submodules included, and what changed between two of them, for the model.
+"""Snapshots of the work tree, including submodules, and the differences between two of them.
 
-File names in text for a model are quoted, because whoever names a file must not be able to give instructions.
+File names in text for a model are quoted, so that a file name cannot pass for an instruction.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes.change_set import ChangeSet
 
-LARGEST = 4 * 1024 * 1024  # bytes of a file that is followed
+LARGEST = 4 * 1024 * 1024  # bytes of a followed file
 MOST = 2_000  # uncommitted files whose bytes are read
-TOTAL = 256 * 1024 * 1024  # bytes of all that are followed: they are in memory
-NAMED = 20  # files named in a sentence
+TOTAL = 256 * 1024 * 1024  # bytes of all followed files, which are in memory
+NAMED = 20  # file names in a sentence
 
 Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class FileState:
-    """One uncommitted or untracked path: its signature, and its bytes if they are followed."""
+    """An uncommitted or untracked path: its signature, and its bytes if it is followed."""
 
     signature: Signature | None
     content: Content | None
@@ -43,7 +43,7 @@ ABSENT = FileState(None, None, True)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The uncommitted files of a work tree, the entries of the change set, and other repositories in untracked
+    """The uncommitted files of a work tree, the entries of the change set, and the repositories in untracked
     folders."""
 
     status: Status
@@ -56,11 +56,11 @@ class Snapshot:
 
 
 def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str, FileState]) -> Snapshot:
-    """Read all uncommitted and untracked paths; `known` has the files of the previous snapshot, which are not read
-    again if their signature is the same."""
+    """Read all uncommitted and untracked paths. Files of the previous snapshot, `known`, are not read again if their
+    signature is the same."""
     status, untracked = read_status_and_untracked(worktree)
     changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
-    tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # what is unstaged first
+    tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # unstaged files first
     files: dict[str, FileState] = {}
     remaining = TOTAL
     for is_tracked, paths in ((True, tracked), (False, untracked)):
@@ -75,7 +75,7 @@ def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str,
 
 
 def changed_submodules(earlier: Snapshot, later: Snapshot) -> list[str]:
-    """The submodules that are at another commit."""
+    """The submodules whose commit changed."""
     before, after = (
         {path for path, entry in snapshot.status.changed.items() if entry.submodule}
         for snapshot in (earlier, later)
@@ -90,7 +90,7 @@ def entries(change_set: ChangeSet) -> frozenset[FileChange]:
 def differences(
     worktree: WorkTree, earlier: Snapshot, later: Snapshot
 ) -> Iterator[tuple[str, Content | None, Content | None]]:
-    """Each path that differs, with its contents before and now; None and None if it is not followed."""
+    """Yield each path that differs with its old and new content; None and None if it is not followed."""
     for path in sorted({*earlier.files, *later.files}):
         before, after = earlier.files.get(path), later.files.get(path)
         if before is not None and after is not None and before.signature == after.signature:
@@ -101,9 +101,9 @@ def differences(
         old = None if before is None else before.content
         new = None if after is None else after.content
         if before is None and path in later.status.changed and path not in earlier.status.changed:
-            entry = later.status.changed[path].staged  # it was as it is staged now
+            entry = later.status.changed[path].staged  # it was clean, so the index has its old content
             old = None if entry is None else from_blob(worktree, path, entry)
-        if after is None:  # nothing in it is uncommitted any more, or it is gone
+        if after is None:  # it is clean now, or gone
             try:
                 new = look(worktree.top, path)
             except Refused:
@@ -123,7 +123,7 @@ def _read(
     if follow and signature[1] <= LARGEST:
         try:
             return FileState(signature, look(worktree.top, path), tracked)
-        except Refused:  # a fifo, or a folder in its place
+        except Refused:  # not a regular file
             pass
     return FileState(signature, None, tracked, followed=False)
 
@@ -133,7 +133,7 @@ def _signature(path: str | bytes) -> Signature | None:
         status = os.lstat(path)  # joined as text: there may be 100,000
     except OSError:
         return None
-    # st_ctime is the one time that a command can't set
+    # a command cannot set st_ctime
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
 
 
@@ -148,14 +148,14 @@ def submodule_paths(worktree: WorkTree) -> list[str]:
 
 
 def checked_out(worktree: WorkTree) -> tuple[str, ...]:
-    """The submodules that are checked out. Calls git only where there are any."""
+    """The submodules that are checked out. Calls git only if there are any."""
     if _REPOSITORY_VARIABLES & os.environ.keys() or not (worktree.top / ".gitmodules").exists():
         return ()
     return tuple(path for path in submodule_paths(worktree) if (worktree.top / path / ".git").exists())
 
 
 def git_options(submodule: Path) -> tuple[str, str]:
-    """The options for git in a submodule, whatever the environment says."""
+    """The options for git in a submodule, which override the environment."""
     return f"--git-dir={submodule / '.git'}", f"--work-tree={submodule}"
 
 
@@ -173,10 +173,12 @@ def names_of(paths: Sequence[str], most: int = NAMED) -> str:
 
 
 def described(changes: Sequence[FileChange]) -> str:
-    """The files of changes, with what happened to each."""
-    ends = [" (new)" if one.before is None else " (deleted)" if one.after is None else "" for one in changes]
-    texts = [named(change.name) + end for change, end in zip(changes, ends, strict=True)]
-    return _and_more(texts[:NAMED], len(changes))
+    """The names of changed files, marked as new or deleted."""
+    texts = []
+    for change in changes[:NAMED]:
+        status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
+        texts.append(named(change.name) + status)
+    return _and_more(texts, len(changes))
 
 
 def _and_more(texts: Sequence[str], count: int) -> str:
@@ -184,13 +186,13 @@ def _and_more(texts: Sequence[str], count: int) -> str:
 
 
 def write_event(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
-    """The audit event for a file that a command wrote, with its blobs if it is followed."""
+    """The audit event for a file that a command wrote, with its blobs if `change` has its content."""
     event: dict[str, object] = {"kind": "write", "by": "command", "path": path}
     return event if change is None else {**event, **blobs_of(change, kind)}
 
 
 def blobs_of(change: FileChange, kind: str) -> dict[str, str | None]:
-    """The blobs `before` and `after` a change, for the audit."""
+    """The blob ids before and after a change, for the audit log."""
     return {
         "before": None if change.before is None else blob_hash(change.before, kind),
         "after": None if change.after is None else blob_hash(change.after, kind),

@@ -1,7 +1,7 @@
-"""Files of the work tree that git, an editor or another program executes or obeys by itself.
+"""Files of the work tree that git, an editor or another program executes automatically.
 
-No command in a sandbox may write them: our own git and the editor of the user run outside of it. An edit of such a
-file asks first, see `edit.guards.sensitive`.
+Commands in the sandbox may not write them, because repoagent's git and the user's editor run outside of it. An edit of
+such a file asks first, see `edit.guards.sensitive`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes.detect import checked_out, git_options, named, submodule_paths
 
-MOST = 100  # names of one folder
-# Protected whether they exist or not. Folders: a folder is mounted in place of each.
+MOST = 100  # names of a folder
+# Protected even if they do not exist. All are treated as folders: the sandbox mounts a folder at each.
 ON_OPENING_PATHS = (
     ".envrc", ".vscode", ".idea", ".zed", ".devcontainer",
     ".claude", ".codex", ".cursor", ".gemini", ".kiro", ".windsurf",
@@ -41,8 +41,8 @@ class ExecutedWatch(Protocol):
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
-    """Absolute paths, whether they exist or not. Calls git twice, and once for each submodule, where the user's
-    git runs, too."""
+    """Absolute paths of files that git obeys, even if they do not exist. Calls git twice, and once for each submodule,
+    because the user runs git there, too."""
     top = worktree.top
     paths = [top / path for path in _obeyed(worktree)]
     for reason, patterns in LIST:
@@ -50,7 +50,7 @@ def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
             present = [name.rstrip("/") for name in patterns if os.path.lexists(top / name)]
             lefthook = LEFTHOOK if set(LEFTHOOK).intersection(present) else ()
             paths += [top / name for name in (*lefthook, *present)]
-    # git would find another repository here, and run what its settings say: it need not exist yet
+    # even if it does not exist yet: git would find another repository here, and obey its configuration
     paths += [top / path / ".git" for path in submodule_paths(worktree)]
     for path in checked_out(worktree):
         folder = top / path
@@ -64,14 +64,14 @@ def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[str]:
     if folder is not None:
         yield folder
     for path, reason in obeyed.items():
-        # a word of a command line that is not an existing path is most likely not a path at all
+        # a word of a command line is most likely a path only if it contains a slash or exists
         if not reason.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
             yield path
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
-    """What an editor, a shell or a coding agent obeys when a folder is opened, and the .git of other repositories: at
-    the top and in folders with tracked files; ON_OPENING_PATHS even if they do not exist."""
+    """The files that an editor, a shell or a coding agent obeys when a folder is opened, and the .git of other
+    repositories: at the top and in folders with tracked files; ON_OPENING_PATHS even if they do not exist."""
     top = worktree.top
     paths = list_files(worktree, "--cached")
     acting = sorted(name for name in os.listdir(top) if _ACTING.fullmatch(name))  # noqa: PTH208  (names only)
@@ -84,22 +84,22 @@ def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:
 
 _PATTERNS = {pattern.rstrip("/") for reason, patterns in LIST if reason in ON_OPENING for pattern in patterns}
 _EITHER = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sorted(_PATTERNS))
-# from the beginning of a path to the end of the first name in it that acts on opening
+# matches a path up to and including the first name in it that acts on opening
 _ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
-    """The folders below the top that hold tracked files, with a slash at the end. One call of git."""
+    """The folders below the top with tracked files, with a slash at the end. Calls git once."""
     return tuple(sorted(folders_above(list_files(worktree, "--cached"))))
 
 
 def list_files(worktree: WorkTree, *options: str) -> list[str]:
-    """What `git ls-files` lists."""
+    """The output of `git ls-files` as a list."""
     return os.fsdecode(git(worktree.top, "ls-files", "-z", *options)).split("\0")[:-1]
 
 
 def folders_above(paths: Iterable[str]) -> set[str]:
-    """The folders above `paths`, at any height, with a slash at the end."""
+    """All parent folders of `paths`, with a slash at the end."""
     folders: set[str] = set()
     for path in paths:
         folder = path.rstrip("/").rpartition("/")[0]
@@ -110,11 +110,11 @@ def folders_above(paths: Iterable[str]) -> set[str]:
 
 
 def watch_executed(top: Path, say: Callable[[str], None], folders: Sequence[str] = ()) -> ExecutedWatch:
-    """Watch the files at usual places that an editor, a hook or another program obeys; git ignores many of them. Also
-    watched: a repository in one of `folders` or of those passed to the look, because git, and a shell prompt that asks
-    it, would obey its settings.
+    """Watch the common files that an editor, a hook or another program obeys; git ignores many of them. Also watched: a
+    repository in `folders` or in those passed to the returned function, because git, and a shell prompt that calls it,
+    would obey its configuration.
 
-    Returns a look: `say` gets a sentence for each file that was written since the last one. The look returns those
+    Returns a function that calls `say` with a warning for each file written since its last call. It returns the files
     that act when a folder is opened, and whether each is new.
     """
     known = dict(_usual_files(top))
@@ -138,7 +138,7 @@ def watch_executed(top: Path, say: Callable[[str], None], folders: Sequence[str]
 
 
 def _repositories(top: Path, folders: Iterable[str]) -> Iterator[tuple[str, Signature]]:
-    """Each .git in one of these folders; of a .git folder the inode alone counts."""
+    """The .git in each of these folders; of a .git folder, only the inode counts."""
     for folder in folders:
         try:
             status = os.lstat(f"{top}/{folder}.git")  # joined as text: there may be 10,000
@@ -149,7 +149,7 @@ def _repositories(top: Path, folders: Iterable[str]) -> Iterator[tuple[str, Sign
 
 
 def _usual_files(top: Path) -> Iterator[tuple[str, Signature]]:
-    """The existing files of LIST at the top; of a folder those directly in it."""
+    """The existing files of LIST at the top; for a folder, the files directly in it."""
     for name in (name for _, patterns in LIST for name in patterns):
         paths = [name]
         if name.endswith("/"):

@@ -1,7 +1,7 @@
-"""Changes by a command that a kill interrupted, and commits that a kill interrupted.
+"""Settle the changes of a command, and the commit, that a kill interrupted.
 
 The snapshot before a command is stored. After a kill it is unknown whether the command or the user changed a file, so
-such changes are candidates. A commit is announced before it is made, so that a kill neither loses nor repeats it.
+such changes become candidates. A commit is announced before it is made, so that a kill neither loses nor repeats it.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
             if known and content is not None:
                 remaining -= len(content.data)
                 name = sha256(content.data).hexdigest()
-                # Survives a kill but not a power cut, so that no command waits for the disk; the change set's own
-                # bytes are durable.
+                # Not synced, so that no command waits for the disk: it survives a kill but not a power cut. The bytes
+                # of the change set are synced.
                 with (
                     suppress(FileExistsError),
                     os.fdopen(os.open(name, _NEW_FILE, 0o600, dir_fd=folder), "wb") as file,
@@ -54,12 +54,12 @@ def store_snapshot(change_set: ChangeSet, files: Mapping[str, FileState]) -> Non
 
 
 def discard_snapshot(change_set: ChangeSet) -> None:
-    """The command has ended, and its changes are in the change set."""
+    """Call when the command has ended and its changes are in the change set."""
     (change_set.folder / _SNAPSHOT).unlink(missing_ok=True)
 
 
 def settle_command(change_set: ChangeSet) -> str:
-    """Make what changed since the snapshot of an interrupted command candidates. Returns what to tell the model."""
+    """Add what changed since the snapshot of an interrupted command to the candidates. Returns text for the model."""
     value = json_files.read_document(current(change_set.folder / _SNAPSHOT), version=VERSION)
     if value is None or not isinstance(files := value.get("files"), dict):
         return ""
@@ -77,7 +77,7 @@ def settle_command(change_set: ChangeSet) -> str:
                 entry = status.changed[path].staged if path in status.changed else None
                 known, old = True, None if entry is None else from_blob(worktree, path, entry)
             content = look(worktree.top, path)
-        except Refused:  # a fifo, or a folder in its place
+        except Refused:  # not a regular file
             continue
         if known and old != content and path in changed_by_run:
             again.append(path)
@@ -99,7 +99,7 @@ def settle_command(change_set: ChangeSet) -> str:
 
 
 def _stored_content(change_set: ChangeSet, item: object) -> tuple[bool, Content | None]:
-    """Whether it is known what a file had before the command, and what."""
+    """Whether the content of a file before the command is known, and that content."""
     if not isinstance(item, dict) or item.get("known") is not True:
         return False, None
     if (name := item.get("bytes")) is None:
@@ -112,12 +112,12 @@ def _stored_content(change_set: ChangeSet, item: object) -> tuple[bool, Content 
 
 
 def will_commit(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
-    """Call before edit `edit_id` is committed: the one edit `mark`, or without it all changes."""
+    """Announce the commit of edit `edit_id`: of the edit that `mark` identifies, or without it of all changes."""
     _write_commit(change_set, edit_id, mark, settled=False)
 
 
 def committed(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
-    """The commit is made: drop its changes."""
+    """Record that the commit was made, and drop its changes."""
     if mark:
         change_set.edit = mark
     change_set.drop([] if mark else [change.name for change in change_set.changes])
@@ -126,7 +126,7 @@ def committed(change_set: ChangeSet, edit_id: str, mark: str = "") -> None:
 
 def settle_commit(change_set: ChangeSet) -> str | None:
     """After a kill: the last commit of the run, None if it has none; its changes are dropped. Call after the journals
-    are settled, which know the commits."""
+    are settled, because they record the commits."""
     value = json_files.read_document(current(change_set.folder / _COMMIT), version=VERSION)
     if value is None:
         return None

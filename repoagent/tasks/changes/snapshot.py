@@ -1,8 +1,8 @@
-"""What a command changed, by comparing the work tree before and after it, and what the user must agree to.
+"""Record what a command changed, by comparing the work tree before and after it, and guard against harmful changes.
 
 A snapshot costs one `git status` and the bytes of uncommitted files; ignored files are skipped. What the user saves
-while a command runs in the foreground counts as the command's; between two snapshots around a background command it
-is a candidate. Many deletions, and files that act when a folder is opened, are undone unless the user agrees.
+while a command runs in the foreground counts as the command's; what changes while a command runs in the background
+becomes a candidate. Mass deletions, and files that act when a folder is opened, are undone unless the user agrees.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ Audit = Callable[[Sequence[Mapping[str, object]]], None]
 
 @dataclass
 class Guard:
-    """Asks about mass deletions and files that act when a folder is opened, and undoes them without a yes.
+    """Asks about mass deletions and files that act when a folder is opened, and undoes them unless the user agrees.
 
-    ask: the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
-    sensitive: files that act on opening may be written unasked.
+    ask: asks the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
+    sensitive: whether files that act on opening may be written without asking.
     """
 
     change_set: ChangeSet
@@ -55,7 +55,7 @@ class Guard:
 
     def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> str:
         """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that act on opening, and whether each is new. Returns what to tell the model."""
+        that act on opening, and whether each is new. Returns text for the model."""
         return "\n".join(filter(None, [self._deletions(done), *self._acting(done, acting)]))
 
     def _deletions(self, done: Sequence[FileChange]) -> str:
@@ -100,7 +100,7 @@ class Guard:
     ) -> str:
         try:
             verdict = self.ask(request)
-        except BaseException:  # the user stops the run
+        except BaseException:  # the user stopped the run
             self._undo(changes, move_away)
             raise
         if verdict.allowed:
@@ -113,7 +113,7 @@ class Guard:
         return f"{request.why[0].upper()}{request.why[1:]}; {end}"
 
     def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
-        """Returns what was done, as the end of a sentence."""
+        """Returns a description of the result, worded as the end of a sentence."""
         try:
             if changes:
                 reverse = [
@@ -124,8 +124,8 @@ class Guard:
                 run_paths = paths_of(self.change_set.changes)
                 self.change_set.wrote([change for change in reverse if change.name in run_paths])
                 self.change_set.add_candidates([change for change in reverse if change.name not in run_paths])
-                return "restored what it was before"
-            if move_away:  # into the folder of the run: its earlier content is unknown
+                return "restored the previous content"
+            if move_away:  # to the folder of the run, because its previous content is unknown
                 folder = free_folder(self.change_set.folder, "aside")
                 folder.mkdir(parents=True)
                 path = self.change_set.worktree.top / move_away
@@ -136,8 +136,8 @@ class Guard:
 
 
 class Watch:
-    """Call it before a command, with whether something that the run started may have written since the last one; and
-    call what it returns after the command. That returns what to tell the model of the changes."""
+    """Call it before a command, with whether a background command may have written since the last one; call the
+    returned function after the command, for the text about the changes for the model."""
 
     def __init__(
         self,
@@ -147,12 +147,12 @@ class Watch:
         audit: Audit = lambda _: None,
         guard: Guard | None = None,
     ) -> None:
-        """say: gets a sentence about changes of the user's uncommitted work, of submodules, of executed files and in
-        the background. audit: gets an event for each written file. guard: checks what each command did."""
+        """say: gets a sentence about each change of the user's uncommitted work, of submodules, of executed files and
+        in the background. audit: gets an event for each written file. guard: checks the changes of each command."""
         self.worktree, self.change_set = worktree, change_set
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
-        self._last: Snapshot | None = None  # passed on, so that a file that does not change is read once
+        self._last: Snapshot | None = None  # reused, so that an unchanged file is read once
 
     def __call__(self, background: bool = False) -> Callable[[], str]:
         previous = self._last
@@ -185,7 +185,7 @@ class Watch:
         return "\n".join(filter(None, [background_text, *texts, guarded]))
 
     def _after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], list[str]]:
-        """Record what a command changed; its changes, and what to tell the model."""
+        """Record the changes of a command; returns them, and sentences for the model."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []
@@ -238,8 +238,8 @@ class Watch:
         return done, texts
 
     def _in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
-        """What changed since the last snapshot, while a command ran in the background, by it or by the user. Files that
-        the run itself has not written become candidates; of the others the model is told."""
+        """Record what a background command or the user changed since the last snapshot. Files that the run itself has
+        not written become candidates; the others are only reported. Returns the candidates, and text for the model."""
         change_set = self.change_set
         by_path = {path: change for change in change_set.changes for path in paths_of([change])}
         touched = paths_of(earlier.entries ^ detect.entries(change_set))

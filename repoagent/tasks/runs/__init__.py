@@ -1,1 +1,1 @@
-"""The directory of a run: record, heartbeat, inbox, pause and stop. Read directory.py first."""
+"""The directory of a run: record, lock, inbox, pause and stop. Read directory.py first."""

@@ -25,7 +25,7 @@ from repoagent.tasks.runs.directory import RunDirectory, resume_command
 from repoagent.tasks.runs.inbox import ENDING, LARGEST
 from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
 
-_POLL = (0.05, 0.5)  # seconds between two looks at a run that is waited for: the first, the longest
+_POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
 _REMOVED = ".gone-"  # prefix of a folder that is being removed
 
 
@@ -34,11 +34,12 @@ class NotRunning(Refused):
 
 
 class StillRunning(Busy):
-    """The run has not ended in the time that was waited."""
+    """The run has not ended within the timeout."""
 
 
 def message(run: Run, text: str) -> Path:
-    """Put `text` into the inbox of a run, which reads it before its next call, after a pause. Returns the file.
+    """Write `text` to the inbox of a run, which reads it before its next call; a paused run reads it when resumed.
+    Returns the file.
 
     Raises UsageError for an empty or too long text, NotRunning, Refused.
     """
@@ -65,8 +66,8 @@ def stop(run: Run) -> list[Run]:
 
 
 def pause(run: Run) -> list[Run]:
-    """Ask a run and its sub-agents to pause, and return them. Raises NotRunning, NothingDone if it was asked already,
-    Refused."""
+    """Ask a run and its sub-agents to pause, and return them. Raises NotRunning, NothingDone if that was already
+    requested, Refused."""
     targets = _with_subagents(run)
     if inbox.is_requested(run.run_dir.pause):
         raise NothingDone(f"{run.name} has already been asked to pause")
@@ -91,10 +92,10 @@ def resume(run: Run) -> list[Run]:
 
 
 def terminate_run(run: Run) -> list[Run]:
-    """Send SIGTERM to the processes of a run and its sub-agents. Returns those that got it.
+    """Send SIGTERM to the processes of a run and its sub-agents. Returns the runs that got it.
 
-    A process gets it only if it is on this machine, holds the lock of the run, and has the number and start time of
-    run.json. Raises NotRunning, Refused when it may not be signalled.
+    A process gets it only if it is on this machine, holds the lock of the run, and has the process id and start time of
+    run.json. Raises NotRunning, Refused without permission to signal it.
     """
     ended = []
     for target in _with_subagents(run):
@@ -111,8 +112,8 @@ def terminate_run(run: Run) -> list[Run]:
 
 
 def wait(run: Run, timeout: float | None = None) -> Run:
-    """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds. A run of another machine
-    is returned at once."""
+    """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds. A run on another machine
+    is returned immediately."""
     deadline = None if timeout is None else time.monotonic() + timeout
     poll, longest = _POLL
     while (run := refreshed(run)).is_live:
@@ -131,17 +132,18 @@ def _with_subagents(run: Run) -> list[Run]:
 
 
 def _refuse_ended(run: Run, arguments: str = "") -> None:
-    present = refreshed(run)
-    if not present.is_live and present.state != ELSEWHERE:
-        kind = run.record.kind
-        words = f" {arguments}" if arguments and kind != "chat" else ""
-        command = f"{resume_command(run.name, kind)}{words}"
-        raise NotRunning(f"{run.name} is not running ({present.state}); resume it with `{command}`")
+    current = refreshed(run)
+    if not current.is_live and current.state != ELSEWHERE:
+        command = resume_command(run.name, run.record.kind)
+        if arguments and run.record.kind != "chat":
+            command += f" {arguments}"
+        raise NotRunning(f"{run.name} is not running ({current.state}); resume it with `{command}`")
 
 
 def delete(run: Run) -> bool:
-    """Remove the directory of a run, and archive its conversation if the name was generated. Returns whether it did,
-    so that `restore_conversation` finds it. Raises Busy when the run is live, Refused where it can't be removed."""
+    """Remove the directory of a run, and archive its conversation if its name was generated. Returns whether the
+    conversation was archived and can be restored with `restore_conversation`. Raises Busy if the run is live, Refused
+    if the directory cannot be removed."""
     run_dir = run.run_dir
     data = None
     with ExitStack() as stack:
@@ -162,7 +164,7 @@ def delete(run: Run) -> bool:
 
 
 def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove what a run wrote after its directory was removed during the run: that has no lock."""
+    """Remove what a run wrote after its directory was removed: such a directory has no lock."""
     if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
         _remove(run_dir)
 
@@ -170,7 +172,7 @@ def remove_orphaned(run_dir: RunDirectory) -> None:
 def restore_conversation(
     layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr
 ) -> RunDirectory:
-    """Restore the conversation of a deleted run, by its whole name. Raises NothingDone when it exists, UsageError when
+    """Restore the conversation of a deleted run, by its full name. Raises NothingDone if it still exists, UsageError if
     there was none, Refused."""
     conversation = named(layout, name)
     if conversation.path.exists():
@@ -180,7 +182,7 @@ def restore_conversation(
 
 
 def _remove(run_dir: RunDirectory) -> None:
-    """Rename the folder, then remove it; the next call removes what a kill leaves."""
+    """Rename the folder, then remove it; the next call removes the rest after a kill."""
     removed = f"{_REMOVED}{os.urandom(6).hex()}"
     try:
         with open_folder(run_dir.layout.runs) as parent:

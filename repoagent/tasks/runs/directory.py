@@ -1,6 +1,6 @@
 """The directory of a run, its file names, and the conversation of the same name.
 
-A run that came with the repository is untrusted and is refused: one's own runs are never tracked.
+A run that git tracks came with the repository and is refused as untrusted: a user's own runs are never tracked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_EDITS = tuple(prefix for prefix in RESERVED if prefix not in OF_RUNS)
 
 
 class _File:
-    """The path of a file in the directory."""
+    """Descriptor for the path of a file in the directory."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class _File:
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The paths of the run `name`, whether it exists or not."""
+    """The paths of the run `name`, even if it does not exist."""
 
     layout: Layout
     name: str
@@ -46,7 +46,7 @@ class RunDirectory:
     pause = _File("pause")
     plan = _File("plan.md")
     checkpoint = _File("checkpoint.md")
-    output = _File("output")  # of commands, and what was too long for the conversation
+    output = _File("output")  # of commands, and text that was too long for the conversation
     changes = _File("changes")
     scratch = _File("scratch")  # $TMPDIR of commands
 
@@ -60,34 +60,34 @@ class RunDirectory:
 
     @property
     def subagent(self) -> Path:
-        """Only a sub-agent has it."""
+        """The specification, which only a sub-agent has."""
         return current(self.folder / "subagent.json")
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where a writer that was killed may leave temporary files."""
+        """The folders in which a killed process may leave temporary files."""
         return (self.folder, self.output, self.changes, self.changes / "bytes", self.inbox)
 
 
 def new_name(kind: str = "run") -> str:
-    """A name for a new run or chat; such names sort by time (UTC)."""
+    """Generate the name of a new run or chat; such names sort by time (UTC)."""
     return f"{kind}-{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
 
 
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
-    """The directory of the existing or new run that a user calls `name`.
+    """The directory of the existing or new run `name`.
 
-    Raises UsageError for an invalid name, for one that belongs to edits, and for one of the generated form that does
-    not exist; Refused where the name of another run differs only in case.
+    Raises UsageError for an invalid name, the name of an edit, or a name of the generated form that does not exist;
+    Refused if the name of another run differs only in case.
     """
     run_dir = RunDirectory(layout, name := checked(name))
     exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()
     if not exists or name.casefold().startswith(_OF_EDITS):
         refuse_reserved(name)
-    for other in () if exists else names_of_folders(layout):
-        if _plain(other) == name.casefold() and other != name:
+    for existing in () if exists else names_of_folders(layout):
+        if _plain(existing) == name.casefold() and existing != name:
             raise Refused(
-                f"a run {other!r} exists, which differs from {name!r} only in case; choose another name"
+                f"a run {existing!r} exists, which differs from {name!r} only in case; choose another name"
             )
     return run_dir
 
@@ -97,7 +97,7 @@ def resume_command(name: str, kind: str) -> str:
 
 
 def short_name(name: str) -> str:
-    """The last part of a generated name; any other name as it is."""
+    """The last part of a generated name; any other name unchanged."""
     head, _, last = name.rpartition("-")
     return last if head.startswith(OF_RUNS) and len(last) == 6 else name
 
@@ -113,7 +113,7 @@ def names_of_folders(layout: Layout) -> list[str]:
 
 
 def refuse_foreign(run_dir: RunDirectory) -> None:
-    """Raise Refused where git tracks the conversation of the run, or anything in its folder."""
+    """Raise Refused if git tracks the conversation of the run, or anything in its folder."""
     run_paths = (run_dir.folder, run_dir.conversation)
     if not any(os.path.lexists(path) for path in run_paths):
         return
@@ -121,10 +121,10 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
     plain_paths = [_plain(str(path.relative_to(root.parent))) for path in run_paths]
     try:
         listed = git(root.parent, "ls-files", "-z", "--cached")
-    except GitError:  # next to a bare repository nothing is tracked
+    except GitError:  # without a work tree, git tracks nothing here
         return
     for name in listed.split(b"\0"):
-        # compared without case, as a file system may do it
+        # ignore case, as the file system may
         path = _plain(os.fsdecode(name)) if name.startswith(b".") else ""
         if _covers(_plain(root.name), path) and any(
             _covers(path, run_path) or _covers(run_path, path) for run_path in plain_paths

@@ -1,7 +1,7 @@
 """Messages and requests to a live run, as files in its directory.
 
-A message is delivered at least once: its file is removed after the conversation contains it. `stop` and `pause` are
-requests by their existence alone.
+A message is delivered at least once: its file is removed when the conversation contains it. `stop` and `pause` are
+requests if they exist; their content does not matter.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from repoagent.tasks.runs.directory import RunDirectory
 
 ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
-AT_ONCE = 20  # messages that are handed out together
-_HALF_WRITTEN = 2.0  # seconds: an empty file this young is about to be written
+AT_ONCE = 20  # messages that `take` returns
+_HALF_WRITTEN = 2.0  # seconds: a younger empty file may still be written
 
 
 class Message(str):
-    """The text of a message. `name` is that of its file, which the `meta` of its turn has as "message"."""
+    """The text of a message. `name` is its file name, which is "message" in the `meta` of its turn."""
 
     name: str
 
@@ -36,17 +36,17 @@ class Message(str):
 
 
 def unread(run_dir: RunDirectory) -> int:
-    """How many messages the run has not seen."""
+    """The number of messages that the run has not seen."""
     try:
         return len(_names(run_dir.inbox))
-    except Refused:  # the inbox is not a folder; `take` says why
+    except Refused:  # the inbox is not a folder; `take` reports that
         return 0
 
 
 def take(run_dir: RunDirectory, warn: Warn) -> list[Message]:
-    """At most AT_ONCE messages of the inbox, by name; call `remove` when the conversation has them.
+    """Read at most AT_ONCE messages of the inbox, by name; call `remove` when the conversation contains them.
 
-    Links, pipes and files above LARGEST are set aside with a warning. Raises Refused where the inbox is not a folder.
+    Links, pipes and files above LARGEST are set aside with a warning. Raises Refused if the inbox is not a folder.
     """
     messages: list[Message] = []
     taken = run_dir.inbox / "taken"  # earlier versions moved messages there until the conversation had them
@@ -92,18 +92,18 @@ def _is_young(path: Path) -> bool:
 
 
 def is_requested(path: Path) -> bool:
-    """Whether the request exists, of whatever type of file: it is never opened."""
+    """Whether the request exists, as a file of any type: it is never opened."""
     return os.path.lexists(path)
 
 
 def request(path: Path) -> None:
-    """Create the file of a request. Raises Refused where it can't be written."""
+    """Create the file of a request. Raises Refused if it cannot be written."""
     if not is_requested(path):
         write_whole(path, b"")
 
 
 def clear(path: Path) -> bool:
-    """Remove a request, of whatever type of file; False if there was none. Raises Refused where it can't be."""
+    """Remove a request, a file of any type; returns False if there was none. Raises Refused if it cannot be removed."""
     try:
         with open_folder(path.parent) as parent:
             os.unlink(path.name, dir_fd=parent)

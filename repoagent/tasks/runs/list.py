@@ -1,4 +1,4 @@
-"""List the runs of a repository from their directories, and find the one that a name means."""
+"""List the runs of a repository from their directories, and find a run by its name."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from repoagent.tasks.runs.record import (
 
 KILLED, ELSEWHERE, CONVERSATION, UNREADABLE = "killed", "elsewhere", "conversation", "unreadable"
 LAST = "last"
-_STARTING = 60.0  # seconds that a sub-agent may take for its first record
-_NAMED = 5  # runs that a message names
+_STARTING = 60.0  # seconds that a sub-agent may take to write its first record
+_NAMED = 5  # runs listed in a message
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run and its present state.
+    """A run and its current state.
 
-    state: "running" or "paused" while it is live; how it ended (`record.ENDS`); "killed" when its process is gone
-        without an end, "elsewhere" when that was on another machine; "conversation" when only its conversation is
-        here; "unreadable" with the `problem`.
-    process_started: seconds since the epoch, of its present or last process.
+    state: "running" or "paused" while it is live; how it ended (`record.ENDS`); "killed" if its process is gone without
+        recording an end; "elsewhere" if it has no recorded end and ran on another machine; "conversation" if only its
+        conversation exists; "unreadable" with the `problem`.
+    process_started: of its current or last process, in seconds since the epoch.
     """
 
     run_dir: RunDirectory
@@ -65,7 +65,7 @@ class Run:
 
     @property
     def starting(self) -> bool:
-        """Whether its process has not written its record yet."""
+        """Whether it is live and has not written its record yet."""
         return self.is_live and not self.record.started
 
     @property
@@ -76,8 +76,8 @@ class Run:
 
 
 def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
-    """All runs, newest first. A broken `run.json` is set aside with a warning; if `warn` is None, nothing is
-    touched."""
+    """All runs, newest first. A malformed `run.json` is set aside with a warning, or left unchanged if `warn` is
+    None."""
     folders = set(names_of_folders(layout))
     all_runs = [
         _run(run_dir, warn)
@@ -93,7 +93,7 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
 
 
 def _is_empty(run_dir: RunDirectory) -> bool:
-    """Whether a process has just created the folder, or was killed before it wrote to it."""
+    """Whether the folder was just created, or its process was killed before it wrote a file."""
     try:
         return all(is_temporary(name) for name in os.listdir(run_dir.folder))  # noqa: PTH208  (names only)
     except OSError:
@@ -101,7 +101,7 @@ def _is_empty(run_dir: RunDirectory) -> bool:
 
 
 def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
-    """The present state of the same run."""
+    """The same run with its current state."""
     return read_run(run.run_dir, warn=warn)
 
 
@@ -110,13 +110,13 @@ def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
 
 
 def find(layout: Layout, name: str, *, warn: Warn = to_stderr) -> Run:
-    """The run with this name, end of a name or unique beginning of these, or "last": the newest that is not a
-    sub-agent and has started. Raises UsageError, which names similar ones."""
+    """The run with this name, short name or unique prefix of either, or "last": the newest that is not a sub-agent and
+    has started. Raises UsageError, which suggests similar names."""
     return chosen(runs(layout, warn=warn), name)
 
 
 def chosen(all_runs: Sequence[Run], name: str) -> Run:
-    """As `find`, of all runs, newest first."""
+    """As `find`, among `all_runs`, newest first."""
     if not all_runs:
         raise UsageError('no runs yet; start one with `repoagent run "TASK"`')
     for run in all_runs:
@@ -148,14 +148,14 @@ def _listed(some_runs: Sequence[Run]) -> str:
 
 
 def children(run: Run, among: Iterable[Run]) -> list[Run]:
-    """The runs that it delegated, oldest first."""
+    """The sub-agents of `run`, oldest first."""
     delegated = [child for child in among if child.record.parent == run.name and child.name != run.name]
     return sorted(delegated, key=lambda child: (child.process_started, child.name))
 
 
 def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
-    """Runs in their order with the depth 0, but sub-agents below their parent, oldest first, with the depth 1. Each
-    run is in it once, even where runs claim to be each other's parents."""
+    """Runs in their order with depth 0, and sub-agents below their parent, oldest first, with depth 1. Lists each run
+    once, even if runs claim to be each other's parents."""
     names = {run.name for run in all_runs}
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
@@ -200,7 +200,7 @@ def _state(run_dir: RunDirectory, record: Record) -> str:
 
 
 def _without_record(run_dir: RunDirectory) -> Run:
-    """A run that is starting, or whose record is gone. A sub-agent's specification has its parent and kind."""
+    """A run that is starting, or whose record is missing. A sub-agent's specification has its parent and kind."""
     try:
         spec = json_files.parse(read_regular(run_dir.subagent, most=MOST) or b"") or {}
     except Refused:
@@ -222,7 +222,7 @@ def _unreadable(run_dir: RunDirectory, problem: str, parent: str = "") -> Run:
 def _conversation_only(run_dir: RunDirectory) -> Run:
     try:
         text = (read_regular(run_dir.conversation) or b"").decode("utf-8", "replace")
-    except Refused:  # a link: its name is listed all the same
+    except Refused:  # a link; list the name anyway
         text = ""
     first_turn = text.partition("\n## [")[2].partition("\n")[2].partition("\n## [")[0]
     record = Record(name=run_dir.name, kind=_kind(run_dir.name), prompt=first_line(first_turn))
@@ -230,7 +230,7 @@ def _conversation_only(run_dir: RunDirectory) -> Run:
 
 
 def _kind(name: str) -> str:
-    """The kind by the name, where nothing else tells it."""
+    """The kind of a run without a record, from its name."""
     return "chat" if name.casefold().startswith("chat-") else "run"
 
 

@@ -1,6 +1,6 @@
 """A live run: it holds its lock, writes its progress, and reads requests before each call.
 
-A process is identified by its number, its start time and the boot of its machine: the number alone may be reused.
+A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from repoagent.llm.model import Usage
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_START_TIME = 19  # which word of /proc/PID/stat after the name: field 22 in proc(5)
-_POLL = 0.2  # seconds between two looks at a pause
-_WAIT = 1.0  # for the lock: who only looks whether it is held has it for a moment
+_START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
+_POLL = 0.2  # seconds between two checks during a pause
+_WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
 
 
 def host() -> str:
@@ -42,7 +42,7 @@ def host() -> str:
 
 @lru_cache(maxsize=1)
 def boot() -> str:
-    """Identifies this boot of the system; "" where that is not Linux."""
+    """Identifies this boot of the system; "" if it is not Linux."""
     try:
         return _BOOT.read_text("ascii").strip()
     except (OSError, ValueError):
@@ -50,15 +50,15 @@ def boot() -> str:
 
 
 def pid_start(pid: int) -> str:
-    """When the process `pid` of this machine started, as the system writes it; "" if there is no such process. Together
-    with the number and the boot it identifies the process."""
+    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Identifies the
+    process together with its id and the boot."""
     if not 1 < pid < 2**31:
         return ""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return "" if boot() else _pid_start_by_ps(pid)
-    words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may hold anything
+    words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may contain anything
     has_ended = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
     return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
 
@@ -71,7 +71,7 @@ def _pid_start_by_ps(pid: int) -> str:
 
 
 def terminate(pid: int, start: str) -> bool:
-    """Send SIGTERM to the process `pid` that started at `start`; False when it is gone or another has its number.
+    """Send SIGTERM to the process `pid` that started at `start`; False if it is gone or another process has its id.
     Raises PermissionError."""
     if not start or pid_start(pid) != start:
         return False
@@ -83,7 +83,7 @@ def terminate(pid: int, start: str) -> bool:
 
 
 class Stopped(RepoagentError):
-    """The run was stopped by the user, and can be resumed. `how` is the text in its record."""
+    """The user stopped the run; it can be resumed. `how` is the text in its record."""
 
     exit_code = Exit.INTERRUPTED
 
@@ -93,15 +93,15 @@ class Stopped(RepoagentError):
 
 
 class LiveRun:
-    """A run at work, for one thread; made by `live_run`."""
+    """A live run, for one thread; created by `live_run`."""
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record | None, warn: Warn) -> None:
         self.run_dir = run_dir
-        self.paused = 0.0  # seconds of pauses so far; they count for no limit on time
+        self.paused = 0.0  # seconds of pauses so far, which do not count for the time limit
         self._warn = warn
         self._handed_out: list[inbox.Message] = []
         self._lock = _lock_identity(run_dir)
-        # requests to the parent hold for a sub-agent too: it may start after they were made
+        # a sub-agent obeys requests to its parent, too, because it may start after they were made
         self._requests = [run_dir] + ([RunDirectory(run_dir.layout, record.parent)] if record.parent else [])
         self._earlier = before = earlier or Record()
         self.record = replace(
@@ -115,13 +115,13 @@ class LiveRun:
 
     @property
     def lost(self) -> bool:
-        """Whether its directory was removed or moved: another process may be this run by now, so nothing is written
-        any more."""
+        """Whether its directory was removed or moved. Another process may have resumed this run since, so nothing is
+        written any more."""
         return _lock_identity(self.run_dir) != self._lock
 
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
-        """Record the progress of this process, to which that of earlier ones is added; `activity` is what comes next,
-        `cost` None if a price is unknown."""
+        """Record the progress of this process, added to that of earlier ones. `activity` is the next step; `cost` is
+        None if a price is unknown."""
         before = self._earlier
         self._update(
             turns=before.turns + turns,
@@ -131,7 +131,7 @@ class LiveRun:
         )
 
     def adopted(self, child: Record) -> None:
-        """Count what a sub-agent used that ended after an earlier process of this run."""
+        """Add the usage of a sub-agent that ended after an earlier process of this run."""
         before = self._earlier
         cost = None if before.cost is None or child.cost is None else before.cost + child.cost
         turns, tokens = before.turns + child.turns, before.tokens + child.tokens
@@ -142,11 +142,11 @@ class LiveRun:
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> list[inbox.Message]:
-        """Call before each call of a model, and before the run counts as finished. Returns new messages, oldest first;
-        calling this or `confirm` again confirms that the conversation has them. Waits while the run is paused; a
-        message does not end a pause. Raises Stopped when the user stops the run."""
+        """Call before each model call, and before the run ends. Returns new messages, oldest first; the next call of
+        this or `confirm` confirms that the conversation contains them. Waits while the run is paused; a message does
+        not end a pause. Raises Stopped if the user stops the run."""
         self.confirm()
-        began = time.monotonic()
+        started = time.monotonic()
         while True:
             if any(inbox.is_requested(run_dir.stop) for run_dir in self._requests):
                 raise Stopped(
@@ -158,21 +158,21 @@ class LiveRun:
                 break
             self._update(state=PAUSED)
             time.sleep(_POLL)
-            self.paused, began = self.paused + time.monotonic() - began, time.monotonic()
+            self.paused, started = self.paused + time.monotonic() - started, time.monotonic()
         self._update(state=RUNNING)
         self._handed_out = inbox.take(self.run_dir, self._warn)
         return self._handed_out
 
     def confirm(self) -> None:
-        """The conversation has the messages that were handed out: remove their files."""
+        """Confirm that the conversation contains the messages that `control` returned, and remove their files."""
         inbox.remove(self.run_dir, self._handed_out)
         self._handed_out = []
 
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
-        """The run is over; only the first call counts. state: one of `record.ENDS`. text: how it ended. exit_code: of
-        the process, where that does not follow from the state."""
+        """Record the end of the run; only the first call counts. state: one of `record.ENDS`. text: how it ended.
+        exit_code: of the process, if it does not follow from the state."""
         if state not in ENDS:
             raise ValueError(f"invalid end state {state!r}; use one of {', '.join(ENDS)}")
         if self.record.ended or self.lost:
@@ -181,7 +181,7 @@ class LiveRun:
         self._end(state, text, commits, ENDS[state] if exit_code is None else exit_code)
 
     def failed(self, error: BaseException) -> None:
-        """The run ends by `error`. A failure to record that is only a warning."""
+        """Record that the run ended with `error`. A failure to write that is only a warning."""
         state, code, text = _end_of(error)
         try:
             if not self.record.ended and not self.lost:
@@ -192,9 +192,9 @@ class LiveRun:
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
         for path in (self.run_dir.stop, self.run_dir.pause):
             inbox.clear(path)
-        every = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
+        all_commits = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
         self.record = replace(
-            self.record, state=state, text=records.cut(mask(text)), commits=tuple(every), exit=int(code),
+            self.record, state=state, text=records.cut(mask(text)), commits=tuple(all_commits), exit=int(code),
             ended=records.now(), activity="",
         )  # fmt: skip
         self._write(settled=True)
@@ -213,10 +213,10 @@ class LiveRun:
 
 @contextmanager
 def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -> Iterator[LiveRun]:
-    """Hold the run for the block, creating its directory or resuming it. An error that ends the block is recorded,
-    unless `LiveRun.ended` was called; an end without either counts as failed.
+    """Hold the run for the block: create its directory or resume it. Records an error that ends the block, unless
+    `LiveRun.ended` was called; a block that ends without either counts as failed.
 
-    Raises Busy, which names the process that has the run; Refused; Newer for a run.json of a newer version.
+    Raises Busy, which names the process that holds the run; Refused; Newer for a run.json of a newer version.
     """
     ensure(run_dir.layout)
     with ExitStack() as stack:
@@ -233,7 +233,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
         layout = run_dir.layout
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
             sweep(folder)
-        for path in (run_dir.stop, run_dir.pause):  # of a process that was killed before it read them
+        for path in (run_dir.stop, run_dir.pause):  # requests to an earlier process that was killed
             inbox.clear(path)
         with open_folder(run_dir.inbox, create=True):
             pass
@@ -255,7 +255,7 @@ def _lock_identity(run_dir: RunDirectory) -> tuple[int, int] | None:
 
 
 def _end_of(error: BaseException) -> tuple[str, int, str]:
-    """The state, exit code and text of a run that ended by `error`."""
+    """The state, exit code and text of a run that ended with `error`."""
     match error:
         case Stopped():
             return "stopped", Exit.INTERRUPTED, error.how

@@ -1,4 +1,4 @@
-"""`run.json`: what a run is, its progress, and how it ended."""
+"""`run.json`: the parameters of a run, its progress, and how it ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repoagent.errors import Exit
 from repoagent.tasks import earlier_version
 
 VERSION = 1
-MOST = 1 << 20  # bytes of a run.json; ours have a few thousand
+MOST = 1 << 20  # bytes of a run.json; a usual one has a few thousand
 RUNNING, PAUSED = "running", "paused"
 ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its process unless it sets another
     "done": Exit.DONE,
@@ -23,7 +23,7 @@ ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its proce
     "limit": Exit.LIMIT,
     "stopped": Exit.INTERRUPTED,
 }
-LONGEST = 2_000  # characters of a text about a run; all of it is in the conversation
+LONGEST = 2_000  # characters of the text; the full text is in the conversation
 _PROMPT = 300
 _HIGHEST = 10**15
 
@@ -32,11 +32,11 @@ _HIGHEST = 10**15
 class Record:
     """The content of `run.json`. Times are ISO 8601 with their zone, "" for none.
 
-    prompt: its first line. parent: the run that delegated this one, "" for none.
+    prompt: its first line. parent: the run that delegated to this one, "" for none.
     pid, host, boot, pid_start: identify the process.
-    started, process_started: when the run, and its present or last process, started.
+    started, process_started: when the run, and its current or last process, started.
     turns, tokens, cost: of all its processes; cost is in US dollars, None if the price of a call is unknown.
-    options: those that the user set, by name. worktree, branch: where it works, and commits unless checked out.
+    options: set by the user, by name. worktree: in which it works. branch: of a linked work tree, "" otherwise.
     text: how it ended. exit: the exit code.
     """
 
@@ -76,7 +76,7 @@ def to_dict(record: Record) -> dict[str, Any]:
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """The record in `value`; fields of a wrong type count as missing."""
+    """Read a record; fields of a wrong type count as missing."""
     checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
     for name, default in _DEFAULTS.items():
         item = earlier_version.field(value, name, default)
@@ -94,14 +94,14 @@ def from_dict(value: Mapping[str, Any]) -> Record:
 
 
 def _amount(value: object) -> float | None:
-    """A finite number of a possible size, None for anything else."""
+    """`value` if it is a number in range, None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value <= _HIGHEST else None  # false for NaN
 
 
 def _is_option(value: object) -> bool:
-    """Whether it can be the value of an option: None for one that is hidden."""
+    """Whether `value` can be the value of an option; None is a hidden value."""
     if isinstance(value, list):
         return all(isinstance(item, str) for item in value)
     return isinstance(value, str | bool | None) or _amount(value) is not None

@@ -1,5 +1,5 @@
-"""A sub-agent as a process: its specification (`subagent.json`), its events, and its questions, which its parent passes
-on."""
+"""A sub-agent as a process: its specification (`subagent.json`), its events, and its questions, which the parent
+forwards to the user."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 @dataclass
 class Subagent:
-    """A running sub-agent. `last` is the event that it ended with."""
+    """A running sub-agent. `last` is its final event."""
 
     name: str
     kind: str
@@ -65,7 +65,7 @@ class Subagent:
         return self.ended
 
     def end(self) -> None:
-        """Terminate it; what it has done so far is kept."""
+        """Terminate it; its work so far is kept."""
         if self.process.poll() is None:
             self.process.terminate()
             try:
@@ -79,9 +79,9 @@ class Subagent:
         self.ended = True
 
     def _answer(self, event: Event, approve: Callable[[ApprovalRequest], Verdict]) -> None:
-        of = str(event.get("of"))
+        kind = str(event.get("of"))
         request = ApprovalRequest(
-            of if of in _QUESTIONS else "edit",
+            kind if kind in _QUESTIONS else "edit",
             str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
             tuple(map(str, event.get("patterns") or ())),
             f"the sub-agent {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
@@ -91,14 +91,14 @@ class Subagent:
         verdict = approve(request)
         answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
         line = json.dumps({"id": event.get("id"), "answer": answer, "reason": verdict.reason})
-        with suppress(BrokenPipeError, ValueError):  # it has ended, which `listen` notices
+        with suppress(BrokenPipeError, ValueError):  # it has ended; `listen` detects that
             if self.process.stdin is not None:
                 self.process.stdin.write(line + "\n")
                 self.process.stdin.flush()
 
 
 def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Subagent:
-    """Start this program with `arguments` as the sub-agent `name`, in its own process group, and read its events."""
+    """Start repoagent with `arguments` as the sub-agent `name`, in its own process group, and read its events."""
     with uninterrupted():
         process = subprocess.Popen(
             [sys.executable, *ITSELF, *arguments],
@@ -113,7 +113,7 @@ def start(name: str, kind: str, arguments: Sequence[str], top: Path) -> Subagent
 
 
 def die_with_parent() -> None:
-    """In the sub-agent: end when the parent ends, however it does."""
+    """In the sub-agent: end when the parent ends, even if it was killed."""
     parent = os.environ.pop("REPOAGENT_PARENT", "")
     if not parent.isdecimal():
         return
@@ -147,7 +147,7 @@ def _read_errors(subagent: Subagent, stream: IO[str]) -> None:
 
 @dataclass(frozen=True)
 class SubagentSpec:
-    """What a sub-agent is, its task, and what it may use. `instructions` are worded for the prompt."""
+    """The type, task and permissions of a sub-agent. `instructions` are text for its prompt."""
 
     parent: str
     kind: str
@@ -162,14 +162,14 @@ class SubagentSpec:
 
 
 def write_spec(run_dir: RunDirectory, spec: SubagentSpec) -> None:
-    """Write it to the directory of the sub-agent, which is created."""
+    """Create the directory of the sub-agent and write its specification there."""
     value = {**vars(spec), **vars(spec.budget), "tools": sorted(spec.tools), "allow": list(spec.allow)}
     del value["budget"]
     json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
 def read_spec(run_dir: RunDirectory) -> SubagentSpec:
-    """Raises UsageError if the run is not a sub-agent, Refused for a malformed specification."""
+    """Read the specification. Raises UsageError if the run is not a sub-agent, Refused if it is malformed."""
     value = json_files.read_document(run_dir.subagent, version=VERSION)
     if value is None:
         raise UsageError(f"{run_dir.name} is not a sub-agent run")

@@ -1,6 +1,6 @@
 """The tools `delegate` and `wait`: run sub-agents, and merge their changes into the run's.
 
-The kind `review` runs the program's own review of the uncommitted change.
+The kind `review` runs `repoagent review` on the uncommitted change.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AT_ONCE = 6
 MOST = 30  # sub-agents of one run
 FINDINGS = 40  # of a review
 _NOT_FOR_SUBAGENTS = frozenset({"delegate"})
-# seconds for a sub-agent to end whose parent was killed: it looks once a second, and may be writing
+# seconds for a sub-agent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _ENDS = {
     "done": "finished",
@@ -53,13 +53,13 @@ _ENDS = {
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
-    """After a kill: take over what sub-agents left, and tell the model. `count` gets the record of each whose result is
-    not in the conversation yet."""
+    """After a kill: merge the changes of sub-agents, and return a report for the model. `count` gets the record of each
+    sub-agent whose result is not in the conversation yet."""
     texts = []
     conversation = "\n".join(turn.text for turn in context.state.turns if turn.role == "observation")
     for name in sorted(names_of_folders(context.layout)):
         run_dir = RunDirectory(context.layout, name)
-        sweep(run_dir.folder)  # of one that was killed as it started
+        sweep(run_dir.folder)  # it may have been killed while it started
         try:
             parent = read_spec(run_dir).parent if run_dir.subagent.is_file() else ""
         except (Refused, UsageError) as error:
@@ -92,14 +92,14 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
 
 
 def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
-    """Move the changes of a sub-agent that has ended to the run's; their names."""
+    """Move the changes of a sub-agent that has ended to the run's; returns their names."""
     for folder in run_dir.folders:  # it may have been killed
         sweep(folder)
     change_set, child_change_set = context.change_set, open_change_set(context.worktree, run_dir.changes)
     changes = child_change_set.present()
     if not changes and not child_change_set.candidates:
         return []
-    known = {(change.name, change.after) for change in change_set.changes}  # of an earlier try, before a kill
+    known = {(change.name, change.after) for change in change_set.changes}  # merged before a kill
     change_set.overlapping = {**change_set.overlapping, **child_change_set.overlapping}
     change_set.wrote([change for change in changes if (change.name, change.after) not in known])
     change_set.add_candidates(child_change_set.candidates)
@@ -110,12 +110,12 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
 
 
 def _id_of(name: str) -> str:
-    """Marks in the parent's conversation that it has the result of this sub-agent."""
+    """The mark of a sub-agent in its parent's conversation, which shows that its result is there."""
     return f"({name})"
 
 
 def _result(run: Run, text: str, *, ok: bool) -> str:
-    """How a sub-agent ended, what it used, and its answer or error, for its parent's conversation."""
+    """How a sub-agent ended, its usage, and its answer or error, for its parent's conversation."""
     end = _ENDS.get(run.state, "failed")
     head = f"The sub-agent {end} {_id_of(run.name)}, {_usage_text(run.record)}:"
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
@@ -168,7 +168,7 @@ def _finding_line(finding: dict[str, Any]) -> str:
 
 @dataclass
 class SubagentPool:
-    """The sub-agents of a run. `tools` are the names of the run's own; `running` has those that have not ended."""
+    """The sub-agents of a run. `tools` are the names of the run's own tools; `running` has the sub-agents by number."""
 
     context: RunContext
     types: Mapping[str, AgentType]
@@ -188,7 +188,7 @@ class SubagentPool:
         return texts
 
     def close(self) -> None:
-        """End all that are left."""
+        """Terminate all sub-agents that are still running."""
         for subagent in self.running.values():
             subagent.end()
         self.running.clear()
@@ -234,7 +234,7 @@ class SubagentPool:
         return self._wait_for(number)
 
     def needs(self, action: Action) -> Needs:
-        """One that only reads needs nothing; a review needs the edits to be written."""
+        """A sub-agent that only reads needs nothing; a review needs the edits to be written."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
         reads = type_ is not None and type_.mode == "read-only" and type_.name != "review"
         return "nothing" if reads else "writes"
@@ -253,9 +253,9 @@ class SubagentPool:
         meter, pause = self.context.model_setup.meter, self.context.run_dir.pause
         try:
             while not subagent.listen(approve, until=lambda: inbox.is_requested(pause)):
-                began = time.monotonic()
+                pause_started = time.monotonic()
                 subagent.listen(approve, until=lambda: not inbox.is_requested(pause))
-                meter.started += time.monotonic() - began  # a pause counts for no limit on time
+                meter.started += time.monotonic() - pause_started  # a pause does not count for the time limit
         except BaseException:
             subagent.end()
             del self.running[number]
@@ -268,13 +268,13 @@ class SubagentPool:
         subagent.end()
         run_dir = RunDirectory(self.context.layout, subagent.name)
         last = subagent.last or {}
-        used = last.get("usage")
-        if isinstance(used, Mapping):
+        counts = last.get("usage")
+        if isinstance(counts, Mapping):
             names = ("input", "output", "cache_read", "cache_write")
-            tokens = {name: int(used.get(name, 0)) for name in names}
-            usage = Usage(**tokens, estimated=bool(used.get("estimated")))
+            tokens = {name: int(counts.get(name, 0)) for name in names}
+            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
             self.context.model_setup.meter.add_child(
-                usage, int(used.get("calls", 0)), _price(last.get("cost"))
+                usage, int(counts.get("calls", 0)), _price(last.get("cost"))
             )
         changed = _take_over(self.context, run_dir)
         run = read_run(run_dir)
@@ -294,7 +294,7 @@ class SubagentPool:
         return Observation("delegate", text, ok=ok, data=data)
 
     def _budget(self, action: Action) -> Budget:
-        """What is left of the run's limits, and what the action asks for."""
+        """The rest of the run's limits, lowered to `max_turns` of the action."""
         meter = self.context.model_setup.meter
         limits = meter.limits
         budget = Budget(
@@ -311,7 +311,7 @@ class SubagentPool:
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
-    """`delegate`, and `wait` (that of commands, where there is one) for sub-agents too."""
+    """The tool `delegate`, and `wait` for sub-agents and, with the tool `wait` of commands, for these."""
 
     def perform(kind: str, method: Callable[[Action], Observation], action: Action) -> Observation:
         if kind == "wait" and wait is not None and "child" not in action.args:

@@ -51,7 +51,7 @@ def test_what_is_made_all_the_same_is_taken_back(repo: GitRepo) -> None:
     person = Person(allows=refuse_or_not)
     made = "mkdir .vscode; echo x >.vscode/tasks.json; echo x >AGENTS.md; echo 2 >CLAUDE.md; git init -q src; echo 2 >a.txt"
     _, model, _ = go(repo, f"<run>{made}</run>", FINISH, FINISH, mode="ask", confine=False, person=person)
-    assert "restored what it was before" in model.told
+    assert "restored the previous content" in model.told
     assert not any((repo.top / path).exists() for path in (".vscode/tasks.json", "AGENTS.md", "src/.git"))
     assert (repo.read("CLAUDE.md"), repo.read("a.txt")) == (b"1\n", b"2\n")
 
