@@ -1,4 +1,4 @@
-"""The agent that is a model, and agents that are plugged in."""
+"""The model agent, and agents from plugins."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def talk(model: Parrot, limits: Limits, heard: list[str]) -> Outcome:
 
 
 @pytest.mark.soak
-def test_limits_end_a_run_that_does_not_end_itself() -> None:
+def test_limit_ends_an_endless_run() -> None:
     model = Parrot("<think>hm</think>")
     with pytest.raises(LimitReached):
         talk(model, Limits(turns=2), [])
     assert len(model.requests) == 2
 
 
-def test_a_model_is_asked_with_what_was_observed() -> None:
+def test_model_gets_the_observations() -> None:
     model = Parrot("<think>hm</think>")
     with pytest.raises(LimitReached):
         talk(model, Limits(turns=2), [])
@@ -60,7 +60,7 @@ def test_a_model_is_asked_with_what_was_observed() -> None:
     assert "Noted." in last.text
 
 
-def test_text_is_streamed_and_the_turn_says_who_spoke() -> None:
+def test_text_is_streamed_and_the_turn_names_the_model() -> None:
     heard: list[str] = []
     outcome = talk(Parrot("Which one?"), Limits(), heard)
     assert heard == ["Which one?"]
@@ -68,21 +68,21 @@ def test_text_is_streamed_and_the_turn_says_who_spoke() -> None:
     assert outcome.state.turns[-1].meta == {"model": "parrot-1"}
 
 
-def test_what_is_kept_of_a_reply_stands_on_the_turn() -> None:
+def test_result_of_on_reply_is_in_the_meta_of_the_turn() -> None:
     agent = ModelAgent(
         Parrot("Hi."), Meter(), prompt, on_reply=lambda request, reply: {"tokens": str(reply.usage.total)}
     )
     assert agent.step(ASKED) == Turn("assistant", "Hi.", {"model": "parrot-1", "tokens": "15"})
 
 
-def test_memory_is_asked_through_the_agent() -> None:
+def test_agent_searches_memory() -> None:
     assert ModelAgent(Parrot(""), Meter(), prompt).search_memory("x") == []
     assert ModelAgent(Parrot(""), Meter(), prompt, recall=lambda query: [query]).search_memory("x") == ["x"]
 
 
 @pytest.fixture
 def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A distribution that offers agents: a good one, one without its module, one without its name."""
+    """A distribution with three agents: a valid one, one without its module, one without its name."""
     info = tmp_path / "clever_agents-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: clever-agents\nVersion: 1.0\n")
@@ -92,23 +92,23 @@ def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def test_an_unknown_agent_is_refused_with_the_names_there_are(plugged: None) -> None:
+def test_unknown_agent_is_refused_with_the_known_names(plugged: None) -> None:
     with pytest.raises(UsageError, match="clever, empty, gone, model"):
         load_agent("stupid")
 
 
 @pytest.mark.parametrize("name", ["gone", "empty"])
-def test_a_broken_plug_in_is_named(plugged: None, name: str) -> None:
+def test_broken_plugin_is_named(plugged: None, name: str) -> None:
     with pytest.raises(UsageError, match=f"could not load the agent {name}"):
         load_agent(name)
 
 
-def test_a_plug_in_is_loaded_and_the_model_is_the_default(plugged: None) -> None:
+def test_plugin_is_loaded_and_the_model_is_the_default(plugged: None) -> None:
     assert load_agent("clever").__name__ == "Clever"
     assert load_agent() is ModelAgent
 
 
-def test_the_door_loads_nothing_heavy() -> None:
+def test_import_is_lazy() -> None:
     heavy = ["anthropic", "git", "rich", "tree_sitter", "unidiff", "importlib.metadata"]
     code = (
         f"import sys, repoagent.agent, repoagent.agent.loop; print([m for m in {heavy} if m in sys.modules])"
@@ -117,7 +117,7 @@ def test_the_door_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_reply_may_be_asked_for_in_several_parts() -> None:
+def test_reply_in_several_parts() -> None:
     parts = iter(["first\n", "second\n"])
 
     def asked(state: State) -> tuple[Request, ...]:

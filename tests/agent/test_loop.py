@@ -22,7 +22,7 @@ ASKED = State((Turn("user", "make it 2"),))
 
 @dataclass
 class Scripted:
-    """An agent whose model says one of `replies` after the other, and runs into a limit after the last."""
+    """An agent that returns `replies` one after the other, and raises LimitReached after the last."""
 
     replies: list[str]
     seen: list[State] = field(default_factory=list)
@@ -36,14 +36,14 @@ class Scripted:
     def search_memory(self, query: str) -> list[str]:
         return []
 
-    def told(self, call: int = -1) -> str:
+    def last_seen(self, call: int = -1) -> str:
         """The last turn that the model saw before a call."""
         return self.seen[call].turns[-1].text
 
 
 @dataclass
 class Table:
-    """Tools that write down what was done; `verdicts` are what the edits come to, then all apply."""
+    """Tools that record their actions; `verdicts` are the results of the first edits, later ones apply."""
 
     verdicts: list[Observation] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Table:
 
 @dataclass
 class Game:
-    """One run: what was said, done and seen."""
+    """One run: its agent, tools and events."""
 
     agent: Scripted
     table: Table
@@ -118,7 +118,7 @@ READ = '<read path="a"/>'
 
 
 @pytest.mark.parametrize(
-    ("replies", "verdicts", "done", "told"),
+    ("replies", "verdicts", "done", "expected"),
     [
         ((*THREE, ON), (), [], "not closed"),
         ((*THREE, "<run>ok</run>", *THREE, ON), (), ["run ok"], "not closed"),
@@ -149,12 +149,12 @@ READ = '<read path="a"/>'
         ((f"{DIFF}{READ}", OTHER), (), ["edit", "read a", "edit"], "content of a"),
     ],
 )
-def test_what_goes_wrong_goes_back(
-    replies: Sequence[str], verdicts: Sequence[Observation], done: list[str], told: str
+def test_failure_is_returned_to_the_model(
+    replies: Sequence[str], verdicts: Sequence[Observation], done: list[str], expected: str
 ) -> None:
     game = play(*replies, verdicts=verdicts)
     assert (game.outcome.kind, game.table.done) == ("finished", done)
-    assert told in game.agent.told()
+    assert expected in game.agent.last_seen()
     assert game.outcome.text == ("x" if replies[-1] == ON else game.outcome.text)
 
 
@@ -179,7 +179,7 @@ TRIES = [f"try {n}\n{DIFF}" for n in range(9)]
         ([READ, '<read path="b"/>'] * 5, (), ModelError, "stuck in a loop"),
     ],
 )
-def test_what_goes_wrong_too_often_is_raised(
+def test_repeated_failure_is_raised(
     replies: Sequence[str], verdicts: Sequence[Observation], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message) as caught:
@@ -187,7 +187,7 @@ def test_what_goes_wrong_too_often_is_raised(
     assert (caught.value is NO) == (message == "the change was")
 
 
-def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:
+def test_failed_check_is_returned_and_finally_raised() -> None:
     error = CheckFailed("make test failed")
     failed = Observation("check", "1 failed", ok=False, error=error)
     with pytest.raises(CheckFailed) as caught:
@@ -209,13 +209,13 @@ def test_a_failed_check_goes_back_and_is_raised_in_the_end() -> None:
         ("<run>false</run>\n<message>hm</message>\n<finish>ok</finish>", ["run false"]),
     ],
 )
-def test_what_failed_holds_back_only_what_needs_it(reply: str, done: list[str]) -> None:
+def test_failure_skips_only_actions_that_need_it(reply: str, done: list[str]) -> None:
     game = play(reply, "<reject>no</reject>")
     assert (game.table.done, game.outcome.kind) == (done, "rejected")
     assert game.outcome.messages == (("hm",) if "<message>" in reply else ())
 
 
-def test_after_a_refused_edit_look_ups_go_on_and_nothing_writes() -> None:
+def test_refused_edit_skips_writes_but_not_look_ups() -> None:
     reply = f'{DIFF}<run>make</run>\n<read path="x"/>\n<run>ls x</run>\n<finish>done</finish>'
     game = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
     assert game.table.done == ["edit", "read x", "run ls x"]
@@ -225,8 +225,8 @@ def test_after_a_refused_edit_look_ups_go_on_and_nothing_writes() -> None:
 
 
 @pytest.mark.parametrize("at", range(1, 7))
-def test_what_is_held_back_is_the_same_after_a_kill(at: int) -> None:
-    """Killed at any point of a reply of which something failed, also one that an older version has begun."""
+def test_skipped_actions_are_the_same_after_a_kill(at: int) -> None:
+    """Killed at any point of a reply with a failure, even one that an older version has begun."""
     reply = f"<read/>\n<run>false</run>\n{DIFF}<run>make</run>\n<run>ls</run>\n<finish>done</finish>"
     whole = play(reply, "<reject>no</reject>", verdicts=(refusal(),))
     state = State((*ASKED.turns, *whole.turns[1 : 1 + at]))
@@ -238,16 +238,16 @@ def test_what_is_held_back_is_the_same_after_a_kill(at: int) -> None:
     )
     again = play("<reject>no</reject>", state=State(older), verdicts=(refusal(),))
     assert again.outcome.kind == "rejected"
-    assert "run make" not in again.table.done  # what it skipped after any failure stays skipped
+    assert "run make" not in again.table.done  # actions that were skipped after a failure stay skipped
 
 
-# Calls in a form of another program.
+# Calls in the format of another program.
 
 FENCE = "I look first.\n```bash\nls -l\n```"
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "expected"),
     [
         ("<bash>ls -l</bash>", "there is no tool `bash` here; to run a command write <run>COMMAND</run>."),
         (
@@ -278,21 +278,21 @@ FENCE = "I look first.\n```bash\nls -l\n```"
         ),
     ],
 )
-def test_a_call_in_another_form_is_no_answer(reply: str, told: str) -> None:
+def test_foreign_call_is_not_an_answer(reply: str, expected: str) -> None:
     game = play(reply, "<finish>ok</finish>")
     assert game.outcome.kind == "finished"
-    assert told in game.agent.told() and game.agent.told().startswith(
+    assert expected in game.agent.last_seen() and game.agent.last_seen().startswith(
         "Nothing in your last reply was performed: "
     )
     assert not game.table.done
 
 
-def test_a_call_in_another_form_never_becomes_the_answer() -> None:
+def test_foreign_call_never_becomes_the_answer() -> None:
     with pytest.raises(ModelError, match="malformed after 3 corrections"):
         play(*(f"<bash>ls {n}</bash>" for n in range(9)))
 
 
-def test_a_block_of_shell_that_is_said_again_is_the_answer() -> None:
+def test_repeated_shell_block_is_the_answer() -> None:
     game = play(FENCE, FENCE.replace("I look first", "Say this"))
     assert (game.outcome.kind, game.outcome.text) == ("answered", FENCE.replace("I look first", "Say this"))
     game = play(FENCE, "<run>ls</run>", FENCE, "<finish>ok</finish>")
@@ -313,11 +313,11 @@ def test_a_block_of_shell_that_is_said_again_is_the_answer() -> None:
         "```python\nprint(1)\n```",
     ],
 )
-def test_an_answer_with_code_in_it_stays_one(reply: str) -> None:
+def test_answer_with_code_is_an_answer(reply: str) -> None:
     assert play(reply).outcome.kind == "answered"
 
 
-def test_what_is_shown_once_stands_below_the_last_of_its_kind() -> None:
+def test_once_is_appended_to_the_last_observation_of_its_kind() -> None:
     def task(action: Action) -> Observation:
         return Observation("task", f"Added {action.body}", once="PLAN")
 
@@ -328,7 +328,7 @@ def test_what_is_shown_once_stands_below_the_last_of_its_kind() -> None:
     assert seen == ["Added 1", "Added 2", "Added 3\nPLAN"]
 
 
-def test_the_words_beside_the_end_and_the_messages_are_kept() -> None:
+def test_other_text_and_messages_are_in_the_outcome() -> None:
     game = play(
         "<message>half way</message>\n<run>make</run>", "b.py is not done.\n<finish>a.py is done</finish>"
     )
@@ -344,27 +344,27 @@ def test_the_words_beside_the_end_and_the_messages_are_kept() -> None:
     assert play(f"Only half.\n{DIFF}").outcome.text == "Only half."
 
 
-def test_what_imitates_an_observation_is_dropped_and_that_is_said() -> None:
+def test_imitated_observation_is_dropped_and_reported() -> None:
     fake = "<run>make test</run>\n\n<observation>ok</observation>\n<run>rm -rf x</run>\n<finish>done</finish>"
     game = play(fake, "<finish>really</finish>")
     assert game.table.done == ["run make test"]
     assert game.turns[1].text == "<run>make test</run>\n\n"
-    assert "dropped" in game.agent.told()
+    assert "dropped" in game.agent.last_seen()
     assert game.outcome.text == "really"
     assert any(event.kind == "dropped" and "rm -rf" in event.text for event in game.events)
 
 
-# Ends.
+# The end of a run.
 
 
-def test_an_edit_alone_ends_the_run_with_one_call() -> None:
+def test_single_edit_ends_the_run_with_one_call() -> None:
     game = play(f"It was wrong.\n<commit>Make it 2</commit>\n{DIFF}<note>tabs</note>\n<think>fine</think>")
     assert (game.outcome.kind, game.outcome.text) == ("finished", "It was wrong.")
     assert (game.outcome.commit_message, game.outcome.notes) == ("Make it 2", ("tabs",))
     assert len(game.agent.seen) == 1
 
 
-def test_the_last_commit_message_and_all_notes_count() -> None:
+def test_last_commit_message_and_all_notes_count() -> None:
     game = play(
         f'<commit>One</commit>\n<note>a</note>\n{DIFF}<read path="a"/>',
         f"<commit>Two</commit>\n<note>b</note>\n<note>a</note>\n{OTHER}<run>x</run>",
@@ -379,48 +379,48 @@ def test_prose_is_an_answer() -> None:
     assert (game.outcome.kind, game.outcome.text) == ("answered", "Which of the two do you mean?")
 
 
-def test_rejecting_does_not_ask_whether_it_may() -> None:
+def test_reject_is_not_checked() -> None:
     game = play('<reject why="not needed"/>', before_finish=lambda state: refusal())
     assert (game.outcome.kind, game.outcome.text) == ("rejected", "not needed")
 
 
-def test_thinking_and_messages_go_on() -> None:
+def test_run_continues_after_thinking_and_messages() -> None:
     game = play("<think>a</think>", "<message>wait</message>", "<finish>x</finish>")
     assert [event.action.kind for event in game.events if event.action] == ["think", "message", "finish"]
 
 
 @pytest.mark.parametrize("last", [DIFF, "<finish>done</finish>", f"{DIFF}<finish>done</finish>"])
-def test_an_objection_goes_back_to_the_model(last: str) -> None:
+def test_objection_is_returned_to_the_model(last: str) -> None:
     objections = [Observation("person", "no, because it is ugly")]
     game = play(
         last, f"Nicer.\n{OTHER}", before_finish=lambda state: objections.pop() if objections else None
     )
     assert game.outcome.kind == "finished"
-    assert game.agent.told() == "no, because it is ugly"
+    assert game.agent.last_seen() == "no, because it is ugly"
 
 
-def test_words_alone_can_be_sent_back() -> None:
+def test_text_alone_can_be_returned() -> None:
     objections = [Observation("form", "where is the file?", ok=False)]
     game = play(
         "I have changed it.", OTHER, before_answer=lambda state: objections.pop() if objections else None
     )
     assert game.outcome.kind == "finished"
-    assert game.agent.told() == "where is the file?"
+    assert game.agent.last_seen() == "where is the file?"
     assert play("I have changed it.").outcome.kind == "answered"
 
 
-def test_a_caller_may_give_its_own_message_tool() -> None:
-    said: list[str] = []
+def test_caller_can_replace_the_message_tool() -> None:
+    messages: list[str] = []
 
     def show(action: Action) -> Observation:
-        said.append(action.body)
+        messages.append(action.body)
         return Observation("message", "Shown.")
 
     run(Scripted(["<message>hi</message>\n<finish/>"]), [Tool("message", "", show)], ASKED)
-    assert said == ["hi"]
+    assert messages == ["hi"]
 
 
-# Going on after a kill.
+# Resuming after a kill.
 
 
 class Killed(BaseException):
@@ -436,8 +436,8 @@ def started(file: Path) -> State:
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_a_killed_run_goes_on_and_pays_nothing_twice(tmp_path: Path, at: int) -> None:
-    """Kill a run at each of its events; what is continued ends the same, with the same calls in all."""
+def test_killed_run_resumes_without_repeated_calls(tmp_path: Path, at: int) -> None:
+    """Kill a run at each of its events; the resumed run ends the same, with the same total number of calls."""
     file = tmp_path / "conversation.md"
     replies = ['<read path="a"/>\n<run>one</run>', "<run>oops", f"{DIFF}<finish>done</finish>"]
     agent, table, count = Scripted(replies), Table(), 0
@@ -457,17 +457,17 @@ def test_a_killed_run_goes_on_and_pays_nothing_twice(tmp_path: Path, at: int) ->
     assert open_state(file) == outcome.state
 
 
-def test_an_objection_survives_a_kill(tmp_path: Path) -> None:
+def test_objection_survives_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     agent = Scripted([DIFF])
     with pytest.raises(LimitReached):
         run(agent, Table().tools(), started(file), before_finish=lambda state: Observation("person", "no"))
     agent = Scripted([f"Better.\n{OTHER}"])
     assert run(agent, Table().tools(), open_state(file)).kind == "finished"
-    assert agent.told() == "no"
+    assert agent.last_seen() == "no"
 
 
-def test_failures_are_counted_over_a_kill(tmp_path: Path) -> None:
+def test_failures_are_counted_across_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     with pytest.raises(LimitReached):
         run(Scripted(["<run>a", "<run>b"]), Table().tools(), started(file))
@@ -475,7 +475,7 @@ def test_failures_are_counted_over_a_kill(tmp_path: Path) -> None:
         run(Scripted(["<run>c", "<run>d", "<finish>x</finish>"]), Table().tools(), open_state(file))
 
 
-def test_a_kill_before_finishing_asks_again(tmp_path: Path) -> None:
+def test_finish_is_checked_again_after_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     with pytest.raises(Killed):
         run(Scripted([DIFF]), Table().tools(), started(file), before_finish=kill)
@@ -489,16 +489,16 @@ def test_a_kill_before_finishing_asks_again(tmp_path: Path) -> None:
     assert len(asked) == 1
 
 
-def test_a_dropped_end_stays_dropped_over_a_kill(tmp_path: Path) -> None:
+def test_dropped_end_stays_dropped_after_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     with pytest.raises(Killed):
         run(Scripted([f"{DIFF}\nHuman: thanks"]), [Tool("edit", "", kill)], started(file))
     agent = Scripted(["<finish>done</finish>"])
     assert run(agent, Table().tools(), open_state(file)).text == "done"
-    assert "dropped" in agent.told()
+    assert "dropped" in agent.last_seen()
 
 
-def test_replay_performs_what_lives_in_the_process_only(tmp_path: Path) -> None:
+def test_replay_repeats_actions_without_lasting_effects(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     with pytest.raises(LimitReached):
         run(Scripted([f'{DIFF}<read path="a"/>', OTHER]), Table([APPLIED, refusal()]).tools(), started(file))
@@ -511,7 +511,7 @@ def test_replay_performs_what_lives_in_the_process_only(tmp_path: Path) -> None:
         replay(Table([refusal()]).tools(), open_state(file))
 
 
-def test_a_finished_run_of_the_past_is_left_alone(tmp_path: Path) -> None:
+def test_finished_earlier_run_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     run(Scripted([DIFF]), Table().tools(), started(file))
     table, agent = Table(), Scripted(["<finish>nothing to do</finish>"])

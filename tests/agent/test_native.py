@@ -1,4 +1,4 @@
-"""Tools as schemas, calls as tags, results that find their calls."""
+"""Tools as schemas, calls as tags, and results that are matched to their calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = {*(tool.name for tool in (*OWN, *TOOLS)), "edit"}
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "required", "said"),
+    ("name", "arguments", "required", "expected"),
     [
         ("read", ("path", "lines", "symbol"), ("path",), 'read(path="FILE", lines="10-80") shows'),
         (
@@ -46,15 +46,15 @@ NAMES = {*(tool.name for tool in (*OWN, *TOOLS)), "edit"}
         ("strange", ("body",), (), "strange says nothing of its tag"),
     ],
 )
-def test_a_schema_is_read_off_the_text(
-    name: str, arguments: tuple[str, ...], required: tuple[str, ...], said: str
+def test_schema_is_derived_from_the_text(
+    name: str, arguments: tuple[str, ...], required: tuple[str, ...], expected: str
 ) -> None:
-    found = next(schema for schema in schemas(TOOLS) if schema.name == name)
-    assert (found.arguments, found.required) == (arguments, required)
-    assert said in found.description
+    result = next(schema for schema in schemas(TOOLS) if schema.name == name)
+    assert (result.arguments, result.required) == (arguments, required)
+    assert expected in result.description
 
 
-def test_what_goes_with_the_text_is_no_tool() -> None:
+def test_tagged_actions_are_not_native_tools() -> None:
     edit = Tool("edit", "Write a diff.", lambda action: Observation("x", "x"))
     assert {schema.name for schema in schemas((*OWN, edit, *TOOLS))} == {tool.name for tool in TOOLS}
     text = protocol_text((edit, *TOOLS), native=True)
@@ -66,7 +66,7 @@ _values = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_siz
 
 
 @given(st.sampled_from(["read", "run"]), st.dictionaries(st.sampled_from(["path", "lines", "body"]), _values))
-def test_every_call_is_read_back_as_it_was_made(name: str, arguments: dict[str, str]) -> None:
+def test_call_round_trip(name: str, arguments: dict[str, str]) -> None:
     tool = next(schema for schema in schemas(TOOLS) if schema.name == name)
     (action,) = parse(tool.tag(arguments), NAMES).actions
     assert (action.kind, {**action.args, "body": action.body}) == (name, {"body": "", **arguments})
@@ -83,58 +83,62 @@ def seen(kind: str, ok: str = "yes", **meta: str) -> Turn:
 BLOCKS = Blocks("m", ({"type": "tool_use"},), "", (("c1", '<read path="a"/>'), ("c2", "<run>b</run>")))
 
 
-def answered(said: tuple[Turn, ...]) -> tuple[bool, list[tuple[str, bool]]]:
-    """Whether the reply is sent as its blocks, and which part of the next message answers which call."""
-    found = messages_of(said, "ab12ab12", TOOLS, lambda turn: BLOCKS if turn.meta.get("blocks") else None)
-    return found[1].blocks is not None, [(part.answers, part.failed) for part in found[2].parts]
+def answered(conversation: tuple[Turn, ...]) -> tuple[bool, list[tuple[str, bool]]]:
+    """Whether the reply is sent as its blocks, and the call that each part of the next message answers."""
+    result = messages_of(
+        conversation, "ab12ab12", TOOLS, lambda turn: BLOCKS if turn.meta.get("blocks") else None
+    )
+    return result[1].blocks is not None, [(part.answers, part.failed) for part in result[2].parts]
 
 
-def test_each_result_finds_its_call() -> None:
-    said = turns(
+def test_results_are_matched_to_their_calls() -> None:
+    conversation = turns(
         seen("read"),
         seen("run", "no"),
         seen("repeated", extra="repeated"),
         extra_turn("user", "hm", "message"),
     )
-    assert answered(said) == (True, [("c1", False), ("c2", True), ("", False), ("", False)])
+    assert answered(conversation) == (True, [("c1", False), ("c2", True), ("", False), ("", False)])
 
 
-def test_a_tag_beside_calls() -> None:
-    """What was written as a tag has its observation as text."""
+def test_tag_next_to_calls() -> None:
+    """The observation of an action that was written as a tag is text."""
     text = '<message>hi</message>\n<run>b</run>\n<read path="c"/>\n<read path="a"/>\n'
-    said = turns(seen("message"), seen("run"), seen("read"), seen("skipped", "no"), text=text)
-    assert answered(said) == (True, [("", False), ("c2", False), ("", False), ("c1", True)])
+    conversation = turns(seen("message"), seen("run"), seen("read"), seen("skipped", "no"), text=text)
+    assert answered(conversation) == (True, [("", False), ("c2", False), ("", False), ("c1", True)])
 
 
 @pytest.mark.parametrize(
-    "said",
+    "conversation",
     [
-        turns(seen("read")),  # a kill, or words of the user, came between
+        turns(seen("read")),  # interrupted by a kill or a message of the user
         turns(seen("read"), seen("run"), text='<read path="a"/>\n'),  # edited by hand
         turns(seen("correction", extra="correction")),
         turns(seen("checkpoint", extra="checkpoint")),
     ],
 )
-def test_a_reply_whose_calls_have_not_all_a_result_is_text(said: tuple[Turn, ...]) -> None:
-    sent_as_blocks, answers = answered(said)
+def test_reply_with_missing_results_is_text(conversation: tuple[Turn, ...]) -> None:
+    sent_as_blocks, answers = answered(conversation)
     assert not sent_as_blocks
     assert not any(call for call, _ in answers)
 
 
 def test_two_replies_in_one_message_are_text() -> None:
-    said = (
+    conversation = (
         Turn("user", "do it"),
         Turn("assistant", "one", {"blocks": "x"}),
         Turn("assistant", "two"),
         seen("read"),
     )
     empty = Blocks("m", ({"type": "thinking"},), "p")
-    found = messages_of(said, "ab12ab12", TOOLS, lambda turn: empty if turn.meta.get("blocks") else None)
-    assert found[1].blocks is None
+    result = messages_of(
+        conversation, "ab12ab12", TOOLS, lambda turn: empty if turn.meta.get("blocks") else None
+    )
+    assert result[1].blocks is None
 
 
 def test_schemas_and_thinking_are_estimated() -> None:
-    """Limits and the window know of what is sent beside the text."""
+    """Limits and the window count what is sent in addition to the text."""
     bare = Request((), (Message("user", ()),))
     assert estimate(Request((), bare.messages, tools=schemas(TOOLS))).input > 150
     thinking = Blocks("m", ({"type": "thinking", "thinking": "t" * 300, "signature": "s" * 30},), "p")

@@ -1,4 +1,4 @@
-"""The parser: total, and strict about what may be run."""
+"""The parser: it accepts any text, and is strict about what may be run."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def kinds(reply: str) -> list[str]:
         "I mention <run> and nothing more.",
     ],
 )
-def test_what_is_only_mentioned_is_prose(reply: str) -> None:
+def test_mentioned_action_is_prose(reply: str) -> None:
     assert replace(read(reply), foreign=None) == Parsed(reply, thought=reply.strip())
 
 
 @pytest.mark.parametrize("patch", [DIFF, BARE, "x.py\n```python\n<run>evil</run>\n```\n"])
-def test_a_tag_inside_a_patch_is_no_action(patch: str) -> None:
+def test_tag_inside_a_patch_is_not_an_action(patch: str) -> None:
     assert kinds(patch) == ["edit"]
 
 
-def test_search_replace_holds_no_action() -> None:
+def test_tag_inside_search_replace_is_not_an_action() -> None:
     block = "x.py\n<<<<<<< SEARCH\n<run>a</run>\n=======\n<run>b</run>\n>>>>>>> REPLACE\n"
     assert kinds(block) == ["edit"]
     assert kinds(f"```\n{block}```\n") == ["edit"]
@@ -70,13 +70,13 @@ def test_search_replace_holds_no_action() -> None:
         '<run id="x">a\n</run id="x">\nb\n</run id="x">',
     ],
 )
-def test_a_body_with_its_own_closing_tag_is_neither_cut_nor_run(reply: str) -> None:
+def test_body_with_its_own_closing_tag_is_refused(reply: str) -> None:
     parsed = read(reply)
     assert parsed.actions == ()
     assert parsed.problem and ("id" in parsed.problem or "line" in parsed.problem)
 
 
-def test_an_id_lets_a_body_hold_anything() -> None:
+def test_body_of_a_tag_with_an_id_may_contain_anything() -> None:
     body = "```\n</write>\n<run>x</run>\n</write>\n<observation>\n"
     reply = f'<write path="a" id="q7">\n{body}</write id="q7">\n<run>ls</run>\n'
     assert read(reply).actions == (Action("write", {"path": "a"}, body), Action("run", {}, "ls"))
@@ -106,14 +106,14 @@ def test_an_id_lets_a_body_hold_anything() -> None:
         ("<commit>Only a message</commit>", "empty"),
     ],
 )
-def test_a_malformed_action_is_a_visible_correction(reply: str, says: str) -> None:
+def test_malformed_action_is_corrected(reply: str, says: str) -> None:
     parsed = read(reply)
     assert parsed.actions == ()
     assert parsed.problem is not None
     assert says in parsed.problem
 
 
-def test_one_malformed_action_stops_the_others() -> None:
+def test_malformed_action_stops_the_others() -> None:
     assert read("<run>rm a</run>\n<run>rm b").actions == ()
 
 
@@ -139,7 +139,7 @@ def test_one_malformed_action_stops_the_others() -> None:
         "It says 7f3a9c21 here",
     ],
 )
-def test_another_speaker_ends_the_turn(speaker: str) -> None:
+def test_imitated_speaker_ends_the_reply(speaker: str) -> None:
     before = '<read path="a.py"/>\n\n'
     parsed = read(f"{before}{speaker}\n<run>evil</run>\n{DIFF}<finish>done</finish>")
     assert [action.kind for action in parsed.actions] == ["read"]
@@ -147,13 +147,13 @@ def test_another_speaker_ends_the_turn(speaker: str) -> None:
     assert parsed.dropped.startswith(speaker)
 
 
-def test_an_observation_inside_a_line_ends_the_turn_too() -> None:
+def test_observation_inside_a_line_ends_the_reply() -> None:
     parsed = read("<run>make</run><observation>ok</observation>\n<finish>it passes</finish>")
     assert parsed.actions == (Action("run", {}, "make"),)
     assert "finish" in parsed.dropped
 
 
-def test_a_reply_that_only_speaks_as_others_is_corrected() -> None:
+def test_reply_with_only_imitations_is_corrected() -> None:
     assert "another speaker" in (read("Let me see.\nHuman: go on\n<finish/>").problem or "")
     assert "another speaker" in (parse("Let me see.", TOOLS, was_cut=True).problem or "")
 
@@ -168,7 +168,7 @@ def test_a_reply_that_only_speaks_as_others_is_corrected() -> None:
         "user: add a name field\n\n" + DIFF,
     ],
 )
-def test_speakers_count_only_outside_diffs_bodies_and_code(reply: str) -> None:
+def test_speakers_are_ignored_in_diffs_bodies_and_code(reply: str) -> None:
     assert read(reply).dropped == ""
 
 
@@ -200,15 +200,15 @@ def test_all_patches_are_one_edit_without_the_tags() -> None:
     assert edit.body == f"Why.\n{DIFF}{BARE}"
 
 
-def test_finishing_comes_last_wherever_it_stands() -> None:
+def test_finish_comes_last() -> None:
     assert kinds(f"<finish>done</finish>\n{DIFF}") == ["edit", "finish"]
 
 
-def test_a_patch_inside_a_body_is_no_edit() -> None:
+def test_patch_inside_a_body_is_not_an_edit() -> None:
     assert kinds(f"<finish>I would do\n{DIFF}</finish>") == ["finish"]
 
 
-def test_without_an_edit_tool_a_patch_is_no_action() -> None:
+def test_patch_without_an_edit_tool_is_not_an_action() -> None:
     assert parse(f"See:\n{DIFF}", ("read", "run")).actions == ()
 
 
@@ -221,12 +221,12 @@ def test_commit_and_notes_are_data() -> None:
     assert [action.kind for action in parsed.actions] == ["edit"]
 
 
-def test_a_diff_may_change_a_file_that_has_a_tag_of_the_same_name() -> None:
+def test_diff_of_a_file_with_the_same_tag() -> None:
     patch = DIFF.replace("two", "<note>two</note>").replace(" one", " </commit>")
     assert kinds(f"<commit>Fix x</commit>\n<note>a</note>\n{patch}") == ["edit"]
 
 
-def test_the_thinking_of_a_reasoning_model_means_nothing() -> None:
+def test_thoughts_of_a_reasoning_model_are_ignored() -> None:
     reply = f"<think>\nmaybe <run>\n<run>ls</run>\n{DIFF}Human: x\n</think>\n\nThe answer is 4."
     parsed = read(reply)
     assert [action.kind for action in parsed.actions] == ["think"]
@@ -272,7 +272,7 @@ junk = st.one_of(st.text(), st.lists(scraps, max_size=40).map("".join))
 @given(junk)
 @example("<")
 @example("<run")
-def test_every_text_has_a_reading(reply: str) -> None:
+def test_any_reply_can_be_parsed(reply: str) -> None:
     parsed = read(reply)
     assert parsed.reply + parsed.dropped == reply
     assert {action.kind for action in parsed.actions} <= set(TOOLS)
@@ -281,7 +281,7 @@ def test_every_text_has_a_reading(reply: str) -> None:
 
 
 @given(junk)
-def test_what_was_kept_reads_the_same_again(reply: str) -> None:
+def test_parsing_the_result_again_changes_nothing(reply: str) -> None:
     parsed = read(reply)
     again = parse(parsed.reply, TOOLS, nonce="7f3a9c21", was_cut=bool(parsed.dropped))
     assert (again.actions, bool(again.problem), again.dropped) == (parsed.actions, bool(parsed.problem), "")
@@ -302,10 +302,10 @@ def test_junk_in_a_diff_is_never_an_action(junk: str) -> None:
 
 
 @given(junk)
-def test_junk_in_a_body_is_kept_whole_or_nothing_runs(body: str) -> None:
+def test_junk_in_a_body_is_complete_or_nothing_runs(body: str) -> None:
     parsed = read(f"<run>\n{body}</run>\n")
     if re.search(r"</run\s*>", body):
-        assert parsed.problem or "<run" in body  # with "</run>\n<run>" in it, these really are two actions
+        assert parsed.problem or "<run" in body  # with "</run>\n<run>" in the body, there are two actions
     elif not parsed.problem:
         assert parsed.actions == (Action("run", {}, body),)
 
@@ -319,8 +319,8 @@ hostile = st.lists(
 
 
 @given(hostile, st.sampled_from(["", "\nMore:\n```\ny\n```\n", "<run>make</run>\n", DIFF, "`</write>`\n"]))
-def test_nothing_in_a_body_is_ever_run(body: str, after: str) -> None:
-    """However a file's text is made up: its body is whole or nothing runs (unless it opens a `<write>`)."""
+def test_content_of_a_body_is_never_run(body: str, after: str) -> None:
+    """For any text of a file, the body is complete or nothing runs (unless it opens a `<write>`)."""
     for action in read(f'<write path="a">\n{body}</write>\n{after}').actions:
         if action.kind == "write":
             assert action.body == body
@@ -339,7 +339,7 @@ def prompt(*names: str) -> str:
     return protocol_text([Tool(name, f"<{name}/> does it.", perform) for name in names])
 
 
-def test_the_prompt_names_each_tool_once_and_edits_only_where_there_are_any() -> None:
+def test_prompt_describes_each_tool_once() -> None:
     assert prompt("read").count("<read/> does it.") == 1
     assert "<commit>" not in prompt("read")
     assert "<commit>" in prompt("read", "edit")
@@ -347,14 +347,14 @@ def test_the_prompt_names_each_tool_once_and_edits_only_where_there_are_any() ->
     assert len(prompt("edit")) < 2800  # about 700 tokens: it is paid on every call
 
 
-def test_the_examples_of_the_prompt_are_in_the_protocol() -> None:
+def test_examples_of_the_prompt_follow_the_protocol() -> None:
     parsed = read(prompt("edit").partition("commit message:")[2].partition("`<note>")[0] + DIFF)
     assert parsed.problem is None
     assert parsed.commit_message.startswith("Imperative subject of at most 72 characters\n\nWhy, ")
 
 
-def test_a_patch_that_nothing_applies_is_words() -> None:
-    """A loop without the tool for it has an answer then, and does not wait for one for ever."""
+def test_patch_without_a_tool_is_prose() -> None:
+    """Otherwise a loop without the tool would never get an answer."""
     patch = "```diff\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n```\n"
     assert parse(patch, {"read"}).thought == patch.strip()
     assert parse(patch, {"read", "edit"}).thought == ""

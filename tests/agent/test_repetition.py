@@ -1,4 +1,4 @@
-"""Going round in circles: what is noticed, and what is only work."""
+"""Detection of repetitions, and of repeated work that is none."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ def edit(number: int, ok: bool = True) -> Step:
     return step(f"Try.\n```diff\n--- a/x.py\n+++ b/x.py\n@@\n-a\n+{number}\n```\n", "Applied.", ok=ok)
 
 
-def said(*found: Step) -> Repetition | None:
-    return repetition(found, actions)
+def warning(*steps: Step) -> Repetition | None:
+    return repetition(steps, actions)
 
 
-def test_nothing_is_no_repetition() -> None:
-    assert said() is None
-    assert said(run("make", "ok")) is None
+def test_no_steps_are_no_repetition() -> None:
+    assert warning() is None
+    assert warning(run("make", "ok")) is None
 
 
-def test_the_same_reply_with_the_same_result() -> None:
-    one = said(run("make", "ok"), run("make", "ok"))
+def test_same_reply_with_the_same_result() -> None:
+    one = warning(run("make", "ok"), run("make", "ok"))
     assert one == Repetition(
         "You did exactly this before, with the same result. Do something else, finish, or reject.", "repeated"
     )
-    told = run("make", "ok", extra="repeated")
-    over = said(run("make", "ok"), told, run("make", "ok"))
+    warned = run("make", "ok", extra="repeated")
+    over = warning(run("make", "ok"), warned, run("make", "ok"))
     assert over is not None
     assert over.over
 
 
-def test_other_words_around_the_same_are_noticed_later() -> None:
+def test_same_action_with_other_prose_is_detected_later() -> None:
     steps = [run("make", "failed", f"Attempt {n}.") for n in range(NEAR)]
-    assert said(*steps[:-1]) is None
-    found = said(*steps)
-    assert found is not None
-    assert "repeat the same actions" in found.text
-    assert not found.over
+    assert warning(*steps[:-1]) is None
+    result = warning(*steps)
+    assert result is not None
+    assert "repeat the same actions" in result.text
+    assert not result.over
 
 
 @pytest.mark.parametrize(
@@ -78,53 +78,53 @@ def test_other_words_around_the_same_are_noticed_later() -> None:
         ("x\n" * 200 + "in 1.1 s", "x\n" * 200 + "in 1.2 s", "x\n" * 200 + "in 1 s"),
     ],
 )
-def test_times_addresses_and_temporary_names_do_not_count(first: str, second: str, third: str) -> None:
-    assert said(run("t", first), run("t", second)) is None
-    assert said(run("t", first), run("t", second), run("t", third)) is not None
+def test_times_addresses_and_temporary_names_are_ignored(first: str, second: str, third: str) -> None:
+    assert warning(run("t", first), run("t", second)) is None
+    assert warning(run("t", first), run("t", second), run("t", third)) is not None
 
 
 @pytest.mark.parametrize("other", ["2 failed", "line 12", "0 of 3"])
-def test_other_numbers_do(other: str) -> None:
-    assert said(run("t", "1 failed", "a"), run("t", other, "b"), run("t", "1 failed", "c")) is None
+def test_other_numbers_count(other: str) -> None:
+    assert warning(run("t", "1 failed", "a"), run("t", other, "b"), run("t", "1 failed", "c")) is None
 
 
-def test_circles_of_several_turns() -> None:
+def test_cycles_of_several_steps() -> None:
     for size in (2, 3, 4):
         steps = [run(f"c{n}", f"r{n}", f"round {number}") for number in range(NEAR) for n in range(size)]
-        assert said(*steps[:-1]) is None
-        assert said(*steps) is not None
+        assert warning(*steps[:-1]) is None
+        assert warning(*steps) is not None
 
 
-def test_the_same_refused_edit_is_a_repetition_whatever_is_said_around_it() -> None:
+def test_same_refused_edit_is_a_repetition() -> None:
     patch = edit(1, ok=False).reply.text
     steps = [step(f"{n}\n{patch}", "does not fit", ok=False) for n in range(NEAR)]
-    assert said(*steps) is not None
+    assert warning(*steps) is not None
 
 
-def test_a_read_again_and_again_with_others_between() -> None:
+def test_repeated_read_with_others_in_between() -> None:
     look = '<read path="a.py" lines="1-20"/>'
     steps = [one for n in range(AGAIN) for one in (step(f"{n} {n}\n{look}", "text"), run(f"c{n}", f"{n} x"))][
         :-1
     ]
-    found = said(*steps)
-    assert found is not None
-    assert (found.extra, found.over) == ("again", False)
-    assert "4th time" in found.text
-    assert "read a.py 1-20" in found.text
-    assert said(*steps, run("other", "y")) is None
-    assert said(*steps[:2], edit(1), *steps[2:]) is None
-    assert said(*steps[:2], run("x", "y", extra="checkpoint"), *steps[2:]) is None
+    result = warning(*steps)
+    assert result is not None
+    assert (result.extra, result.over) == ("again", False)
+    assert "4th time" in result.text
+    assert "read a.py 1-20" in result.text
+    assert warning(*steps, run("other", "y")) is None
+    assert warning(*steps[:2], edit(1), *steps[2:]) is None
+    assert warning(*steps[:2], run("x", "y", extra="checkpoint"), *steps[2:]) is None
 
 
-def test_waiting_is_patient() -> None:
+def test_waiting_may_repeat_longer() -> None:
     waits = [step('<wait id="1"/>', "still running") for _ in range(PATIENCE)]
-    assert said(*waits[:-1]) is None
-    assert said(*waits) is not None
+    assert warning(*waits[:-1]) is None
+    assert warning(*waits) is not None
 
 
-def test_what_was_told_between_does_not_make_a_difference() -> None:
+def test_notices_in_between_are_ignored() -> None:
     for extra in ("again", "plan", "checkpoint"):
-        assert said(run("make", "ok", extra=extra), run("make", "ok")) is not None
+        assert warning(run("make", "ok", extra=extra), run("make", "ok")) is not None
 
 
 @given(
@@ -137,27 +137,27 @@ def test_what_was_told_between_does_not_make_a_difference() -> None:
     st.booleans(),
 )
 @settings(max_examples=30, deadline=None)
-def test_no_alarm_while_edits_and_tests_alternate(
+def test_no_warning_while_edits_and_tests_alternate(
     rounds: list[list[str]], result: str, together: bool
 ) -> None:
-    """Each round is an edit that is not the last one, and some commands with the same words and the same results."""
+    """Each round is a new edit, and some commands with the same prose and the same results."""
     steps: list[Step] = []
     for number, commands in enumerate(rounds):
         if together:
             text = edit(number).reply.text + "".join(f"<run>{command}</run>\n" for command in commands)
             steps.append(step(text, "Applied.", *[result] * len(commands)))
-            assert said(*steps) is None
+            assert warning(*steps) is None
             continue
         for one in (edit(number), *(run(command, result) for command in commands)):
             steps.append(one)
-            assert said(*steps) is None
+            assert warning(*steps) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), max_size=40))
 @settings(max_examples=30, deadline=None)
-def test_every_run_has_an_answer_that_rests_on_its_steps_alone(asked: list[tuple[str, int]]) -> None:
+def test_result_depends_only_on_the_steps(asked: list[tuple[str, int]]) -> None:
     steps = [run(command, f"result {result}", str(n)) for n, (command, result) in enumerate(asked)]
-    found = said(*steps)
-    assert said(*steps) == found
-    if found is not None:  # what is noticed did happen before
+    result = warning(*steps)
+    assert warning(*steps) == result
+    if result is not None:  # a detected repetition has an earlier occurrence
         assert asked.count(asked[-1]) > 1

@@ -1,4 +1,4 @@
-"""Modes, rules, commands that only read, "always": what passes, what is asked, what is refused, and why."""
+"""Modes, rules, read-only commands, "always": what passes, needs approval or is refused, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repoagent.errors import UsageError
 
 
 class Person:
-    """Somebody who says the same to everything, and remembers what was asked."""
+    """An asker that always returns the same verdict, and records the requests."""
 
     def __init__(self, verdict: Verdict) -> None:
         self.verdict = verdict
@@ -42,8 +42,8 @@ def passes(gate: Gate, command: str, cwd: str = "") -> bool:
     return gate.decide(ApprovalRequest("command", command, cwd=cwd)).allowed
 
 
-def test_a_deny_rule_where_capitals_make_no_other_program(tmp_path: Path) -> None:
-    """By the file system: a program with two names is what one that ignores case looks like."""
+def test_deny_rule_on_a_case_insensitive_file_system(tmp_path: Path) -> None:
+    """Simulated by a program with two names."""
     (tmp_path / "git").write_text("")
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
     it.path = f"/no/such/folder:{tmp_path}"
@@ -125,9 +125,7 @@ def test_a_deny_rule_where_capitals_make_no_other_program(tmp_path: Path) -> Non
         ("", "", False),
     ],
 )
-def test_a_rule_allows_one_simple_command_and_no_other(
-    tmp_path: Path, rule: str, command: str, allowed: bool
-) -> None:
+def test_rule_allows_only_its_simple_command(tmp_path: Path, rule: str, command: str, allowed: bool) -> None:
     (tmp_path / "link").symlink_to("/tmp")
     (tmp_path / ".git").mkdir()
     assert passes(gate(tmp_path, allow=(rule,) if rule else ()), command) is allowed
@@ -140,7 +138,7 @@ def test_a_rule_allows_one_simple_command_and_no_other(
      "sudo git push", "env git push", "bash -c 'git push'", "git $x", "$(git push)", "true && timeout 3 git push",
      "find . -exec git push \\;", "f() { git push; }; f"],
 )  # fmt: skip
-def test_a_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode, command: str) -> None:
+def test_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode, command: str) -> None:
     person = Person(Verdict(True))
     it = gate(tmp_path, mode, allow=("*",), deny=("git push *",), sandbox="bubblewrap")
     it.asker = person
@@ -148,7 +146,7 @@ def test_a_deny_rule_wins_in_every_mode(tmp_path: Path, mode: Mode, command: str
     assert not verdict.allowed and "git push *" in verdict.reason and not person.asked
 
 
-def test_what_may_be_denied_but_can_t_be_read_does_not_run_by_itself(tmp_path: Path) -> None:
+def test_ambiguous_command_is_not_run_automatically_with_deny_rules(tmp_path: Path) -> None:
     it = gate(tmp_path, "auto", deny=("git push *",), sandbox="bubblewrap")
     assert "simpler" in it.decide(ApprovalRequest("command", "eval $x")).reason
     assert passes(it, "git status | cat; make")
@@ -210,7 +208,7 @@ def test_what_may_be_denied_but_can_t_be_read_does_not_run_by_itself(tmp_path: P
         ("tee x", False, False),
     ],
 )  # fmt: skip
-def test_what_only_reads_passes_where_it_can_do_no_harm(
+def test_read_only_command_passes_if_harmless(
     tmp_path: Path, command: str, confined: bool, free: bool
 ) -> None:
     (tmp_path / "link").symlink_to("/etc/passwd")
@@ -222,7 +220,7 @@ def test_what_only_reads_passes_where_it_can_do_no_harm(
     assert passes(bare, command) is free
 
 
-def test_a_program_that_stands_in_the_work_tree_is_not_known(tmp_path: Path) -> None:
+def test_program_in_the_work_tree_is_not_trusted(tmp_path: Path) -> None:
     (tmp_path / "ls").write_text("#!/bin/sh\nrm -rf x\n")
     (tmp_path / "ls").chmod(0o755)
     it = gate(tmp_path)
@@ -255,10 +253,10 @@ def test_a_program_that_stands_in_the_work_tree_is_not_known(tmp_path: Path) -> 
         ("read-only", "bwrap", ("browse", "https://x"), None),
     ],
 )  # fmt: skip
-def test_a_mode_passes_refuses_or_asks(
+def test_mode_passes_refuses_or_asks(
     tmp_path: Path, mode: Mode, sandbox: str, asked: tuple[str, str], expected: bool | None
 ) -> None:
-    person = Person(Verdict(False, reason="the person said no: later"))
+    person = Person(Verdict(False, reason="the user said no: later"))
     it = gate(tmp_path, mode, sandbox=sandbox)
     it.asker = person
     verdict = it.decide(ApprovalRequest(*asked))
@@ -268,7 +266,7 @@ def test_a_mode_passes_refuses_or_asks(
         assert "--mode ask" in verdict.reason
 
 
-def test_a_rule_of_the_user_does_not_count_when_the_mode_is_read_only(tmp_path: Path) -> None:
+def test_allow_rule_is_ignored_in_read_only_mode(tmp_path: Path) -> None:
     assert not passes(gate(tmp_path, "read-only", allow=("make *",), sandbox="bwrap"), "make")
 
 
@@ -281,19 +279,19 @@ def test_rules_of_other_kinds(tmp_path: Path) -> None:
     assert not passes(gate(tmp_path, allow=("browse:*",)), "browse:x")
 
 
-def test_always_is_kept_and_each_decision_is_written_down(tmp_path: Path) -> None:
-    kept: list[str] = []
+def test_always_is_saved_and_each_decision_is_audited(tmp_path: Path) -> None:
+    saved: list[str] = []
     events: list[Mapping[str, object]] = []
     it = gate(tmp_path, sandbox="bwrap")
     person = Person(Verdict(True, always=True, keep=True))
-    it.asker, it.remember, it.audit = person, kept.extend, events.append
+    it.asker, it.remember, it.audit = person, saved.extend, events.append
     assert passes(it, "ls | head; ruff check a.py && make test")
     assert person.asked[0].patterns == ("ruff *", "make test") and person.asked[0].sandbox == "bwrap"
-    assert kept == ["ruff *", "make test"]
+    assert saved == ["ruff *", "make test"]
     assert passes(it, "make test; ruff format") and len(person.asked) == 1
     person.verdict = Verdict(True, always=True)
     assert passes(it, "make all") and passes(it, "make all") and len(person.asked) == 2
-    assert kept == ["ruff *", "make test"]
+    assert saved == ["ruff *", "make test"]
     assert [event["by"] for event in events] == [
         "person, always: ruff *, make test",
         "rule make test, rule ruff *",
@@ -302,7 +300,7 @@ def test_always_is_kept_and_each_decision_is_written_down(tmp_path: Path) -> Non
     ]
 
 
-def test_always_is_not_offered_where_it_would_not_be_enough(tmp_path: Path) -> None:
+def test_always_is_not_offered_if_it_would_not_be_enough(tmp_path: Path) -> None:
     person = Person(Verdict(True, always=True))
     it = gate(tmp_path)
     it.asker = person
@@ -335,9 +333,7 @@ def test_always_is_not_offered_where_it_would_not_be_enough(tmp_path: Path) -> N
         ("repoagent config run.mode auto", ("repoagent config run.mode auto",)),
     ],
 )
-def test_always_proposes_no_more_than_is_meant(
-    tmp_path: Path, command: str, patterns: tuple[str, ...]
-) -> None:
+def test_always_proposes_narrow_patterns(tmp_path: Path, command: str, patterns: tuple[str, ...]) -> None:
     assert propose(read_command(command)) == patterns
     if patterns:
         assert passes(gate(tmp_path, allow=patterns), command)
@@ -356,23 +352,23 @@ script x; strace x; unzip a; zip -TT x a; sort --compress-program=x f; ed f; dc 
 """
 
 
-def test_always_is_only_for_what_runs_no_other_program() -> None:
-    """For all else it is the very command, or nothing."""
+def test_always_proposes_no_wildcard_for_programs_that_run_others() -> None:
+    """For other programs, the pattern is the exact command, or there is none."""
     for command in RUNS_OTHERS.replace("\n", ";").split(";"):
         assert not [pattern for pattern in propose(read_command(command.strip())) if pattern.endswith("*")], (
             command
         )
 
 
-def test_a_pattern_without_an_end_is_named() -> None:
+def test_unclosed_quote_in_a_pattern_is_reported() -> None:
     with pytest.raises(UsageError, match="unclosed quote"):
         rules(["git log 'x"])
     with pytest.raises(UsageError, match="not a command pattern"):
         rules(["  "])
 
 
-def test_what_asks_decides(tmp_path: Path) -> None:
-    """What an asker raises ends the question: nothing is allowed by accident."""
+def test_error_of_the_asker_propagates(tmp_path: Path) -> None:
+    """Nothing is allowed by accident if the asker raises."""
 
     def gone(_: ApprovalRequest) -> Verdict:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""Shell text is read as bash reads it: nothing hides, and what is not sure says so."""
+"""Shell text is parsed as bash does: no command is hidden, and uncertain results have a doubt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.approvals.shell_words import Reading, Word
 
 
-def found(text: str) -> list[str]:
+def commands_of(text: str) -> list[str]:
     return [" ".join(word.text for word in command.words) for command in read_command(text).commands]
 
 
@@ -49,9 +49,9 @@ def found(text: str) -> list[str]:
         ("echo \"a $(echo \"$(rm x)\")\"", ["echo a $(echo \"$(rm x)\")".replace('"', ""), "echo $(rm x)", "rm x"]),
     ],
 )  # fmt: skip
-def test_every_command_is_found(text: str, commands: list[str]) -> None:
+def test_commands_are_found(text: str, commands: list[str]) -> None:
     assert read_command(text).doubt == ""
-    assert sorted(part.replace('"', "") for part in found(text)) == sorted(commands)
+    assert sorted(part.replace('"', "") for part in commands_of(text)) == sorted(commands)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_every_command_is_found(text: str, commands: list[str]) -> None:
         ("if true; then rm x", "rm x"),
     ],
 )
-def test_what_is_not_read_with_certainty_is_found_all_the_same_and_says_so(text: str, hidden: str) -> None:
+def test_commands_in_ambiguous_text_are_found_with_a_doubt(text: str, hidden: str) -> None:
     assert read_command(text).doubt
-    assert hidden in found(text)
+    assert hidden in commands_of(text)
 
 
 @pytest.mark.parametrize(
@@ -87,16 +87,16 @@ def test_what_is_not_read_with_certainty_is_found_all_the_same_and_says_so(text:
         "for PATH in a; do ls; done", "export PATH=x", "exec >f; ls", "jobs -x rm", "ls >&1'$(rm x)'", 'ls "$\\\n(rm x)"', "ls $(\\\n(x))", "(\\\n(x))", "a" * 70_000,
     ],
 )  # fmt: skip
-def test_what_can_hide_something_is_in_doubt(text: str) -> None:
-    assert read_command(text).doubt, found(text)
+def test_text_that_can_hide_a_command_is_doubtful(text: str) -> None:
+    assert read_command(text).doubt, commands_of(text)
 
 
-def test_a_look_alike_of_a_name_is_another_name() -> None:
-    assert found("gіt log") != ["git log"]
+def test_look_alike_of_a_program_name_is_doubtful() -> None:
+    assert commands_of("gіt log") != ["git log"]
     assert "not plain ASCII" in read_command("gіt log").doubt
 
 
-def test_redirections_and_assignments_are_told() -> None:
+def test_redirections_and_assignments_are_parsed() -> None:
     reading = read_command(
         "LD_PRELOAD=./x.so make test > out.txt 2>&1 < in.txt && a=1 && ls &> b >> c >| d 2>/dev/null"
     )
@@ -107,7 +107,7 @@ def test_redirections_and_assignments_are_told() -> None:
     assert [word.text for word in ls.writes] == ["b", "c", "d", "/dev/null"] and not reading.doubt
 
 
-def test_what_is_run_by_another_command_has_its_variables_and_further_arguments() -> None:
+def test_wrapped_command_has_the_variables_and_arguments_of_its_wrapper() -> None:
     _, inner = read_command("env -u A LD_PRELOAD=x make").commands
     assert [name for name, _ in inner.assignments] == ["LD_PRELOAD"] and inner.name == "make"
     *_, rm = read_command("ls | xargs -n 1 rm -f").commands
@@ -134,7 +134,7 @@ TEXTS = st.recursive(
 
 @given(TEXTS)
 @settings(max_examples=50, deadline=None)
-def test_all_commands_of_a_built_text_are_found(text: str) -> None:
+def test_all_commands_of_a_generated_text_are_found(text: str) -> None:
     reading = read_command(text)
     assert reading.doubt == "", reading
     names = [command.name for command in reading.commands if command.name in {"s1", "s2", "s3"}]
@@ -150,11 +150,11 @@ def test_all_commands_of_a_built_text_are_found(text: str) -> None:
     | st.lists(st.sampled_from([*"'\"\\;|&$(){}<>`# \n\t", "s1", "<<E", "\nE\n"]), max_size=20).map("".join)
 )
 @settings(max_examples=80, deadline=None)
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     assert isinstance(read_command(text), Reading)
 
 
-def test_deep_and_long_texts_are_read_in_a_moment() -> None:
+def test_deep_and_long_texts_are_parsed_quickly() -> None:
     began = time.process_time()
     for piece in (
         "{ ",
@@ -183,7 +183,7 @@ PIECES = ["s1", "s2", "'", '"', "\\", "\n", ";", "|", "&", " ", "$(", ")", "`", 
 
 
 def built(chance: random.Random, depth: int) -> str:
-    """A shell text, sound but for what is then put into it."""
+    """A valid shell text, into which random pieces are then inserted."""
     if depth <= 0 or chance.random() < 0.4:
         words = ["a", "'b c'", '"$x"', "*", "\\;", "'$(s2)'", "<(s2)", '"$(s1 y)"', "> f", "2>&1"]
         return " ".join(
@@ -199,20 +199,18 @@ def built(chance: random.Random, depth: int) -> str:
 
 
 def check_against_bash(folder: Path, seed: int, count: int) -> int:
-    """Run texts in bash, where programs write down how they were called; the number of calls that were compared."""
+    """Run texts in bash with programs that record their calls. Returns the number of calls that were compared."""
     programs, cwd = folder / "bin", folder / "cwd"
     programs.mkdir()
     for name in ("s1", "s2", "diff", "echo"):
-        script = (
-            f"#!/bin/sh\nprintf '%s\\037' '\036{name}' \"$@\" >> $LOG\n"  # in one piece, so that none mix
-        )
+        script = f"#!/bin/sh\nprintf '%s\\037' '\036{name}' \"$@\" >> $LOG\n"  # in one write, so that calls do not mix
         (programs / name).write_text(script)
         (programs / name).chmod(0o755)
     for name in ("env", "xargs", "bash", "timeout"):
         (programs / name).symlink_to(shutil.which(name) or "")
     chance, calls = random.Random(seed), 0
     for number in range(count):
-        log = folder / f"log{number}"  # of its own: a time-out leaves some running
+        log = folder / f"log{number}"  # a new one, because programs may still run after a timeout
         text = built(chance, 2)
         for _ in range(chance.choice([0, 1, 1, 2])):
             at = chance.randint(0, len(text))
@@ -257,10 +255,10 @@ def _may_be(words: Sequence[Word], name: str, args: list[str]) -> bool:
     return len(words) == len(args) + 1
 
 
-def test_bash_runs_nothing_that_was_not_read(tmp_path: Path) -> None:
+def test_bash_runs_only_parsed_commands(tmp_path: Path) -> None:
     assert check_against_bash(tmp_path, 7, 50) > 20
 
 
 @pytest.mark.soak
-def test_bash_runs_nothing_that_was_not_read_at_length(tmp_path: Path) -> None:
+def test_bash_runs_only_parsed_commands_soak(tmp_path: Path) -> None:
     assert check_against_bash(tmp_path, random.randrange(1 << 30), 4_000) > 1_000

@@ -1,4 +1,4 @@
-"""A server on this machine that says what a test wants, byte by byte, and a tool that may connect to it."""
+"""A local server that sends the exact bytes of a test, and a tool that may connect to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = bytes | Callable[[socket.socket], None]
 
 
 def answer(body: bytes = b"", status: str = "200 OK", **headers: str) -> bytes:
-    """A whole answer of HTTP."""
+    """A complete HTTP response."""
     headers = {"content_type": "text/plain", "content_length": str(len(body)), **headers}
     lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items()]
     return f"HTTP/1.1 {status}\r\n{''.join(lines)}\r\n".encode() + body
@@ -26,7 +26,7 @@ def answer(body: bytes = b"", status: str = "200 OK", **headers: str) -> bytes:
 
 @dataclass
 class Site:
-    """What is served below each path, and what was asked for."""
+    """The responses by path, and the received requests."""
 
     port: int
     pages: dict[str, Answer] = field(default_factory=dict)
@@ -35,24 +35,24 @@ class Site:
     def serve(self, connection: socket.socket) -> None:
         with connection:
             connection.settimeout(10)
-            said = b""
+            request = b""
             try:
-                while b"\r\n\r\n" not in said:
+                while b"\r\n\r\n" not in request:
                     if not (piece := connection.recv(65536)):
                         return
-                    said += piece
-                self.requests.append(said)
-                found = self.pages.get(said.split()[1].decode(), answer(b"none", "404 Not Found"))
-                if callable(found):
-                    found(connection)
+                    request += piece
+                self.requests.append(request)
+                page = self.pages.get(request.split()[1].decode(), answer(b"none", "404 Not Found"))
+                if callable(page):
+                    page(connection)
                 else:
-                    connection.sendall(found)
-            except OSError:  # it was left
+                    connection.sendall(page)
+            except OSError:  # the client has closed it
                 pass
 
 
 class Bench:
-    """The tool, called as the loop calls it. The names *.test are this machine; only it may be connected to."""
+    """The tool, called as the loop calls it. It may connect only to this machine, which has the names *.test."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -64,7 +64,7 @@ class Bench:
         self.browser = Browser(self.gate, net, audit=self.events.append)
 
     def __call__(self, url: str, **net: object) -> Observation:
-        """The page at `url`, in which `:port` is that of the site."""
+        """Fetch `url`, in which `:port` is replaced by the port of the site."""
         browser = replace(self.browser, net=replace(self.browser.net, **net))  # type: ignore[arg-type]
         return browser.tool().perform(Action("browse", {"url": url.replace(":port", f":{self.site.port}")}))
 

@@ -1,4 +1,4 @@
-"""Pages: what is not fetched, what a hostile server gets, and what is told of one that is there."""
+"""Pages: refused URLs, hostile servers, and the text of a page."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ PRIVATE = """
 
 
 @pytest.mark.parametrize("address", PRIVATE.split())
-def test_what_is_not_of_the_public_internet(address: str) -> None:
+def test_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 )
-def test_what_is(address: str) -> None:
+def test_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "expected"),
     [
         ("", "invalid URL"),
         ("file:///etc/passwd", "unsupported scheme file:"),
@@ -67,13 +67,13 @@ def test_what_is(address: str) -> None:
         ("https://one.test/?k=ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX", "contains a key"),
     ],
 )
-def test_an_address_that_is_none_is_told_and_nobody_is_asked(bench: Bench, url: str, said: str) -> None:
+def test_invalid_url_is_refused_without_asking(bench: Bench, url: str, expected: str) -> None:
     seen = bench(url)
-    assert not seen.ok and said in seen.text
+    assert not seen.ok and expected in seen.text
     assert not bench.asked and not bench.site.requests
 
 
-def test_one_way_to_write_an_address() -> None:
+def test_url_is_normalized() -> None:
     assert (
         str(read_url("HTTPS://Docs.Example.ORG:443/a/%7Ex?q=ä#part"))
         == "https://docs.example.org/a/%7Ex?q=%C3%A4"
@@ -86,7 +86,7 @@ def test_one_way_to_write_an_address() -> None:
             read_url(text)
 
 
-def test_a_no_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
+def test_refusal_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
     bench.gate.asker = lambda asked: Verdict(False, reason="not that one")
     seen = bench("http://one.test:port/")
     assert not seen.ok and "not that one" in seen.text and not bench.site.requests
@@ -98,17 +98,17 @@ def test_a_no_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
     assert len(bench.site.requests) == 1
 
 
-def test_always_is_for_that_host(bench: Bench) -> None:
-    kept: list[str] = []
-    bench.gate.remember = kept.extend
+def test_always_allows_one_host(bench: Bench) -> None:
+    saved: list[str] = []
+    bench.gate.remember = saved.extend
     bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True, keep=True)  # type: ignore[func-returns-value]
     bench.site.pages = {"/a": answer(b"A"), "/b": answer(b"B")}
     assert bench("http://one.test:port/a").ok and bench("http://one.test:port/b").ok
-    assert len(bench.asked) == 1 and kept == [f"browse:http://one.test:{bench.site.port}/*"]
+    assert len(bench.asked) == 1 and saved == [f"browse:http://one.test:{bench.site.port}/*"]
     assert "not encrypted" in bench.asked[0].why and "not the standard one" in bench.asked[0].why
 
 
-def test_what_is_sent(bench: Bench) -> None:
+def test_request_has_no_cookies_or_credentials(bench: Bench) -> None:
     bench.site.pages = {"/a?b=c": answer(b"A", set_cookie="x=1"), "/": answer(b"B")}
     assert bench("http://one.test:port/a?b=c#d").ok and bench("http://one.test:port/").ok
     first, second = (request.decode().lower() for request in bench.site.requests)
@@ -118,7 +118,7 @@ def test_what_is_sent(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("addresses", [["10.0.0.1"], ["127.0.0.1", "169.254.169.254"], ["::1"], []])
-def test_a_name_that_leads_inside_is_refused(bench: Bench, addresses: list[str]) -> None:
+def test_name_with_a_private_address_is_refused(bench: Bench, addresses: list[str]) -> None:
     bench.addresses["one.test"] = addresses
     seen = bench("http://one.test:port/")
     assert not seen.ok and not bench.site.requests
@@ -126,7 +126,7 @@ def test_a_name_that_leads_inside_is_refused(bench: Bench, addresses: list[str])
     assert "failed" in bench.events[-1]
 
 
-def test_this_machine_is_refused_where_nothing_else_is_said(bench: Bench) -> None:
+def test_local_address_is_refused_by_default(bench: Bench) -> None:
     from repoagent.agent.web_client import Net
 
     for host in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
@@ -135,10 +135,10 @@ def test_this_machine_is_refused_where_nothing_else_is_said(bench: Bench) -> Non
     assert not bench.site.requests
     assert f"http://127.0.0.1:{bench.site.port}/" not in [
         asked.what for asked in bench.asked
-    ]  # that is seen beforehand
+    ]  # refused before the user is asked
 
 
-def test_a_name_is_resolved_once_for_each_request(bench: Bench) -> None:
+def test_name_is_resolved_once_per_request(bench: Bench) -> None:
     answers = [["127.0.0.1"], ["10.0.0.1"]]
 
     def rebinding(host: str, port: int) -> list[str]:
@@ -157,7 +157,7 @@ def test_a_name_is_resolved_once_for_each_request(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "expected"),
     [
         ("file:///etc/passwd", "unsupported scheme file:"),
         ("http://inside.test/", "not on the public internet"),
@@ -167,17 +167,17 @@ def test_a_name_is_resolved_once_for_each_request(bench: Bench) -> None:
         ("gopher://two.test", "unsupported scheme gopher:"),
     ],
 )
-def test_where_a_redirection_may_not_lead(bench: Bench, target: str, said: str) -> None:
+def test_forbidden_redirect(bench: Bench, target: str, expected: str) -> None:
     bench.addresses["inside.test"] = ["192.168.0.1"]
     bench.site.pages = {"/loop": answer(b"", "301 Moved", location=target)}
     for step in range(9):
         bench.site.pages[f"/step{step}"] = answer(b"", "307 Moved", location=f"/step{step + 1}")
     seen = bench("http://one.test:port/loop")
-    assert not seen.ok and said in seen.text
+    assert not seen.ok and expected in seen.text
     assert len(bench.site.requests) <= 6
 
 
-def test_a_redirection_to_another_host_is_asked_about(bench: Bench) -> None:
+def test_redirect_to_another_host_needs_approval(bench: Bench) -> None:
     bench.site.pages = {
         "/a": answer(b"", "302 Found", location="/b"),
         "/b": answer(b"", "302 Found", location=f"http://two.test:{bench.site.port}/c"),
@@ -213,7 +213,7 @@ def _again_and_again(connection: socket.socket) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("page", "said"),
+    ("page", "expected"),
     [
         (_slowly, "within 0.4 s"),
         (_again_and_again, "within 0.4 s"),
@@ -230,18 +230,18 @@ def _again_and_again(connection: socket.socket) -> None:
         (answer(b"\0\1\2"), "is binary"),
     ],
 )  # fmt: skip
-def test_what_a_bad_server_gets(
-    bench: Bench, page: bytes | Callable[[socket.socket], None], said: str
+def test_bad_server_is_reported(
+    bench: Bench, page: bytes | Callable[[socket.socket], None], expected: str
 ) -> None:
     bench.site.pages = {"/": page}
     began = time.monotonic()
     seen = bench("http://one.test:port/", seconds=0.4 if callable(page) else 5.0)
-    assert not seen.ok and said in seen.text, seen.text
+    assert not seen.ok and expected in seen.text, seen.text
     assert time.monotonic() - began < 3
     assert "\x1b" not in seen.text
 
 
-def test_a_page_is_bounded_also_unpacked(bench: Bench) -> None:
+def test_size_of_a_page_is_limited_after_decompression(bench: Bench) -> None:
     bomb = gzip.compress(b"boom\n" * 4_000_000, 9)
     bench.site.pages = {
         "/for-ever": _for_ever,
@@ -258,7 +258,7 @@ def test_a_page_is_bounded_also_unpacked(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oh No", "204 No Content", "302 Found", "999 What"])
-def test_other_answers(bench: Bench, status: str) -> None:
+def test_other_statuses(bench: Bench, status: str) -> None:
     bench.site.pages = {
         "/": answer(
             b"" if status.startswith("2") else b'{"why": "so"}', status, content_type="application/json"
@@ -274,7 +274,7 @@ def test_other_answers(bench: Bench, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "kind", "charset", "said"),
+    ("data", "kind", "charset", "expected"),
     [
         ("grün".encode("latin-1"), "text/plain", "ISO-8859-1", "grün"),
         ("grün".encode(), "text/plain", "", "grün"),
@@ -285,11 +285,11 @@ def test_other_answers(bench: Bench, status: str) -> None:
         (b"gr\xfcn", "text/plain", "utf-8", "gr\ufffdn"),
     ],
 )
-def test_characters(data: bytes, kind: str, charset: str, said: str) -> None:
-    assert decoded(Page(read_url("https://a.example"), 200, kind, charset, data)).endswith(said)
+def test_encodings(data: bytes, kind: str, charset: str, expected: str) -> None:
+    assert decoded(Page(read_url("https://a.example"), 200, kind, charset, data)).endswith(expected)
 
 
-def test_the_text_of_a_page(bench: Bench) -> None:
+def test_text_of_a_page(bench: Bench) -> None:
     paragraph = "This page tells at some length how the thing is done, so that it counts as text. " * 4
     html = (
         f"<html><head><title>How &amp; why</title></head><body><nav><a href='/x'>menu</a></nav><article><h1>Doing it</h1>"
@@ -304,7 +304,7 @@ def test_the_text_of_a_page(bench: Bench) -> None:
     assert "evil" not in seen.text and "<p>" not in seen.text
 
 
-def test_an_interrupt_of_the_user_is_not_delayed(bench: Bench) -> None:
+def test_interrupt_is_not_delayed(bench: Bench) -> None:
     bench.site.pages = {"/": _slowly}
     threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
@@ -362,7 +362,7 @@ def test_certificates(bench: Bench, site: Site, certificate: Path) -> None:
      "<p " + "a=b " * 400_000 + ">", "<b><i>" * 100_000 + "x", "<title>" + "<" * 100_000, "\0" * 100_000, ""],
     ids=range(10),
 )  # fmt: skip
-def test_hostile_html_takes_no_more_than_its_time(bench: Bench, html: str) -> None:
+def test_hostile_html_is_stopped_in_time(bench: Bench, html: str) -> None:
     bench.site.pages = {"/": answer(html.encode(), content_type="text/html")}
     began = time.monotonic()
     seen = bench("http://one.test:port/")

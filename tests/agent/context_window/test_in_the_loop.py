@@ -1,4 +1,4 @@
-"""The window in the loop: a long run with checkpoints, killed wherever it may be."""
+"""The window in the loop: a long run with checkpoints, killed at any point."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = 16
 
 @dataclass
 class Long:
-    """An agent that looks at one thing after the other, and keeps what it was sent before each reply."""
+    """An agent that calls one `look` after the other, and records the turns before each reply."""
 
     window: Window
     sent: list[tuple[Message, ...]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Play:
     home: Path
     kill_at: int = 0
     count: int = 0
-    asked_at: int = 0  # the count when a checkpoint was first asked for
+    asked_at: int = 0  # the count at the first request for a checkpoint
 
     def __post_init__(self) -> None:
         self.window = Window(6_000, TOOLS, self.home / "checkpoint.md")
@@ -96,7 +96,7 @@ class Play:
             raise Killed
 
 
-def test_a_long_run_grows_between_its_checkpoints(tmp_path: Path) -> None:
+def test_requests_grow_between_checkpoints(tmp_path: Path) -> None:
     play = Play(tmp_path)
     state = play.go()
     assert sum(map(is_checkpoint, state.turns)) >= 2
@@ -109,15 +109,15 @@ def test_a_long_run_grows_between_its_checkpoints(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_killed_run_ends_as_the_other_does(tmp_path: Path) -> None:
+def test_killed_run_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     (tmp_path / "whole").mkdir()
     whole = Play(tmp_path / "whole")
-    told = [(turn.role, turn.text) for turn in whole.go().turns]
+    expected = [(turn.role, turn.text) for turn in whole.go().turns]
     for at in (1, 3, *range(whole.asked_at - 1, whole.asked_at + 3), whole.count - 1):
         home = tmp_path / str(at)
         home.mkdir()
         play = Play(home, kill_at=at)
         with pytest.raises(Killed):
             play.go()
-        assert [(turn.role, turn.text) for turn in play.go().turns] == told
+        assert [(turn.role, turn.text) for turn in play.go().turns] == expected
         assert read_plan(home / "plan.md") == read_plan(tmp_path / "whole" / "plan.md")

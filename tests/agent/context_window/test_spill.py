@@ -1,4 +1,4 @@
-"""Long results: what stays, what goes to a file, and what quotes something."""
+"""Long results: the shortened text, the file with all of it, and quoted pieces."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def tool(text: str) -> Tool:
     return Tool("run", "", lambda action: Observation("run", text, ok=False, data={"exit": 3}))
 
 
-def test_a_short_result_stays_as_it_is(tmp_path: Path) -> None:
+def test_short_result_is_unchanged(tmp_path: Path) -> None:
     seen = spilling(tool("short"), tmp_path / "output").perform(Action("run"))
     assert seen == Observation("run", "short", ok=False, data={"exit": 3})
     assert not (tmp_path / "output").exists()
 
 
-def test_a_long_one_keeps_head_and_tail_and_says_where_the_rest_is(tmp_path: Path) -> None:
+def test_long_result_is_shortened_and_saved(tmp_path: Path) -> None:
     text = f"exit 3\n{fence(ROWS, 'output')}\nIt took 2 s."
     again = spilling(tool(text), tmp_path / "output", shown_as=lambda path: f"out/{path.name}")
     seen = again.perform(Action("run"))
@@ -52,9 +52,9 @@ def test_a_long_one_keeps_head_and_tail_and_says_where_the_rest_is(tmp_path: Pat
     assert (start, end) == ("exit 3\n", "\nIt took 2 s.")
     assert isinstance(head, Quoted)
     assert isinstance(tail, Quoted)
-    found = re.search(r'Lines (\d+)-(\d+) of 2,000 .*<read path="out/\S+" lines="\1-\2"/>', str(note))
-    assert found is not None
-    left = ROWS.splitlines(keepends=True)[int(found[1]) - 1 : int(found[2])]
+    match = re.search(r'Lines (\d+)-(\d+) of 2,000 .*<read path="out/\S+" lines="\1-\2"/>', str(note))
+    assert match is not None
+    left = ROWS.splitlines(keepends=True)[int(match[1]) - 1 : int(match[2])]
     assert head.content + "".join(left) + tail.content == ROWS
     assert spilled_to(seen.text) == [f"out/{file.name}"]
     stamp = file.stat().st_mtime_ns
@@ -62,14 +62,14 @@ def test_a_long_one_keeps_head_and_tail_and_says_where_the_rest_is(tmp_path: Pat
     assert file.stat().st_mtime_ns == stamp
 
 
-def test_a_line_without_end_is_cut_inside(tmp_path: Path) -> None:
+def test_very_long_line_is_cut_inside(tmp_path: Path) -> None:
     text, (file,) = spilled(fence("é" * 50_000, "output"), tmp_path)
     assert size(text) <= 8192
     assert 'lines="1" characters="1-4000"' in text
     assert file.read_text() == "é" * 50_000 + "\n"
 
 
-def test_several_pieces_share_the_room(tmp_path: Path) -> None:
+def test_several_pieces_share_the_limit(tmp_path: Path) -> None:
     text, files = spilled(f"{fence('small', 'a')}\n{fence(ROWS, 'b')}\n{fence(ROWS * 2, 'c')}", tmp_path)
     assert size(text) <= 8192
     assert len(files) == 2
@@ -77,7 +77,7 @@ def test_several_pieces_share_the_room(tmp_path: Path) -> None:
     assert labels == ["a", "b", "b", "c", "c"]
 
 
-def test_very_many_pieces_are_shown_from_the_first(tmp_path: Path) -> None:
+def test_of_many_pieces_the_first_are_shown(tmp_path: Path) -> None:
     whole_text = "\n".join(fence(f"{n}\n" * 60, f"p{n}") for n in range(100))
     text, (file,) = spilled(whole_text, tmp_path)
     assert size(text) <= 8192
@@ -86,17 +86,17 @@ def test_very_many_pieces_are_shown_from_the_first(tmp_path: Path) -> None:
     assert whole_text.startswith("".join(map(whole, shown)))
 
 
-def test_a_folder_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "output").write_text("")
     with pytest.raises(Refused):
         spilling(tool(ROWS), tmp_path / "output").perform(Action("run"))
 
 
-def test_what_only_looks_like_a_fence_is_text() -> None:
+def test_invalid_fence_is_text() -> None:
     assert pieces('<a id="123456">\nx\n</a id="123456">') == ['<a id="123456">\nx\n</a id="123456">']
     inner = fence("x", "inner")
     assert pieces(fence(inner, "outer")) == [Quoted("outer", f"{inner}\n")]
-    assert pieces("<a>\n<a>\nx\n</a>\n</a>")[0] == "<a>\n"  # a fence would have an id here
+    assert pieces("<a>\n<a>\nx\n</a>\n</a>")[0] == "<a>\n"  # a fence would have an id
 
 
 CONTENT = st.one_of(
@@ -110,7 +110,7 @@ TEXTS = st.lists(
 
 @given(TEXTS, st.integers(1_024, 6_000))
 @settings(max_examples=30, deadline=None)
-def test_what_is_shortened_is_short_and_its_fences_are_whole(
+def test_shortened_text_is_short_and_has_complete_fences(
     tmp_path_factory: pytest.TempPathFactory, text: str, limit: int
 ) -> None:
     assert "".join(map(whole, pieces(text))) == text
@@ -121,22 +121,22 @@ def test_what_is_shortened_is_short_and_its_fences_are_whole(
     free = "".join(piece for piece in pieces(text) if isinstance(piece, str))
     for short in (made, trimmed(text, limit, "[left out]")):
         for line in "".join(piece for piece in pieces(short) if isinstance(piece, str)).split("\n"):
-            assert line in free or "left out" in line  # nothing that was quoted has become free text
+            assert line in free or "left out" in line  # no quoted text has become free text
     assert size(trimmed(text, limit, "[left out]")) <= limit
 
 
 @given(st.lists(st.integers(0, 5_000), max_size=8), st.integers(0, 20_000))
-def test_shares_fill_the_room(sizes: list[int], most: int) -> None:
+def test_shares_fill_the_limit(sizes: list[int], most: int) -> None:
     one = share(sizes, most)
     assert sum(min(size, one) for size in sizes) <= most
     assert one >= max(sizes, default=0) or sum(min(size, one + 1) for size in sizes) > most - len(sizes)
 
 
 @given(CONTENT, st.integers(10, 500))
-def test_head_and_tail_are_the_ends(content: str, most: int) -> None:
+def test_head_and_tail_are_the_ends_of_the_content(content: str, most: int) -> None:
     if size(content) <= most:
         return
-    found = cut(content, most)
-    assert size(found.head) + size(found.tail) <= most + 1
-    assert content.startswith(found.head)
-    assert content.endswith(found.tail)
+    ends = cut(content, most)
+    assert size(ends.head) + size(ends.tail) <= most + 1
+    assert content.startswith(ends.head)
+    assert content.endswith(ends.tail)

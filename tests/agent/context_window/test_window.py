@@ -1,4 +1,4 @@
-"""What of a long conversation is sent: what holds for every one, and what a checkpoint is."""
+"""The turns of a long conversation to send: checkpoints, and invariants of every conversation."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ def asked(*said: str) -> tuple[list[Sequence[Turn]], Ask]:
     return calls, ask
 
 
-def test_a_window_without_room_is_refused() -> None:
+def test_window_without_room_is_refused() -> None:
     fixed = Request((Part("x" * 30_000),), (Message("user", (Part("y"),)),))
     with pytest.raises(UsageError, match=r"leaves about 0 of 8,000 tokens"):
         room(8_000, 2_000, fixed)
     assert room(20_000, 2_000, fixed) == 20_000 - 2_000 - 10_000 - 1
 
 
-def test_as_long_as_all_fits_all_is_sent() -> None:
+def test_all_turns_are_sent_while_they_fit() -> None:
     state = State((user("do it"), *long(5)))
     window = Window(20_000, TOOLS)
     assert window.ready(state) == state
     assert window.turns(state) == state.turns
 
 
-def test_a_checkpoint_is_asked_for_with_what_was_sent_and_stands_for_it(tmp_path: Path) -> None:
+def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path: Path) -> None:
     state = State((user("do it"), *long(40)), file=tmp_path / "c.md")
     window = Window(10_000, TOOLS, tmp_path / "checkpoint.md")
     assert window.is_due(state)
@@ -105,7 +105,7 @@ def test_a_checkpoint_is_asked_for_with_what_was_sent_and_stands_for_it(tmp_path
 
 
 @pytest.mark.parametrize("error", [LimitReached("no"), ModelError("no"), None])
-def test_without_a_models_help_the_run_goes_on(error: Exception | None) -> None:
+def test_run_continues_without_a_checkpoint_from_the_model(error: Exception | None) -> None:
     turns = [user("do it"), *long(30)]
     turns += [
         reply("Now the tests.\n<run>make test</run>"),
@@ -128,7 +128,7 @@ def test_without_a_models_help_the_run_goes_on(error: Exception | None) -> None:
     assert "rm -rf" not in text
 
 
-def test_one_that_is_asked_for_is_made_once() -> None:
+def test_forced_checkpoint_is_made_once() -> None:
     window = Window(20_000, TOOLS)
     empty = State((user("x"),))
     assert window.ready(empty, force=True) == empty
@@ -137,14 +137,14 @@ def test_one_that_is_asked_for_is_made_once() -> None:
     assert window.ready(state, force=True) == state
 
 
-def test_a_small_window_pays_for_no_checkpoint() -> None:
+def test_small_window_makes_no_call_for_a_checkpoint() -> None:
     calls, ask = asked(WRITTEN)
     state = Window(3_000, TOOLS).ready(State((user("x"), *long(30))), ask)
     assert state.turns[-1].meta["by"] == "program"
     assert not calls
 
 
-def test_what_a_person_edits_in_the_checkpoint_is_used(tmp_path: Path) -> None:
+def test_edit_of_the_checkpoint_by_the_user_is_used(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.md"
     window = Window(10_000, TOOLS, file)
     calls, ask = asked(WRITTEN, WRITTEN.replace("about goal", "another"))
@@ -166,7 +166,7 @@ def test_what_a_person_edits_in_the_checkpoint_is_used(tmp_path: Path) -> None:
     assert "another" in window.turns(more)[1].text
 
 
-def test_a_kill_before_the_checkpoint_is_in_its_file_is_no_edit(tmp_path: Path) -> None:
+def test_kill_before_the_checkpoint_file_is_written_is_not_an_edit(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.md"
     window = Window(10_000, TOOLS, file)
     _, ask = asked(WRITTEN, WRITTEN.replace("goal", "second"))
@@ -178,7 +178,7 @@ def test_a_kill_before_the_checkpoint_is_in_its_file_is_no_edit(tmp_path: Path) 
     assert "second" in file.read_text()
 
 
-def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> None:
+def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
     spilled = (
         fence(lines(60), "o") + '\n[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]\n'
     )
@@ -203,7 +203,7 @@ def test_results_that_are_worthless_are_left_out_only_with_a_checkpoint() -> Non
     ]
 
 
-def test_a_conversation_that_a_person_has_cut_still_has_a_window() -> None:
+def test_conversation_truncated_by_the_user_has_a_window() -> None:
     turns = (user("x"), *long(3), seen("checkpoint", "c", extra="checkpoint", keeps="99", budget="?"))
     assert Window(8_000, TOOLS).turns(State(turns)) == (turns[0], turns[-1], *turns[1:-1])
     odd = (
@@ -215,7 +215,7 @@ def test_a_conversation_that_a_person_has_cut_still_has_a_window() -> None:
     assert Window(8_000, TOOLS).turns(State(odd)) == (odd[0], odd[3], odd[4])
 
 
-def test_older_words_are_cut_and_the_newest_stay_whole() -> None:
+def test_older_messages_of_the_user_are_cut_first() -> None:
     words = [user(f"{n} begins\n{lines(400)}ends {n}") for n in range(4)]
     newest_ = user("now\n" + lines(200) + "end")
     window = Window(4_000, TOOLS)
@@ -229,7 +229,7 @@ def test_older_words_are_cut_and_the_newest_stay_whole() -> None:
     assert tokens(shown) <= 4_000
 
 
-def test_known_from_the_conversation() -> None:
+def test_facts_from_the_conversation() -> None:
     turns = [
         user("x"),
         reply("<run>make</run>\n<run>ls</run>"),
@@ -240,7 +240,7 @@ def test_known_from_the_conversation() -> None:
     assert known_from(turns, TOOLS).commands == ("failed: ls", "exit 3: make")
 
 
-def test_marks_stand_where_the_next_request_has_them_too() -> None:
+def test_cache_marks_are_reused_by_the_next_request() -> None:
     messages = to_messages((user("x"), *long(3)), "abc")
     request = marked(Request((), messages))
     assert [part.cache for message in request.messages for part in message.parts] == [
@@ -249,7 +249,7 @@ def test_marks_stand_where_the_next_request_has_them_too() -> None:
     assert [m.text for m in request.messages] == [m.text for m in messages]
 
 
-# What holds for every conversation.
+# Invariants of every conversation.
 
 TEXT = st.builds(
     lambda word, count, wide: (word + ("\n" if wide else " ")) * count,
@@ -291,7 +291,7 @@ def helper(kind: str) -> Ask | None:
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-def test_what_holds_for_every_conversation(
+def test_invariants_of_every_conversation(
     first: str, units: list[list[Turn]], budget: int, kind: str
 ) -> None:
     window = Window(budget, TOOLS)
@@ -340,7 +340,7 @@ def check(state: State, shown: tuple[Turn, ...], budget: int) -> None:
     assert Window(99, ()).turns(State(again.turns, again.nonce)) == shown
 
 
-def test_a_killed_run_sends_the_same(tmp_path: Path) -> None:
+def test_killed_run_sends_the_same_turns(tmp_path: Path) -> None:
     file = tmp_path / "c.md"
     window = Window(8_000, TOOLS, tmp_path / "checkpoint.md")
     state = State(file=file).with_turn(user("x"))
@@ -355,7 +355,7 @@ def test_a_killed_run_sends_the_same(tmp_path: Path) -> None:
     assert sum(map(is_checkpoint, state.turns)) > 1
 
 
-def test_an_image_counts_and_is_left_out_as_other_long_results_are() -> None:
+def test_image_counts_and_is_omitted_like_a_long_result() -> None:
     attached = f"{'a' * 32}.png 4000 shot.png"
     plain, image = seen("read", "shot.png is a PNG"), seen("read", "shot.png is a PNG", attached=attached)
     assert tokens([image]) == tokens([plain]) + 4000
@@ -365,6 +365,6 @@ def test_an_image_counts_and_is_left_out_as_other_long_results_are() -> None:
     assert "attached" not in early.meta and late == image
     state = State(tuple(turns))
     window = Window(20_000, TOOLS)
-    assert window.turns(state) == state.turns  # until a checkpoint is due, all of them, at their places
+    assert window.turns(state) == state.turns  # all turns in order, until a checkpoint is due
     after = window.turns(window.ready(State((*turns, *long(40))), None))
     assert not [turn for turn in after if "attached" in turn.meta]

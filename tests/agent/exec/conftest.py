@@ -1,4 +1,4 @@
-"""A shop in a folder, with a gate that lets everything pass."""
+"""The command tools in a folder, with a gate that allows everything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repoagent.agent.exec.tools import command_tools
 
 
 class Bench:
-    """The tools of a shop, called as the loop calls them, and what the audit was told."""
+    """The tools, called as the loop calls them, and the audited events."""
 
     def __init__(self, top: Path) -> None:
         self.events: list[Mapping[str, object]] = []
@@ -40,9 +40,9 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     (tmp_path / "top").mkdir()
-    made = Bench(tmp_path / "top")
-    yield made
-    made.runner.close()
+    bench = Bench(tmp_path / "top")
+    yield bench
+    bench.runner.close()
 
 
 @pytest.fixture

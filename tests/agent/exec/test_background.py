@@ -1,4 +1,4 @@
-"""Commands in the background: waiting for a line, a port, the end; what is left of them."""
+"""Commands in the background: wait for a line, a port or the end; clean up."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "expected"),
     [
         ({}, "name the command"),
         ({"command": "b9"}, "no background command b9: none runs"),
         ({"command": "b1", "until": "x"}, "unknown argument until"),
     ],
 )
-def test_a_wait_for_nothing_is_told(bench: Bench, args: dict[str, str], said: str) -> None:
+def test_wait_without_a_background_command_fails(bench: Bench, args: dict[str, str], expected: str) -> None:
     seen = bench.wait(**args)
-    assert not seen.ok and said in seen.text
+    assert not seen.ok and expected in seen.text
     assert not bench.kill(command="x").ok
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "expected"),
     [
         ({"seconds": "x"}, "seconds="),
         ({"seconds": "9999"}, "at most 600"),
@@ -52,19 +52,19 @@ def test_a_wait_for_nothing_is_told(bench: Bench, args: dict[str, str], said: st
         ({"line": "x" * 300}, "simple pattern"),
     ],
 )
-def test_what_can_t_be_waited_for_is_told(bench: Bench, args: dict[str, str], said: str) -> None:
+def test_invalid_wait_is_refused(bench: Bench, args: dict[str, str], expected: str) -> None:
     bench.run("sleep 60", background="yes")
     seen = bench.wait(**args)
-    assert not seen.ok and said in seen.text
+    assert not seen.ok and expected in seen.text
 
 
-def test_one_that_fails_at_once_says_so_at_once(bench: Bench) -> None:
+def test_immediate_failure_is_reported_at_once(bench: Bench) -> None:
     seen = bench.run("echo no; exit 4", background="yes")
     assert not seen.ok and "exit 4" in seen.text and "no\n" in seen.text and bench.runner.notices() == []
 
 
 @pytest.mark.soak
-def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> None:
+def test_wait_for_a_line_shows_only_new_output(bench: Bench) -> None:
     seen = bench.run(
         "echo one; until [ -e go ]; do sleep 0.02; done; echo two; echo 'listening on 80'; sleep 60",
         background="yes",
@@ -81,14 +81,14 @@ def test_a_line_is_waited_for_and_only_what_is_new_is_shown(bench: Bench) -> Non
         and "two\nlistening on 80\n" in seen.text
         and "one" not in seen.text
     )
-    assert bench.wait(line="one", seconds="5").ok  # printed before, but printed
+    assert bench.wait(line="one", seconds="5").ok  # the line was printed before the wait
     seen = bench.kill()
     assert seen.ok and "ended by you, exit 143 (SIGTERM)" in seen.text
     assert "ended by you" in bench.kill(command="b1").text
 
 
 @pytest.mark.soak
-def test_the_end_is_waited_for_and_noticed_once(bench: Bench, until: Callable[..., None]) -> None:
+def test_wait_for_the_end_reports_it_once(bench: Bench, until: Callable[..., None]) -> None:
     bench.run("sleep 0.9; echo a; exit 3", background="yes")
     bench.run("sleep 0.8", background="yes")
     seen = bench.wait(command="b1")
@@ -100,14 +100,14 @@ def test_the_end_is_waited_for_and_noticed_once(bench: Bench, until: Callable[..
 
 
 @pytest.mark.soak
-def test_a_line_that_never_comes_is_not_waited_for_when_all_has_ended(bench: Bench) -> None:
+def test_wait_for_a_line_stops_when_the_command_ends(bench: Bench) -> None:
     bench.run("sleep 0.8; echo a", background="yes")
     began = time.monotonic()
     seen = bench.wait(line="never", seconds="30")
     assert not seen.ok and "Not ready. b1 has ended: exit 0" in seen.text and time.monotonic() - began < 10
 
 
-def test_a_port_is_waited_for(bench: Bench) -> None:
+def test_wait_for_a_port(bench: Bench) -> None:
     port = free_port()
     bench.run(f'exec {sys.executable} -c "{SERVER.format(port=port)}"', background="yes")
     assert bench.wait(port=str(port), seconds="10").ok
@@ -115,11 +115,11 @@ def test_a_port_is_waited_for(bench: Bench) -> None:
     with socket.socket() as mine:
         mine.bind(("127.0.0.1", other))
         mine.listen()
-        assert not bench.wait(port=str(other), seconds="0.3").ok  # somebody else listens there
+        assert not bench.wait(port=str(other), seconds="0.3").ok  # another process listens there
 
 
 @pytest.mark.skipif(not shutil.which("unshare"), reason="needs unshare")
-def test_a_port_is_seen_in_another_network(until: Callable[..., None]) -> None:
+def test_port_in_another_network_namespace_is_detected(until: Callable[..., None]) -> None:
     port = free_port()
     command = [
         "unshare",
@@ -143,7 +143,7 @@ def test_a_port_is_seen_in_another_network(until: Callable[..., None]) -> None:
 
 
 @pytest.mark.soak
-def test_all_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
+def test_background_commands_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
     bench.run("echo $$ > pid; sleep 60", background="yes")
     bench.run("sh -c 'echo $$ > inner; sleep 60'; true", background="yes")
     bench.runner.close()
@@ -153,7 +153,7 @@ def test_all_end_with_the_run(bench: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_that_goes_on_knows_that_its_commands_are_gone(bench: Bench) -> None:
+def test_resumed_run_reports_ended_background_commands(bench: Bench) -> None:
     bench.run("echo hello; sleep 60", background="yes")
     bench.runner.close()
     again = Bench(bench.runner.top)

@@ -1,4 +1,4 @@
-"""Output as a terminal shows it."""
+"""Render output as a terminal shows it."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from repoagent.agent.exec.output import drawn
         ("ü\r€", "€"),
     ],
 )
-def test_a_line_is_drawn(line: str, shown: str) -> None:
+def test_line_is_rendered(line: str, shown: str) -> None:
     assert drawn(line) == shown
 
 
 @given(st.text(st.sampled_from("ab\x1b[]0;K\r\b\x07mé\x9b"), max_size=40))
-def test_nothing_that_acts_is_left(line: str) -> None:
+def test_control_characters_are_removed(line: str) -> None:
     assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in drawn(line))

@@ -1,4 +1,4 @@
-"""Which exit codes are answers, and no failures."""
+"""Exit codes that are not failures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from repoagent.agent.exec.output import unmatched
         ("ls src; grep -n foo a.txt", "no match"),
     ],
 )
-def test_nothing_found_is_no_failure(command: str, meaning: str) -> None:
+def test_no_match_is_not_a_failure(command: str, meaning: str) -> None:
     assert unmatched(command, 1, "") == meaning
     assert unmatched(command, 2, "") == ""
 
 
-def test_what_xargs_ran_found_nothing() -> None:
+def test_no_match_below_xargs() -> None:
     assert unmatched("find . -name '*.py' | xargs grep foo", 123, "") == "no match"
 
 
@@ -40,5 +40,5 @@ def test_what_xargs_ran_found_nothing() -> None:
         ("python3 x.py", ""),
     ],
 )
-def test_what_may_have_failed_is_a_failure(command: str, output: str) -> None:
+def test_possible_failure_is_a_failure(command: str, output: str) -> None:
     assert unmatched(command, 1, output) == ""

@@ -1,4 +1,4 @@
-"""A room for a kernel in a folder, with a gate that lets everything pass."""
+"""A kernel session in a folder, with a gate that allows everything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repoagent.agent.sandbox.policy import Policy, scrubbed
 
 
 class Desk:
-    """The tool of a room, called as the loop calls it, and what the audit was told."""
+    """The tool of a session, called as the loop calls it, and the audited events."""
 
     def __init__(self, base: Path, sandbox: Sandbox | None = None, **limits: int) -> None:
         self.events: list[Mapping[str, object]] = []
@@ -32,15 +32,13 @@ class Desk:
         name = sandbox.name if sandbox else ""
         gate = Gate("ask", lambda asked: Verdict(True), top=self.top, audit=self.events.append, sandbox=name)
         env = scrubbed(os.environ, policy)
-        env.pop(
-            "PYTEST_CURRENT_TEST", None
-        )  # where it is set, ipykernel leaves what programs print to pytest
+        env.pop("PYTEST_CURRENT_TEST", None)  # if set, ipykernel does not capture the output of programs
         self.runner = CommandRunner(
             self.top, base / "output", env, gate, wrap=wrap,
             why_ended=why_ended, audit=self.events.append, shown_as=lambda path: f"output/{path.name}",
         )  # fmt: skip
-        self.room = KernelSession(self.runner, self.scratch, sys.executable)
-        self.tool = self.room.tool()
+        self.session = KernelSession(self.runner, self.scratch, sys.executable)
+        self.tool = self.session.tool()
 
     def run(self, code: str, **args: str) -> Observation:
         return self.tool.perform(Action("python", args, code))
@@ -48,6 +46,6 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(tmp_path)
-    yield made
-    made.room.close()
+    desk = Desk(tmp_path)
+    yield desk
+    desk.session.close()

@@ -1,4 +1,4 @@
-"""Code in a kernel: what is refused, what is kept from call to call, how it ends."""
+"""Code in a kernel: refused calls, its state between calls, how it ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.agent.kernel.conftest import Desk
 
 
 @pytest.mark.parametrize(
-    ("code", "args", "said"),
+    ("code", "args", "expected"),
     [
         ("", {}, "no code: use"),
         ("1\0", {}, "text of at most"),
@@ -33,30 +33,28 @@ from tests.agent.kernel.conftest import Desk
         ("1", {"cwd": "src"}, "unknown argument cwd"),
     ],
 )
-def test_a_call_that_is_wrong_is_told_and_starts_nothing(
-    desk: Desk, code: str, args: dict[str, str], said: str
-) -> None:
+def test_invalid_call_starts_nothing(desk: Desk, code: str, args: dict[str, str], expected: str) -> None:
     seen = desk.run(code, **args)
-    assert not seen.ok and said in seen.text
-    assert desk.room.kernel is None and not desk.events
+    assert not seen.ok and expected in seen.text
+    assert desk.session.kernel is None and not desk.events
 
 
-def test_a_no_starts_nothing(desk: Desk) -> None:
+def test_refused_code_starts_nothing(desk: Desk) -> None:
     desk.runner.gate.asker = lambda asked: Verdict(False, reason="not today")
     seen = desk.run("open('x', 'w')")
-    assert not seen.ok and "not today" in seen.text and desk.room.kernel is None
+    assert not seen.ok and "not today" in seen.text and desk.session.kernel is None
     assert [(event["of"], event["allowed"]) for event in desk.events] == [("python", False)]
 
 
-def test_a_python_that_is_none_is_told(desk: Desk) -> None:
-    desk.room.python = "/bin/false"
+def test_missing_interpreter_is_reported(desk: Desk) -> None:
+    desk.session.python = "/bin/false"
     seen = desk.run("1")
     assert not seen.ok and "could not start the Python kernel: exit 1" in seen.text
-    assert not list(desk.scratch.iterdir()) and desk.room.kernel is None
+    assert not list(desk.scratch.iterdir()) and desk.session.kernel is None
 
 
 @pytest.mark.soak
-def test_the_life_of_a_kernel(desk: Desk) -> None:
+def test_life_of_a_kernel(desk: Desk) -> None:
     asked: list[str] = []
     desk.runner.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
     desk.runner.watch = lambda background: lambda: "It changed a.txt."
@@ -94,21 +92,21 @@ def test_the_life_of_a_kernel(desk: Desk) -> None:
     assert not died.ok and "the kernel has ended: exit 3" in died.text and "variables are gone" in died.text
     fresh = desk.run("'x' in globals()")
     assert "In a new kernel" in fresh.text and "\nFalse\n" in fresh.text
-    assert desk.room.kernel is not None
-    process = desk.room.kernel.command.process
+    assert desk.session.kernel is not None
+    process = desk.session.kernel.command.process
     assert desk.run("", restart="yes").ok and process.poll() is not None
     assert not list(desk.scratch.iterdir()) and not list(desk.runner.folder.glob(".*"))
     kinds = [event["how"] for event in desk.events if event["kind"] == "python"]
     assert kinds.count("interrupted") == 1 and kinds.count("died") == 1
 
 
-def test_what_was_before_is_told_once(desk: Desk) -> None:
-    assert desk.room.notices() == []
-    desk.room.earlier = True
-    assert [desk.room.notices(), desk.room.notices()] == [[LOST_STATE], []]
+def test_lost_state_is_reported_once(desk: Desk) -> None:
+    assert desk.session.notices() == []
+    desk.session.earlier = True
+    assert [desk.session.notices(), desk.session.notices()] == [[LOST_STATE], []]
 
 
-def test_which_python_it_is(tmp_path: Path) -> None:
+def test_choice_of_the_interpreter(tmp_path: Path) -> None:
     def environment(name: str) -> str:
         folder = tmp_path / name
         (folder / "bin").mkdir(parents=True)
@@ -122,7 +120,7 @@ def test_which_python_it_is(tmp_path: Path) -> None:
     assert interpreter(top, {}, confined=True) == sys.executable
     own = environment("top/.venv")
     assert interpreter(top, {}, confined=True) == own
-    assert interpreter(top, {}, confined=False) == sys.executable  # a file of the repository is no program
+    assert interpreter(top, {}, confined=False) == sys.executable  # a file of the repository is not trusted
     assert interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
     active = environment("active")
     assert interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
@@ -133,7 +131,7 @@ def message(kind: str, content: dict[str, object]) -> dict[str, object]:
     return {"kind": kind, "parent": "us", "content": content, "public": True}
 
 
-def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
+def test_output_is_limited_and_keeps_its_end(tmp_path: Path) -> None:
     run = Cell("us", OutputFile(tmp_path / "o", 10))
     for text in ("12345", "6789012345", "lost", "x" * TAIL):
         run.handle(message("stream", {"text": text}))
@@ -152,7 +150,7 @@ def test_output_is_bounded_and_its_end_stays(tmp_path: Path) -> None:
      {"traceback": "no list", "ename": None}, {"traceback": [{}], "ename": "\ud800"}, {"payload": [5, {"source": "page"}]},
      {"status": ["ok"], "execution_state": {}}],
 )  # fmt: skip
-def test_no_message_is_too_strange(tmp_path: Path, content: dict[str, object]) -> None:
+def test_invalid_message_is_ignored(tmp_path: Path, content: dict[str, object]) -> None:
     kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
     output = OutputFile(tmp_path / "o", 1000)
     for kind in kinds:
@@ -162,7 +160,7 @@ def test_no_message_is_too_strange(tmp_path: Path, content: dict[str, object]) -
 
 
 @pytest.mark.soak
-def test_the_deaf_and_the_loud(tmp_path: Path) -> None:
+def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
     desk = Desk(tmp_path, memory=400 * 2**20)
     try:
         deaf = desk.run(
@@ -178,18 +176,18 @@ def test_the_deaf_and_the_loud(tmp_path: Path) -> None:
         greedy = desk.run("b = bytearray(500 * 2**20)\nimport time\ntime.sleep(3)")
         assert "more than 400 MB of memory" in greedy.text
     finally:
-        desk.room.close()
+        desk.session.close()
 
 
 @pytest.mark.soak
-def test_a_folder_with_a_long_path(tmp_path: Path) -> None:
+def test_folder_with_a_long_path(tmp_path: Path) -> None:
     base = tmp_path / ("long" * 30)
     base.mkdir()
     desk = Desk(base)
     try:
         assert "\n2\n" in desk.run("1 + 1").text
     finally:
-        desk.room.close()
+        desk.session.close()
 
 
 SANDBOXES = [
@@ -199,11 +197,11 @@ SANDBOXES = [
 
 @pytest.mark.soak
 @pytest.mark.parametrize("sandbox", SANDBOXES, ids=lambda one: one.name)
-def test_it_is_confined(tmp_path: Path, sandbox: Landlock) -> None:
+def test_kernel_is_confined(tmp_path: Path, sandbox: Landlock) -> None:
     desk = Desk(tmp_path, sandbox)
     try:
         assert desk.run("open('inside', 'w').write('x')").ok
-        assert desk.run(f"open({str(tmp_path / 'outside')!r}, 'w')").ok  # in a /tmp of its own
+        assert desk.run(f"open({str(tmp_path / 'outside')!r}, 'w')").ok  # in its own /tmp
         assert not (tmp_path / "outside").exists()
         outside = desk.run("open('/usr/repoagent-was-here', 'w')")
         assert not outside.ok and "Read-only file system" in outside.text
@@ -212,12 +210,12 @@ def test_it_is_confined(tmp_path: Path, sandbox: Landlock) -> None:
         assert "stopped after 0.5 s" in desk.run("while True: pass", timeout="0.5").text
         assert "kept" in desk.run("import time; time.sleep(9)", timeout="0.5").text
     finally:
-        desk.room.close()
+        desk.session.close()
     assert (desk.top / "inside").read_text() == "x"
 
 
 @pytest.mark.soak
-def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+def test_kernel_ends_with_its_parent(tmp_path: Path) -> None:
     program = textwrap.dedent("""
         import os, signal, sys
         from pathlib import Path
@@ -238,17 +236,17 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_an_interrupt_of_the_person_ends_it(desk: Desk) -> None:
+def test_interrupt_of_the_user_ends_the_kernel(desk: Desk) -> None:
     desk.run("x = 1")
     threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
         desk.run("import time; time.sleep(30)")
-    assert desk.room.kernel is None and desk.events[-1]["how"] == "interrupted"
+    assert desk.session.kernel is None and desk.events[-1]["how"] == "interrupted"
     assert not any((folder / CONNECTION).exists() for folder in desk.scratch.iterdir())
 
 
 @pytest.mark.soak
-def test_a_file_that_no_model_is_to_see_ends_a_kernel_that_would(desk: Desk) -> None:
+def test_new_hidden_file_ends_the_kernel(desk: Desk) -> None:
     desk.runner.gate.mode, desk.runner.gate.sandbox = "auto", "pretended"
     (desk.top / "old.env").write_text("x")
     desk.runner.gate.withheld = lambda: {path.name: "" for path in desk.top.glob("*.env")}

@@ -1,4 +1,4 @@
-"""The text of a plan: every one has a reading, and nothing of it is lost by a change."""
+"""The text of a plan: any text can be parsed, and a change loses nothing."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TEXTS = st.lists(LINES, max_size=14).map("\n".join)
 NOTES = st.lists(LINES, max_size=4).map("\n".join)
 
 
-def test_what_is_a_task() -> None:
+def test_tasks_are_parsed() -> None:
     assert Plan(WHOLE).tasks == (
         Task("1", "Find out why", "done"),
         Task("2", "Fix the parser", "active", ("1",), "It is in `number`.\n\nSigns too."),
@@ -68,15 +68,15 @@ def test_what_is_a_task() -> None:
 @pytest.mark.parametrize(
     "text", ["", "- [ ]", "- [x](link)", "- [?] what", "    text", "```\n- [ ] 1. an example\n```", "- [] x]"]
 )
-def test_what_is_none(text: str) -> None:
+def test_line_that_is_not_a_task(text: str) -> None:
     assert [task.title for task in Plan(text).tasks] in ([], ["x]"])
 
 
-def test_a_fence_that_is_never_closed_hides_nothing() -> None:
+def test_unclosed_fence_hides_nothing() -> None:
     assert len(Plan("```\n- [ ] 1. One\n- [ ] 2. Two").tasks) == 2
 
 
-def test_a_line_without_an_id_has_the_next_free_one_and_keeps_it_when_moved() -> None:
+def test_line_without_an_id_gets_the_next_free_one() -> None:
     plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
     assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 2.1. sub\n- [ ] 4. twice\n"
     lines = plan.text.splitlines()
@@ -84,18 +84,18 @@ def test_a_line_without_an_id_has_the_next_free_one_and_keeps_it_when_moved() ->
     assert [(task.id, task.under) for task in again.tasks] == [("2.1", ""), ("4", ""), ("3", "")]
 
 
-def test_a_number_is_an_id_only_with_its_point() -> None:
+def test_number_without_a_point_is_not_an_id() -> None:
     assert [task.title for task in Plan("- [ ] 3 files to check\n- [ ] 2.0 release").tasks] == [
         "3 files to check",
         "2.0 release",
     ]
 
 
-def test_ticking_off_the_whole_ticks_off_what_is_under_it() -> None:
+def test_done_task_settles_its_subtasks() -> None:
     assert Plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D").open == (Task("2", "D"),)
 
 
-def test_a_change_touches_its_line_alone() -> None:
+def test_change_rewrites_only_its_line() -> None:
     plan = Plan(WHOLE.replace("\n", "\r\n"))
     done = changed(plan, "4", replace(plan.tasks[-1], state="done"))
     assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
@@ -104,7 +104,7 @@ def test_a_change_touches_its_line_alone() -> None:
     assert noted(noted_, id, "who?") == noted_
 
 
-def test_a_new_task_stands_where_it_belongs() -> None:
+def test_position_of_a_new_task() -> None:
     plan, id = added(Plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
     assert id == "2.3"
     assert (
@@ -117,7 +117,7 @@ def test_a_new_task_stands_where_it_belongs() -> None:
     assert plan.tasks == (Task("1", "3. odd title"),)
 
 
-def test_a_task_moves_with_all_that_is_under_it() -> None:
+def test_task_moves_with_its_subtasks() -> None:
     plan = moved(Plan(WHOLE), "2", under="4")
     assert plan.text.endswith(
         "* [ ] 4: Docs\n  - [~] 2. Fix the parser (after 1)\n    It is in `number`.\n\n    Signs too.\n"
@@ -128,22 +128,22 @@ def test_a_task_moves_with_all_that_is_under_it() -> None:
 
 @given(TEXTS)
 @settings(max_examples=40, deadline=None)
-def test_every_text_has_a_reading_that_is_the_same_once_its_ids_are_written(text: str) -> None:
+def test_adding_ids_does_not_change_the_tasks(text: str) -> None:
     plan = Plan(text)
     ids = [task.id for task in plan.tasks]
     assert len(set(ids)) == len(ids)
     whole = numbered(plan)
     assert whole.tasks == plan.tasks
     assert numbered(whole) == whole
-    kept = {item.line for item in plan.items if not item.numbered}
-    assert [line for n, line in enumerate(whole.lines) if n not in kept] == [
-        line for n, line in enumerate(plan.lines) if n not in kept
+    unnumbered = {item.line for item in plan.items if not item.numbered}
+    assert [line for n, line in enumerate(whole.lines) if n not in unnumbered] == [
+        line for n, line in enumerate(plan.lines) if n not in unnumbered
     ]
 
 
 @given(TEXTS, NOTES, st.data())
 @settings(max_examples=30, deadline=None)
-def test_a_new_task_changes_no_other(text: str, note: str, data: st.DataObject) -> None:
+def test_new_task_does_not_change_other_tasks(text: str, note: str, data: st.DataObject) -> None:
     plan = numbered(Plan(text))
     ids = [task.id for task in plan.tasks]
     under = data.draw(st.sampled_from(["", *ids]))
@@ -154,12 +154,12 @@ def test_a_new_task_changes_no_other(text: str, note: str, data: st.DataObject) 
     assert new.under == (next(t.under for t in plan.tasks if t.id == before) if before else under)
     assert all(line in made.text for line in plan.lines)
     again = noted(made, id, note)
-    assert again == made  # the note that is read is the note that was written
+    assert again == made  # the parsed note is the one that was added
 
 
 @given(TEXTS, st.sampled_from(list(MARKS)), st.data())
 @settings(max_examples=30, deadline=None)
-def test_a_changed_state_changes_nothing_else(text: str, state: TaskState, data: st.DataObject) -> None:
+def test_changed_state_changes_nothing_else(text: str, state: TaskState, data: st.DataObject) -> None:
     plan = numbered(Plan(text))
     if not plan.tasks:
         return
@@ -170,7 +170,7 @@ def test_a_changed_state_changes_nothing_else(text: str, state: TaskState, data:
 
 @given(TEXTS, st.data())
 @settings(max_examples=30, deadline=None)
-def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
+def test_move_loses_nothing(text: str, data: st.DataObject) -> None:
     plan = numbered(Plan(text))
     if len(plan.tasks) < 2:
         return
@@ -184,7 +184,7 @@ def test_a_move_loses_nothing(text: str, data: st.DataObject) -> None:
     assert next(t.under for t in made.tasks if t.id == task.id) == under
 
 
-def test_ids_without_end_have_one() -> None:
+def test_very_deep_ids_are_limited() -> None:
     deep = "\n".join(f"{'  ' * n}- [ ] task" for n in range(70))
     for text in (deep, "- [ ] 999999999. a\n- [ ] b\n- [ ] 999999999. c"):
         plan = numbered(Plan(text))
@@ -192,6 +192,6 @@ def test_ids_without_end_have_one() -> None:
         assert len({task.id for task in plan.tasks}) == len(plan.tasks)
 
 
-def test_a_plan_of_many_lines_is_read_quickly() -> None:
+def test_long_plan_is_parsed_quickly() -> None:
     text = "\n".join(f"{'  ' * (n % 40)}- [ ] task {n}\n{'  ' * (n % 40)}  note" for n in range(2000))
     assert len(Plan(text).tasks) == 2000

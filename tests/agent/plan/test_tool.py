@@ -1,4 +1,4 @@
-"""The tool `task`: what a model asks of the plan, and the file that a person edits at the same time."""
+"""The tool `task`: changes by a model, and concurrent edits of the file by the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ask(plan: Plan, body: str = "", **args: str) -> Plan:
     return performed(plan, Action("task", args, body))[0]
 
 
-def told(file: Path, body: str = "", **args: str) -> Observation:
+def perform(file: Path, body: str = "", **args: str) -> Observation:
     return task_tool(file).perform(Action("task", args, body))
 
 
@@ -51,55 +51,55 @@ def told(file: Path, body: str = "", **args: str) -> Observation:
         ({"n": "1", "state": "done"}, "while 1.1 is open"),
     ],
 )
-def test_what_is_refused(args: dict[str, str], why: str) -> None:
+def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         ask(Plan(THREE), **args)
 
 
-def test_the_tag_as_a_model_writes_it(tmp_path: Path) -> None:
+def test_tag_as_a_model_writes_it(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     reply = '<task add="One">why\nso</task>\n<task add="Two" after="1"/>\n<task n="1" state="done">it was b</task>\n'
     for action in parse(reply, TOOLS).actions:
         assert task_tool(file).perform(action).ok
     assert file.read_text().endswith("- [x] 1. One\n  why\n  so\n  it was b\n- [ ] 2. Two (after 1)\n")
-    shown = told(file).text
+    shown = perform(file).text
     assert "  it was b" in shown
     assert "<plan>" in shown
     assert parse('<task id="1" state="done"/>', TOOLS).actions[0].args == {"state": "done"}
-    assert "id= only marks" in told(file, state="done").text
+    assert "id= only marks" in perform(file, state="done").text
 
 
-def test_states_and_what_they_mean_for_others() -> None:
-    plan, said = performed(Plan(THREE), Action("task", {"n": "2", "state": "active"}))
-    assert said == "2 is active: C (1: required before it, and not done)"
+def test_states_and_their_effect_on_other_tasks() -> None:
+    plan, sentence = performed(Plan(THREE), Action("task", {"n": "2", "state": "active"}))
+    assert sentence == "2 is active: C (1: required before it, and not done)"
     done = ask(ask(plan, n="1.1", state="done"), n="1", state="done")
     assert [task.id for task in done.open] == ["2"]
-    more, said = performed(done, Action("task", {"add": "D", "under": "1"}))
-    assert said == "Added 1.2: D (1: open again)"
+    more, sentence = performed(done, Action("task", {"add": "D", "under": "1"}))
+    assert sentence == "Added 1.2: D (1: open again)"
     assert [task.state for task in more.tasks] == ["active", "done", "open", "active"]
     assert [task.id for task in ask(plan, n="1", state="dropped").open] == ["2"]
 
 
-def test_what_is_added_twice_is_there_once() -> None:
+def test_task_that_is_added_twice_exists_once() -> None:
     plan = ask(ask(Plan(THREE), "why", add="New", under="1"), "why", add="New", under="1")
     assert plan.text.count("New") == plan.text.count("why") == 1
 
 
-def test_a_long_plan_is_answered_with_what_is_open(tmp_path: Path) -> None:
+def test_answer_for_a_long_plan_shows_open_tasks(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_text("".join(f"- [{'x' if n < 30 else ' '}] {n}. T{n}\n" for n in range(1, 33)))
-    text = told(file, n="30", state="active").once
+    text = perform(file, n="30", state="active").once
     assert "[~] 30. T30" in text
     assert "T29" not in text
     assert "(29 more done or dropped)" in text
 
 
-def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_plan_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_bytes(b"- [ ] 1. A\n- [ ] \xff\n")
     with pytest.raises(Refused, match=r"plan\.md is not UTF-8 \(line 2\)"):
         open_tasks(file)
-    assert not told(file, add="x").ok
+    assert not perform(file, add="x").ok
     assert file.read_bytes().endswith(b"\xff\n")
     file.unlink()
     os.mkfifo(file)
@@ -107,29 +107,29 @@ def test_a_file_that_is_no_plan_is_one_sentence(tmp_path: Path) -> None:
         read_plan(file)
     file.unlink()
     file.mkdir()
-    assert "not a regular file" in told(file, add="x").text
+    assert "not a regular file" in perform(file, add="x").text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "plan.md.lock"]
 
 
-def test_bytes_before_the_text_stay(tmp_path: Path) -> None:
+def test_byte_order_mark_is_preserved(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_bytes(b"\xef\xbb\xbf- [ ] 1. A\r\n")
-    told(file, n="1", state="done")
+    perform(file, n="1", state="done")
     assert file.read_bytes() == b"\xef\xbb\xbf- [x] 1. A\r\n"
 
 
-def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
+def test_unchanged_plan_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     assert read_plan(file).tasks == open_tasks(file) == ()
-    told(file)
+    perform(file)
     assert not file.exists()
     file.write_text(THREE)
     before = file.stat().st_ino
-    told(file, n="1", state="open")
+    perform(file, n="1", state="open")
     assert file.stat().st_ino == before
 
 
-def test_what_a_person_saves_meanwhile_is_kept(tmp_path: Path) -> None:
+def test_concurrent_save_by_the_user_is_not_lost(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_text(THREE)
     saves = [THREE.replace("2. C", "2. By hand"), "- [ ] mine\n" + THREE.replace("2. C", "2. By hand")]
@@ -144,10 +144,10 @@ def test_what_a_person_saves_meanwhile_is_kept(tmp_path: Path) -> None:
     assert file.read_text() == "- [ ] 3. mine\n- [ ] 1. A\n  - [x] 1.1. B\n- [ ] 2. By hand (after 1)\n"
 
 
-def test_what_is_written_into_the_file_while_it_is_replaced_is_kept(tmp_path: Path) -> None:
+def test_write_during_the_replacement_is_not_lost(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     file.write_text(THREE)
-    with file.open("a") as held:  # an editor that has the file open, and writes when it was just looked at
+    with file.open("a") as held:  # an editor with the file open, which writes just after it was compared
         real = os.replace
 
         def replace(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -158,17 +158,17 @@ def test_what_is_written_into_the_file_while_it_is_replaced_is_kept(tmp_path: Pa
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "replace", replace)
-            told(file, n="1.1", state="done")
+            perform(file, n="1.1", state="done")
     assert read_plan(file).text == THREE.replace("[ ] 1.1", "[x] 1.1") + "- [ ] 3. mine\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "plan.md.lock"]
 
 
-def test_two_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_additions_are_not_lost(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
 
     def many(name: str) -> None:
         for number in range(8):
-            told(file, add=f"{name}{number}")
+            perform(file, add=f"{name}{number}")
 
     threads = [threading.Thread(target=many, args=(name,)) for name in "abc"]
     for thread in threads:
@@ -179,11 +179,11 @@ def test_two_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
     assert len(plan.tasks) == len({task.id for task in plan.tasks}) == 24
 
 
-# The plan out of the conversation.
+# The plan according to the conversation.
 
 
 def talk(file: Path, *replies: str) -> tuple[Turn, ...]:
-    """The turns of a run that says `replies`, with what the tool answered."""
+    """The turns of a run with `replies`, and the results of the tool."""
     turns = [Turn("user", "do it")]
     for reply in replies:
         turns.append(Turn("assistant", reply))
@@ -193,7 +193,7 @@ def talk(file: Path, *replies: str) -> tuple[Turn, ...]:
     return tuple(turns)
 
 
-def test_the_plan_is_made_again_from_the_conversation(tmp_path: Path) -> None:
+def test_plan_is_rebuilt_from_the_conversation(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     turns = talk(
         file,
@@ -207,7 +207,7 @@ def test_the_plan_is_made_again_from_the_conversation(tmp_path: Path) -> None:
     assert plan_from(turns, TOOLS).text == file.read_text()
 
 
-def test_the_plan_of_a_long_conversation_is_not_made_again_from_its_start(
+def test_rebuilding_the_plan_of_a_long_conversation_is_incremental(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[Action] = []
@@ -225,7 +225,7 @@ def test_the_plan_of_a_long_conversation_is_not_made_again_from_its_start(
     assert len(done) == 20
 
 
-def test_what_a_person_edits_is_told_once(tmp_path: Path) -> None:
+def test_edit_of_the_user_is_reported_once(tmp_path: Path) -> None:
     file = tmp_path / "plan.md"
     turns = talk(file, '<task add="A"/>\n<task add="B"/>\n<task add="C"/>')
     text = file.read_text()
@@ -264,7 +264,7 @@ ACTIONS = st.builds(
 
 @given(st.lists(st.lists(ACTIONS, max_size=3), max_size=6))
 @settings(max_examples=25, deadline=None)
-def test_a_plan_made_again_is_the_plan_of_the_file(
+def test_rebuilt_plan_equals_the_plan_in_the_file(
     tmp_path_factory: pytest.TempPathFactory, replies: list[list[str]]
 ) -> None:
     file = tmp_path_factory.mktemp("plan") / "plan.md"

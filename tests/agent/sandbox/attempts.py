@@ -1,4 +1,4 @@
-"""Ways out of a sandbox, as a program: `python -I -S attempts.py WORLD NAME...`. Each is tried in a process of its own.
+"""Ways out of a sandbox, as a program: `python -I -S attempts.py WORLD NAME...`. Each runs in its own process.
 
 An attempt works if its effect is seen outside, or if it has written what it should not have got to `src/got-NAME`.
 It imports only the standard library, since nothing else may be there.
@@ -22,7 +22,7 @@ libc.syscall.restype = ctypes.c_long
 
 
 class World:
-    """The places of a test, from its file."""
+    """The paths of a test, from its file."""
 
     def __init__(self, data: dict[str, str]) -> None:
         self.top, self.home, self.outside = Path(data["top"]), Path(data["home"]), Path(data["outside"])
@@ -41,7 +41,7 @@ class World:
         self.in_tmp, self.in_shm, self.name = Path(data["in_tmp"]), Path(data["in_shm"]), ""
 
     def got(self, what: object) -> None:
-        """Carry something out."""
+        """Record a successful escape."""
         (self.top / "src" / f"got-{self.name}").write_text(str(what))
 
 
@@ -183,7 +183,7 @@ def write_through_link(world: World) -> None:
 
 @attempt
 def swap_for_link(world: World) -> None:
-    """One process writes to a folder while another one makes it a link and a folder by turns."""
+    """One process writes to a folder while another one alternates it between a link and a folder."""
     place, folder, link = (world.top / "src" / name for name in ("place", "folder", "link"))
     place.mkdir()
     link.symlink_to(world.outside)
@@ -322,7 +322,7 @@ def abstract_socket(world: World) -> None:
 
 @attempt
 def datagram(world: World) -> None:
-    """One half of a pair takes an address as any other socket does, and none is made by `socket`."""
+    """A socket of a pair accepts an address like any other, but is not created by `socket`."""
     one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with one, other:
         one.sendto(b"hello", world.datagrams)
@@ -353,7 +353,7 @@ def queue_of_other(world: World) -> None:
 
 @attempt
 def limit_other(world: World) -> None:
-    """Seconds of the processor, say: an editor would be killed."""
+    """For example, with a limit on CPU time an editor would be killed."""
     resource.prlimit(world.victim, resource.RLIMIT_CORE, (0, 0))
     world.got("it")
 

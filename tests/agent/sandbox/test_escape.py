@@ -1,4 +1,4 @@
-"""Trying to get out of each sandbox that works on this machine. What is tried stands in `attempts`."""
+"""Try to escape from each sandbox that works on this machine; see `attempts`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ best_sandbox = pytest.mark.parametrize("sandbox", params())
 every_sandbox = pytest.mark.parametrize("sandbox", WORKING, ids=label)
 pytestmark = pytest.mark.skipif(not WORKING, reason="no sandbox works on this machine")
 
-# What can't work even without a sandbox for who is not root, or by the machine.
+# Attempts that fail even without a sandbox, because of the machine or if we are not root.
 _OF_ROOT = {"write_etc", "write_sysctl", "read_disk", "make_device", "raw", "packet", "mount_over"}
 _OF_MACHINE = {"new_namespaces", "clone_namespaces", "io_uring", "tcp6", "trace_other"}
-# What Landlock alone can't keep from, and says so in `limits_of`.
+# Attempts that Landlock alone cannot prevent, which it reports in `limits_of`.
 _WITHOUT_MOUNTS = {"change_mode_outside"}
 
 
 @every_sandbox
-def test_nothing_gets_out(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_no_attempt_escapes(sandbox: Sandbox, tmp_path: Path) -> None:
     with World(tmp_path) as world:
         tried = [name for name in attempts.ATTEMPTS if not _said(sandbox, name)]
         world.run(sandbox.wrap(world.script(tried), world.policy), tried)
@@ -36,9 +36,9 @@ def test_nothing_gets_out(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 def test_each_attempt_works_without_a_sandbox(tmp_path: Path) -> None:
-    """Or else the test above could not fail."""
+    """Otherwise the test above could not fail."""
     failed = list(attempts.ATTEMPTS)
-    for number in range(4):  # together as long as that goes: some are in the way of others
+    for number in range(4):  # together as long as possible: some attempts interfere with others
         (tmp_path / str(number)).mkdir()
         with World(tmp_path / str(number)) as world:
             (world.top / ".repoagent").mkdir()
@@ -50,32 +50,32 @@ def test_each_attempt_works_without_a_sandbox(tmp_path: Path) -> None:
 @pytest.mark.soak
 @every_sandbox
 @pytest.mark.parametrize("name", attempts.ATTEMPTS)
-def test_no_way_out_alone(sandbox: Sandbox, name: str, tmp_path: Path) -> None:
+def test_single_attempt_does_not_escape(sandbox: Sandbox, name: str, tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.run(sandbox.wrap(world.script([name]), world.policy), [name])
         assert world.escaped(name) == _said(sandbox, name)
 
 
 def _said(sandbox: Sandbox, name: str) -> bool:
-    """Whether it is known to work, and said."""
+    """Whether the attempt is known to work, and reported."""
     return not getattr(sandbox, "mounting", True) and name in _WITHOUT_MOUNTS
 
 
 @every_sandbox
-def test_with_the_network_other_programs_stay_out_of_reach(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_other_programs_are_out_of_reach_with_network(sandbox: Sandbox, tmp_path: Path) -> None:
     with World(tmp_path) as world:
         policy = replace(world.policy, network=True)
         tried = ["tcp", "udp", "unix_socket", "abstract_socket", "raw", "packet", "kill_other"]
         world.run(sandbox.wrap(world.script(tried), policy), tried)
-        said = " ".join(sandbox.limits_of(policy))
-        expected = {"tcp", "udp"} | ({"abstract_socket"} if "abstract" in said else set())
+        limits = " ".join(sandbox.limits_of(policy))
+        expected = {"tcp", "udp"} | ({"abstract_socket"} if "abstract" in limits else set())
         assert {name for name in tried if world.escaped(name)} == expected | (
-            {"kill_other"} if "Signals" in said else set()
+            {"kill_other"} if "Signals" in limits else set()
         )
 
 
 @best_sandbox
-def test_a_hidden_folder_that_we_are_in(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_current_folder_is_hidden(sandbox: Sandbox, tmp_path: Path) -> None:
     with World(tmp_path) as world:
         for argv, expected in ((["cat", "id"], SECRET), (sandbox.wrap(["cat", "id"], world.policy), "")):
             done = subprocess.run(argv, cwd=world.home / ".ssh", capture_output=True, text=True, check=False)
@@ -102,8 +102,8 @@ def test_descriptors_are_not_inherited(sandbox: Sandbox, tmp_path: Path) -> None
 
 
 @best_sandbox
-def test_killing_all_that_it_can_kill(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Its parents outlive it, and its exit code arrives. Without a sandbox this would be the end of everything."""
+def test_command_kills_every_process_it_can(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Its parents outlive it, and its exit code is reported. Never run this without a sandbox."""
     with World(tmp_path) as world:
         script = (
             "kill -KILL $PPID; for i in $(seq 2 6); do kill -KILL $(($PPID - $i)); done; kill -KILL 1; exit 4"
@@ -115,7 +115,7 @@ def test_killing_all_that_it_can_kill(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 @best_sandbox
-def test_a_sandbox_in_a_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_nested_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
     script = (
         "import subprocess, sys\nfrom pathlib import Path\nfrom repoagent.agent.sandbox.policy import Policy; from repoagent.agent.sandbox.backends import find\n"
         "top, outside = map(Path, sys.argv[1:])\ninner = find()\n"
@@ -144,7 +144,7 @@ def test_a_sandbox_in_a_sandbox_widens_nothing(sandbox: Sandbox, tmp_path: Path)
 
 
 @best_sandbox
-def test_input_put_into_the_terminal(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_command_cannot_type_into_the_terminal(sandbox: Sandbox, tmp_path: Path) -> None:
     """TIOCSTI would let a command type into the shell that started us."""
     script = "import fcntl; fcntl.ioctl(0, 0x5412, b'x'); print('typed')"
     with World(tmp_path) as world:
@@ -166,8 +166,8 @@ def test_input_put_into_the_terminal(sandbox: Sandbox, tmp_path: Path) -> None:
 
 
 @best_sandbox
-def test_a_kept_name_that_is_a_link(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A link can't be covered: nothing new at the top then, and that is said."""
+def test_read_only_name_that_is_a_link(sandbox: Sandbox, tmp_path: Path) -> None:
+    """A link cannot be covered: then no file can be created at the top, and that is reported."""
     with World(tmp_path) as world:
         (world.top / ".git").rename(world.top / "lib" / "git")
         (world.top / ".git").symlink_to("lib/git")
@@ -179,14 +179,14 @@ def test_a_kept_name_that_is_a_link(sandbox: Sandbox, tmp_path: Path) -> None:
         assert (world.top / "src" / "new").exists()
         assert (world.top / ".git" / "config").read_text() == "[core]\n"
         assert any(
-            "top of the work tree" in said or "symbolic link" in said
-            for said in sandbox.limits_of(world.policy)
+            "top of the work tree" in limits or "symbolic link" in limits
+            for limits in sandbox.limits_of(world.policy)
         )
 
 
 @best_sandbox
-def test_a_missing_kept_folder_is_missing_again_afterwards(sandbox: Sandbox, tmp_path: Path) -> None:
-    """Also when two commands run at once, and the first one ends first."""
+def test_placeholder_of_a_missing_folder_is_removed(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Even if two commands run at once, and the first one ends first."""
     with World(tmp_path) as world:
         make = "mkdir -p .repoagent; echo changed >.repoagent/config.toml"
         slow = subprocess.Popen(
@@ -203,8 +203,8 @@ def test_a_missing_kept_folder_is_missing_again_afterwards(sandbox: Sandbox, tmp
 
 
 @best_sandbox
-def test_a_scratch_folder_full_of_links(sandbox: Sandbox, tmp_path: Path) -> None:
-    """What a command leaves there is of no use to the next one."""
+def test_links_in_the_scratch_folder(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The next command cannot use what an earlier one leaves there."""
     with World(tmp_path) as world:
         scratch = world.base / "scratch"
         script = 'for name in tmp empty cache; do ln -s "$1" "$2/$name"; done'
@@ -218,7 +218,7 @@ def test_a_scratch_folder_full_of_links(sandbox: Sandbox, tmp_path: Path) -> Non
         assert (world.home / ".ssh" / "id").read_text() == SECRET
 
 
-def test_unconfined_says_so_by_its_name(tmp_path: Path) -> None:
+def test_unconfined_command_is_not_confined(tmp_path: Path) -> None:
     with World(tmp_path) as world:
         world.run(unconfined(world.script(["write_outside"]), world.policy), ["write_outside"])
         assert world.escaped("write_outside")

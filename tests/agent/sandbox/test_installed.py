@@ -1,4 +1,4 @@
-"""Environments of Python: which folders they make visible, and that no file in a work tree makes any."""
+"""Python environments: the folders that they make visible, but never because of a file in the work tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .world import params
 
 
 def environment(folder: Path, base: Path | None = None) -> Path:
-    """A virtual environment in `folder`, that of `base` where one is given."""
+    """Create a virtual environment in `folder`, optionally with the interpreter `base`."""
     (folder / "bin").mkdir(parents=True)
     (folder / "pyvenv.cfg").write_text(f"home = {base / 'bin'}\n" if base else "include = no\n")
     return folder
@@ -35,13 +35,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def seen(tmp_path: Path, **env: object) -> list[str]:
-    """The folders that become visible, from `tmp_path`; `top` is the work tree, and `home/.ssh` is hidden."""
+    """The visible folders, relative to `tmp_path`; `top` is the work tree, and `home/.ssh` is hidden."""
     named = {name: str(value) for name, value in env.items()}
-    found = environments(named, [str(tmp_path / "top")], [str(tmp_path / "home/.ssh")])
-    return [os.path.relpath(path, tmp_path) for path in found]
+    folders = environments(named, [str(tmp_path / "top")], [str(tmp_path / "home/.ssh")])
+    return [os.path.relpath(path, tmp_path) for path in folders]
 
 
-def test_an_environment_and_its_interpreter_are_seen(tmp_path: Path) -> None:
+def test_environment_and_its_interpreter_are_visible(tmp_path: Path) -> None:
     base = interpreter(tmp_path / "base")
     venv = environment(tmp_path / "venv", base)
     assert seen(tmp_path, PATH=f"/usr/bin:{venv}/bin/") == ["venv", "base"]
@@ -52,12 +52,12 @@ def test_an_environment_and_its_interpreter_are_seen(tmp_path: Path) -> None:
     assert seen(tmp_path, PATH=f"{tmp_path}/plain/bin:relative/bin:") == []
 
 
-def test_an_environment_gives_no_access_to_secrets(tmp_path: Path, home: Path) -> None:
+def test_environment_gives_no_access_to_secrets(tmp_path: Path, home: Path) -> None:
     base = interpreter(tmp_path / "base")
     for name in ("top", "top/venv", "home/.ssh/venv"):
         assert (
             seen(tmp_path, VIRTUAL_ENV=environment(tmp_path / name, base)) == []
-        )  # a repository may have made it
+        )  # a repository may contain such a file
     environment(home, base)
     environment(tmp_path, base)
     assert seen(tmp_path, VIRTUAL_ENV=home, PATH=f"{home}/bin:{tmp_path}/bin:/bin", CONDA_PREFIX="/") == []
@@ -67,14 +67,14 @@ def test_an_environment_gives_no_access_to_secrets(tmp_path: Path, home: Path) -
 
 
 @pytest.mark.parametrize("base", ["home/.ssh", "home", "private", "top/base", ".."])
-def test_the_home_of_an_environment_has_to_be_an_interpreter(tmp_path: Path, base: str) -> None:
+def test_home_of_an_environment_must_be_an_interpreter(tmp_path: Path, base: str) -> None:
     interpreter(tmp_path / "top/base")
     interpreter(tmp_path / "home/.ssh")
     (tmp_path / "private").mkdir()
     assert seen(tmp_path, VIRTUAL_ENV=environment(tmp_path / "venv", tmp_path / base)) == ["venv"]
 
 
-def test_a_link_is_no_file_of_an_environment(tmp_path: Path) -> None:
+def test_link_as_configuration_of_an_environment_is_ignored(tmp_path: Path) -> None:
     venv = environment(tmp_path / "venv")
     (venv / "pyvenv.cfg").rename(tmp_path / "cfg")
     (venv / "pyvenv.cfg").symlink_to(tmp_path / "cfg")

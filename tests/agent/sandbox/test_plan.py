@@ -1,4 +1,4 @@
-"""What is mounted for a policy, and in which order: without a sandbox."""
+"""The mounts for a policy and their order, without a sandbox."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def what(policy: Policy) -> dict[str, str]:
     return {target: step[0] for target, step in steps_of(policy).items()}
 
 
-def test_the_deeper_one_comes_later_and_decides(policy: Policy) -> None:
+def test_deeper_path_comes_later_and_decides(policy: Policy) -> None:
     inside = replace(policy, scratch=policy.top / ".git" / "scratch")
     prepare_scratch(inside)
     targets = list(what(inside))
@@ -41,7 +41,7 @@ def test_the_deeper_one_comes_later_and_decides(policy: Policy) -> None:
     assert targets.index("/top") < targets.index("/top/.git") < targets.index("/top/.git/scratch")
 
 
-def test_what_is_kept_can_not_be_made_writable(policy: Policy) -> None:
+def test_read_only_path_cannot_be_made_writable(policy: Policy) -> None:
     wide = replace(policy, also_write=(policy.top / ".git", policy.top.parent / "home"))
     (policy.top / ".git" / "hooks").mkdir()
     wider = replace(wide, also_write=(policy.top / ".git" / "hooks",))
@@ -51,12 +51,12 @@ def test_what_is_kept_can_not_be_made_writable(policy: Policy) -> None:
     assert writable_roots(wider) == [str(policy.top)]
 
 
-def test_a_read_only_work_tree_has_no_writable_root(policy: Policy) -> None:
+def test_read_only_work_tree_has_no_writable_root(policy: Policy) -> None:
     assert writable_roots(replace(policy, read_only=True)) == []
     assert what(replace(policy, read_only=True))["/top"] == "keep"
 
 
-def test_folders_above_a_kept_name_can_not_be_renamed(policy: Policy) -> None:
+def test_folders_above_a_read_only_name_cannot_be_renamed(policy: Policy) -> None:
     (policy.top / "sub/deep/.git").write_text("gitdir: elsewhere\n")
     nested = replace(policy, keep=(*policy.keep, policy.top / "sub/deep/.git"))
     assert {target: kind for target, kind in what(nested).items() if "/sub" in target} == {
@@ -66,13 +66,13 @@ def test_folders_above_a_kept_name_can_not_be_renamed(policy: Policy) -> None:
     }
 
 
-def test_folders_between_what_is_kept_and_the_scratch_folder_stay_kept(policy: Policy) -> None:
+def test_folders_between_a_read_only_one_and_the_scratch_folder_are_read_only(policy: Policy) -> None:
     inside = replace(policy, scratch=policy.top / ".git" / "runs" / "one" / "scratch")
     prepare_scratch(inside)
     assert [what(inside)[f"/top/.git{below}"] for below in ("", "/runs", "/runs/one")] == ["keep"] * 3
 
 
-def test_what_is_shielded_is_kept_unless_it_may_be_written(policy: Policy) -> None:
+def test_shielded_name_is_read_only_unless_allowed(policy: Policy) -> None:
     (policy.top / "AGENTS.md").write_text("x")
     (policy.top / "CLAUDE.md").symlink_to("AGENTS.md")
     (policy.top / ".idea").mkdir()
@@ -83,14 +83,14 @@ def test_what_is_shielded_is_kept_unless_it_may_be_written(policy: Policy) -> No
     assert "/top/.envrc" not in what(replace(shielded, also_write=(policy.top / ".envrc",)))
 
 
-def test_what_is_not_there_gets_a_place(policy: Policy) -> None:
+def test_missing_name_gets_a_placeholder(policy: Policy) -> None:
     missing = replace(
         policy, keep=(policy.top / ".repoagent", policy.top / "new/deep/.git", Path("/not/in/the/tree"))
     )
     assert plan(missing).missing == (str(policy.top / ".repoagent"), str(policy.top / "new"))
 
 
-def test_a_kept_link_makes_the_top_narrow(policy: Policy) -> None:
+def test_read_only_link_makes_the_top_narrow(policy: Policy) -> None:
     (policy.top / ".repoagent").symlink_to("sub")
     narrow = replace(policy, keep=(*policy.keep, policy.top / ".repoagent"))
     assert plan(narrow).narrow
@@ -99,7 +99,7 @@ def test_a_kept_link_makes_the_top_narrow(policy: Policy) -> None:
     assert what(narrow)["/top/sub"] == "keep"
 
 
-def test_what_is_hidden_by_a_link_is_hidden_where_it_is(policy: Policy) -> None:
+def test_target_of_a_hidden_link_is_hidden(policy: Policy) -> None:
     home = policy.top.parent / "home"
     (home / "real").write_text("key")
     (home / ".netrc").symlink_to("real")
@@ -111,7 +111,7 @@ def test_what_is_hidden_by_a_link_is_hidden_where_it_is(policy: Policy) -> None:
     }
 
 
-def test_paths_without_what_is_left_out(tmp_path: Path) -> None:
+def test_paths_without_excluded_ones(tmp_path: Path) -> None:
     for folder in ("a/b/c", "a/d", "e"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "link").symlink_to("e")
@@ -123,7 +123,7 @@ def test_paths_without_what_is_left_out(tmp_path: Path) -> None:
     assert list(paths_without(base, [base])) == []
 
 
-def test_where_keys_are_by_default(tmp_path: Path) -> None:
+def test_default_paths_of_keys(tmp_path: Path) -> None:
     for name in (".ssh", ".config/repoagent", "elsewhere/gh"):
         (tmp_path / name).mkdir(parents=True)
     for name in (".netrc", "key.json", "kube1", "kube2"):
@@ -133,9 +133,9 @@ def test_where_keys_are_by_default(tmp_path: Path) -> None:
         "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json"),
         "KUBECONFIG": f"{tmp_path}/kube1:{tmp_path}/kube2:relative",
     }
-    found = {
+    names = {
         str(path.relative_to(tmp_path))
         for path in default_hidden(tmp_path, env)
         if path.is_relative_to(tmp_path)
     }
-    assert found == {".ssh", ".config/repoagent", "elsewhere/gh", ".netrc", "key.json", "kube1", "kube2"}
+    assert names == {".ssh", ".config/repoagent", "elsewhere/gh", ".netrc", "key.json", "kube1", "kube2"}

@@ -111,7 +111,7 @@ def test_kept(name: str) -> None:
 
 def test_dropped_by_value() -> None:
     secret = "correct horse battery"
-    found = scrubbed(
+    env = scrubbed(
         {
             "MY_PASSWORD": secret,
             "COPY": f"--login={secret}",
@@ -122,14 +122,14 @@ def test_dropped_by_value() -> None:
         },
         POLICY,
     )
-    assert {name for name in ("MY_PASSWORD", "COPY", "DATABASE_URL", "OTHER", "FINE") if name in found} == {
+    assert {name for name in ("MY_PASSWORD", "COPY", "DATABASE_URL", "OTHER", "FINE") if name in env} == {
         "FINE"
     }
-    assert found["PATH"] == f"/bin:/{secret}"
+    assert env["PATH"] == f"/bin:/{secret}"
 
 
-def test_what_is_written_goes_to_the_scratch_folder() -> None:
-    found = scrubbed(
+def test_caches_go_to_the_scratch_folder() -> None:
+    env = scrubbed(
         {
             "TMPDIR": "/elsewhere",
             "XDG_CACHE_HOME": "/elsewhere",
@@ -138,26 +138,26 @@ def test_what_is_written_goes_to_the_scratch_folder() -> None:
         },
         POLICY,
     )
-    assert found["HOME"] == "/home/ada"
-    assert {found[name] for name in ("TMPDIR", "TMP", "TEMP")} == {"/work/scratch"}
-    assert not any("/elsewhere" in value for value in found.values())
+    assert env["HOME"] == "/home/ada"
+    assert {env[name] for name in ("TMPDIR", "TMP", "TEMP")} == {"/work/scratch"}
+    assert not any("/elsewhere" in value for value in env.values())
 
 
-def test_without_the_network_tools_are_told_so() -> None:
+def test_tools_are_offline_without_network() -> None:
     assert scrubbed({}, POLICY)["CARGO_NET_OFFLINE"] == "true"
     allowed = Policy(POLICY.top, POLICY.scratch, network=True)
     assert "CARGO_NET_OFFLINE" not in scrubbed({}, allowed)
 
 
-def test_what_gradle_has_downloaded_can_be_read(tmp_path: Path) -> None:
+def test_downloads_of_gradle_are_readable(tmp_path: Path) -> None:
     (tmp_path / ".gradle" / "caches").mkdir(parents=True)
-    found = scrubbed({"HOME": str(tmp_path)}, POLICY)
-    assert found["GRADLE_RO_DEP_CACHE"] == str(tmp_path / ".gradle" / "caches")
-    assert found["GRADLE_USER_HOME"] == "/work/scratch/cache/gradle"
+    env = scrubbed({"HOME": str(tmp_path)}, POLICY)
+    assert env["GRADLE_RO_DEP_CACHE"] == str(tmp_path / ".gradle" / "caches")
+    assert env["GRADLE_USER_HOME"] == "/work/scratch/cache/gradle"
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_it_makes_nothing_up(environment: dict[str, str]) -> None:
+def test_other_variables_are_unchanged(environment: dict[str, str]) -> None:
     ours = scrubbed({}, POLICY)
     for name, value in scrubbed(environment, POLICY).items():
         assert value == ours.get(name, environment.get(name))

@@ -1,4 +1,4 @@
-"""The filter of system calls, for both kinds of processor: read by a small machine for the kernel's classic BPF."""
+"""The filter of system calls, for both architectures, executed by a small interpreter of classic BPF."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ machines = pytest.mark.parametrize("machine", AUDIT)
 
 
 def judge(filter_: bytes, machine: str, number: int, *arguments: int) -> int | None:
-    """What the filter says of a call: an errno, or None where it is allowed."""
+    """The result of the filter for a call: an errno, or None if it is allowed."""
     data = struct.pack("<iIQ6Q", number, AUDIT[machine], 0, *arguments, *[0] * (6 - len(arguments)))
     steps = list(struct.iter_unpack("<HBBI", filter_))
     at, value = 0, 0
@@ -45,7 +45,7 @@ def number(machine: str, name: str) -> int:
 
 
 @machines
-def test_what_is_denied(machine: str) -> None:
+def test_denied_calls(machine: str) -> None:
     filter_ = program((1,), machine=machine)
     for name in DENIED:
         if number(machine, name) >= 0:
@@ -55,7 +55,7 @@ def test_what_is_denied(machine: str) -> None:
 
 
 @machines
-def test_what_is_denied_where_it_is_that_of_all(machine: str) -> None:
+def test_calls_denied_without_namespaces(machine: str) -> None:
     for shared, expected in ((False, ALLOWED), (True, EPERM)):
         filter_ = program((1,), machine=machine, shared=shared)
         assert {judge(filter_, machine, number(machine, name)) for name in SHARED} == {expected}
@@ -68,37 +68,37 @@ def test_what_is_denied_where_it_is_that_of_all(machine: str) -> None:
 
 
 @machines
-def test_what_is_looked_at(machine: str) -> None:
+def test_calls_with_checked_arguments(machine: str) -> None:
     filter_ = program((1, 2), machine=machine)
 
-    def said(name: str, *arguments: int) -> int | None:
+    def verdict(name: str, *arguments: int) -> int | None:
         return judge(filter_, machine, number(machine, name), *arguments)
 
-    assert [said("socket", family) for family in (1, 2, 10, 16, 40, 1 << 32 | 17)] == [
+    assert [verdict("socket", family) for family in (1, 2, 10, 16, 40, 1 << 32 | 17)] == [
         None,
         None,
         *[EPERM] * 4,
     ]
-    assert [said("ioctl", 0, request) for request in (0x5401, 0x5412, 0x541C, 1 << 32 | 0x5412)] == [
+    assert [verdict("ioctl", 0, request) for request in (0x5401, 0x5412, 0x541C, 1 << 32 | 0x5412)] == [
         None,
         *[EPERM] * 3,
     ]
-    assert said("clone3") == ENOSYS
-    assert [said("clone", flags) for flags in (17, 0x003D0F00, 0x10000011, 0x00020000)] == [
+    assert verdict("clone3") == ENOSYS
+    assert [verdict("clone", flags) for flags in (17, 0x003D0F00, 0x10000011, 0x00020000)] == [
         None,
         None,
         EPERM,
         EPERM,
     ]
-    assert [said("unshare", flags) for flags in (0x400, 0x80, 0x20000000)] == [None, EPERM, EPERM]
-    assert said("truncate") is None
+    assert [verdict("unshare", flags) for flags in (0x400, 0x80, 0x20000000)] == [None, EPERM, EPERM]
+    assert verdict("truncate") is None
     assert (
         judge(program((), machine=machine, deny_truncate=True), machine, number(machine, "truncate")) == EPERM
     )
 
 
 @machines
-def test_calls_of_another_kind_do_not_exist(machine: str) -> None:
+def test_calls_of_another_architecture_fail(machine: str) -> None:
     other = next(name for name in AUDIT if name != machine)
     filter_ = program((1,), machine=machine)
     assert judge(filter_, other, 0) == ENOSYS
@@ -106,7 +106,7 @@ def test_calls_of_another_kind_do_not_exist(machine: str) -> None:
 
 
 @machines
-def test_numbers_are_those_of_the_system(machine: str) -> None:
+def test_numbers_match_the_system_headers(machine: str) -> None:
     header = next((path for path in map(Path, HEADERS[machine]) if path.exists()), None)
     if not header:
         pytest.skip("no headers of the kernel here")

@@ -1,4 +1,4 @@
-"""The parents of a command: exit codes, streams, signals, limits, and that nothing outlives it."""
+"""The parents of a command: exit codes, streams, signals, limits, and no process that outlives it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ every_wrap = pytest.mark.parametrize("box", params(None))
 best_wrap = pytest.mark.parametrize("box", params() if WORKING else [pytest.param(None, id="unconfined")])
 SOON = 2.0  # seconds
 
-# Processes that try to stay; each writes its number as this sandbox sees it to a file, and a mark into its arguments.
+# Processes that try to stay; each writes its pid in the sandbox to a file, and has a mark in its arguments.
 STAYING = {
     "daemon": "(setsid sh -c 'sleep 999.{mark}; :' >/dev/null 2>&1 &) ; sleep 0.05",
     "ignores-signals": "sh -c 'trap \"\" TERM HUP INT; sleep 999.{mark}; sleep 999.{mark}' & sleep 0.05",
@@ -58,8 +58,8 @@ def wrapped(
 
 
 def marked(mark: str) -> list[int]:
-    """The processes with `mark` in their arguments that still run; our own parents of them have it too."""
-    found = []
+    """The running processes with `mark` in their arguments, including their parents."""
+    processes = []
     for folder in Path("/proc").iterdir():
         try:
             if (
@@ -67,10 +67,10 @@ def marked(mark: str) -> list[int]:
                 and mark.encode() in (folder / "cmdline").read_bytes()
                 and alive(int(folder.name))
             ):
-                found.append(int(folder.name))
+                processes.append(int(folder.name))
         except (FileNotFoundError, ProcessLookupError):
             continue
-    return found
+    return processes
 
 
 def soon(holds: Callable[[], object]) -> bool:
@@ -88,7 +88,7 @@ def run(argv: Sequence[str], policy: Policy, stdin: bytes = b"") -> subprocess.C
 
 @contextmanager
 def started(argv: Sequence[str], policy: Policy) -> Iterator[subprocess.Popen[bytes]]:
-    """A command in a process group of its own, once it has said a line."""
+    """A command in its own process group, after it has printed a line."""
     process = subprocess.Popen(argv, cwd=policy.top, stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert process.stdout
@@ -109,11 +109,11 @@ def test_streams_and_exit_code_pass_through(box: Sandbox | None, policy: Policy)
 
 
 @best_wrap
-def test_a_signal_is_128_more(box: Sandbox | None, policy: Policy) -> None:
+def test_exit_code_of_a_signal(box: Sandbox | None, policy: Policy) -> None:
     assert run(wrapped(box, ["sh", "-c", "kill -SEGV $$"], policy), policy).returncode == 128 + signal.SIGSEGV
 
 
-def test_what_can_not_be_executed_is_said(policy: Policy) -> None:
+def test_command_that_cannot_be_executed_is_reported(policy: Policy) -> None:
     (policy.top / "text").write_text("text")
     missing, denied = (run(unconfined([name], policy), policy) for name in ("no-such-program", "./text"))
     assert (missing.returncode, missing.stderr) == (127, b"no-such-program: No such file or directory\n")
@@ -130,7 +130,7 @@ def test_signals_reach_the_command(box: Sandbox | None, policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("staying", STAYING.values(), ids=STAYING)
-def test_what_stays_does_so_without_a_supervisor(staying: str, policy: Policy, mark: str) -> None:
+def test_process_stays_without_a_supervisor(staying: str, policy: Policy, mark: str) -> None:
     subprocess.run(
         ["sh", "-c", staying.format(mark=mark)], cwd=policy.top, check=True, stdout=subprocess.DEVNULL
     )
@@ -139,7 +139,7 @@ def test_what_stays_does_so_without_a_supervisor(staying: str, policy: Policy, m
 
 @pytest.mark.soak
 @every_wrap
-def test_nothing_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) -> None:
+def test_no_process_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) -> None:
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
     done = run(wrapped(box, ["sh", "-c", f"{script}\nexit 5"], policy), policy)
     assert done.returncode == 5
@@ -149,7 +149,7 @@ def test_nothing_is_left_behind(box: Sandbox | None, policy: Policy, mark: str) 
 @pytest.mark.soak
 @every_wrap
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_the_end_of_its_process_group_ends_all(
+def test_killing_the_process_group_ends_everything(
     box: Sandbox | None, number: int, policy: Policy, mark: str
 ) -> None:
     script = "\n".join(staying.format(mark=mark) for staying in STAYING.values())
@@ -162,7 +162,7 @@ def test_the_end_of_its_process_group_ends_all(
 
 @pytest.mark.soak
 @every_wrap
-def test_all_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str) -> None:
+def test_everything_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str) -> None:
     argv = wrapped(box, ["sh", "-c", f"echo ready; sleep 999.{mark}"], policy)
     caller = "import subprocess, sys; subprocess.Popen(sys.argv[1:]).wait()"
     with started([sys.executable, "-c", caller, *argv], policy) as process:
@@ -173,8 +173,8 @@ def test_all_ends_with_the_caller(box: Sandbox | None, policy: Policy, mark: str
 
 @pytest.mark.soak
 @best_wrap
-def test_a_thread_that_ends_takes_no_command_with_it(box: Sandbox | None, policy: Policy) -> None:
-    """A death signal of the kernel comes from the thread that started a process, not from the process."""
+def test_end_of_the_calling_thread_does_not_end_the_command(box: Sandbox | None, policy: Policy) -> None:
+    """The kernel sends a death signal if the thread that started a process ends, not only if the whole process does."""
     caller = (
         "import subprocess, sys, threading\nkept = []\n"
         "thread = threading.Thread(target=lambda: kept.append(subprocess.Popen(sys.argv[1:])))\n"
@@ -206,7 +206,7 @@ def test_too_many_processes(box: Sandbox | None, policy: Policy, tmp_path: Path,
 
 
 @best_wrap
-def test_within_the_limits_nothing_is_said(box: Sandbox | None, policy: Policy, tmp_path: Path) -> None:
+def test_no_report_within_the_limits(box: Sandbox | None, policy: Policy, tmp_path: Path) -> None:
     report = tmp_path / "report"
     limited = Policy(policy.top, policy.scratch, memory=256 << 20, processes=10)
     done = run(wrapped(box, ["sh", "-c", "sleep 0.2 & sleep 0.1; wait"], limited, report), policy)
@@ -228,7 +228,7 @@ BOMBS = {
 @every_wrap
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark: str) -> None:
-    """One that would end by itself, for the sake of the machine, but later than it is allowed to here."""
+    """It would end by itself, to protect the machine, but only after the limit of this test."""
     if bomb is BOMBS["in-sessions-of-their-own"] and os.geteuid() and not getattr(box, "mounting", box):
         pytest.skip(
             "without namespaces and root, each session has as much of the processor as the supervisor"
@@ -242,7 +242,7 @@ def test_a_fork_bomb(box: Sandbox | None, bomb: list[str], policy: Policy, mark:
 
 
 @best_wrap
-def test_a_terminal_is_still_one(box: Sandbox | None, policy: Policy) -> None:
+def test_terminal_passes_through(box: Sandbox | None, policy: Policy) -> None:
     ours, theirs = pty.openpty()
     try:
         script = "test -t 0 && test -t 1 && read line && echo got $line"
@@ -260,27 +260,27 @@ def test_a_terminal_is_still_one(box: Sandbox | None, policy: Policy) -> None:
 
 
 @pytest.mark.soak
-def test_what_would_fill_the_disk_is_ended(policy: Policy, tmp_path: Path) -> None:
-    """On a small one, of memory, in a view of one's own."""
+def test_command_that_fills_the_disk_is_ended(policy: Policy, tmp_path: Path) -> None:
+    """With a small tmpfs in a mount namespace."""
     fill = "for n in $(seq 14); do head -c 1M /dev/zero >>in/full; sleep 0.03; done; echo all"
     alone = 'mount -t tmpfs -o size=16m none "$0" && mkdir -p "$0/in" && cd "$0" && exec "$@"'
     report = tmp_path / "why"
-    said = []
+    results = []
     for argv in (["sh", "-c", fill], unconfined(["sh", "-c", fill], policy, report)):
         done = subprocess.run(
             ["unshare", "-rm", "sh", "-c", alone, str(policy.top), *argv], capture_output=True, check=False
         )
         if b"unshare" in done.stderr or b"mount" in done.stderr:
             pytest.skip("no namespaces here")
-        said.append((done.returncode, done.stdout))
-    assert said == [(0, b"all\n"), (137, b"")]
+        results.append((done.returncode, done.stdout))
+    assert results == [(0, b"all\n"), (137, b"")]
     assert why_ended(report) == f"it left less than 8 MB free on the disk of {policy.top}"
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("box", [box for box in WORKING if getattr(box, "mounting", True)])
-def test_shared_memory_has_an_end(box: Sandbox, policy: Policy) -> None:
-    """It is in no process, so that the limit on memory does not find it."""
+def test_shared_memory_is_limited(box: Sandbox, policy: Policy) -> None:
+    """It belongs to no process, so the limit on memory does not cover it."""
     fill = "head -c 40M /dev/zero >/dev/shm/full; stat -c %s /dev/shm/full; (echo >/dev/full-too) 2>&1; echo >/dev/null"
     assert (
         b"41943040\n"

@@ -1,4 +1,4 @@
-"""What people do every day goes on in each sandbox that works here."""
+"""Everyday commands work in each sandbox that works here."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(sandbox: Sandbox, policy: Policy, script: str) -> subprocess.CompletedPr
 
 
 @every_sandbox
-def test_git_can_be_read(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_git_works(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     repo.write("a.txt", "changed\n")
     done = run(
         sandbox,
@@ -49,7 +49,7 @@ def test_git_can_be_read(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> Non
 
 
 @every_sandbox
-def test_git_takes_a_hidden_file_for_a_changed_one(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_git_reports_a_hidden_file_as_changed(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     if isinstance(sandbox, Landlock) and not sandbox.mounting:
         pytest.skip("this sandbox denies access to hidden files, it does not put empty ones over them")
     repo.write("a.txt", "changed\n")
@@ -65,7 +65,7 @@ def test_git_takes_a_hidden_file_for_a_changed_one(sandbox: Sandbox, repo: GitRe
 
 
 @every_sandbox
-def test_git_can_be_read_in_a_linked_work_tree(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_git_works_in_a_linked_work_tree(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
     linked = GitRepo(tmp_path / "linked")
     linked.write("a.txt", "changed\n")
@@ -76,7 +76,7 @@ def test_git_can_be_read_in_a_linked_work_tree(sandbox: Sandbox, repo: GitRepo, 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a repository to another user")
 @every_sandbox
-def test_git_can_be_read_where_another_user_owns_the_work_tree(
+def test_git_works_if_another_user_owns_the_work_tree(
     sandbox: Sandbox, repo: GitRepo, tmp_path: Path
 ) -> None:
     for path in (repo.top, repo.top / ".git"):
@@ -88,7 +88,7 @@ def test_git_can_be_read_where_another_user_owns_the_work_tree(
 
 
 @every_sandbox
-def test_files_are_made_changed_and_deleted(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_files_are_created_changed_and_deleted(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     policy = policy_of(repo, tmp_path / "scratch")
     (repo.top / "build").mkdir()
     script = 'echo x >build/new; mv build/new src/moved; rm src/app.py; ln -s moved src/link; mktemp; echo x >"$XDG_CACHE_HOME"'
@@ -97,16 +97,16 @@ def test_files_are_made_changed_and_deleted(sandbox: Sandbox, repo: GitRepo, tmp
     at_top = run(
         sandbox, policy, "echo x >new; mkdir folder; rm README.md; echo x >/tmp/there; echo x >/dev/shm/there"
     )
-    said = any(
+    is_closed = any(
         "cannot create files or folders at the top of the work tree" in sentence
         for sentence in sandbox.limits_of(policy)
     )
-    assert (at_top.returncode != 0) == said
-    assert (repo.top / "new").exists() != said
+    assert (at_top.returncode != 0) == is_closed
+    assert (repo.top / "new").exists() != is_closed
 
 
 @every_sandbox
-def test_nothing_is_written_where_the_policy_says_so(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_read_only_policy_prevents_writing(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     policy = policy_of(repo, tmp_path / "scratch", read_only=True)
     assert run(sandbox, policy, "cat a.txt >/dev/null; mktemp").returncode == 0
     assert run(sandbox, policy, "echo x >src/app.py").returncode == 2
@@ -114,7 +114,7 @@ def test_nothing_is_written_where_the_policy_says_so(sandbox: Sandbox, repo: Git
 
 
 @every_sandbox
-def test_a_python_test_run(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_python_tests_run(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     repo.write("src/test_it.py", "import tempfile, unittest, subprocess, sys\nclass Test(unittest.TestCase):\n"
                "    def test(self):\n        with tempfile.TemporaryFile() as file:\n            file.write(b'x')\n"
                "        self.assertEqual(subprocess.check_output([sys.executable, '-c', 'print(1)']), b'1\\n')\n")  # fmt: skip
@@ -126,14 +126,14 @@ def test_a_python_test_run(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> N
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="no C compiler")
 @every_sandbox
-def test_a_compiler(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_compiler_runs(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     repo.write("src/main.c", "int main(void) { return 42; }\n")
     done = run(sandbox, policy_of(repo, tmp_path / "scratch"), "cc -o src/main src/main.c; src/main")
     assert (done.returncode, done.stderr) == (42, "")
 
 
 @every_sandbox
-def test_a_server_of_its_own_is_reached(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_command_reaches_its_own_server(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     script = (
         "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
         "client = socket.create_connection(server.getsockname())\nprint('reached')"
@@ -148,7 +148,7 @@ def test_a_server_of_its_own_is_reached(sandbox: Sandbox, repo: GitRepo, tmp_pat
 @pytest.mark.soak
 @pytest.mark.skipif(not shutil.which("cargo"), reason="no cargo")
 @every_sandbox
-def test_cargo(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
+def test_cargo_runs(sandbox: Sandbox, repo: GitRepo, tmp_path: Path) -> None:
     for name in ("CARGO_HOME", "RUSTUP_HOME"):
         if name not in os.environ:
             pytest.skip(f"{name} is not set, and HOME is another one in tests")

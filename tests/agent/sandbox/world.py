@@ -1,4 +1,4 @@
-"""A small world to break out of: a work tree, keys, listeners, a process to attack. All of it is real."""
+"""An environment to break out of: a work tree, keys, listeners, a process to attack. All of it is real."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORKING = [sandbox for sandbox in candidates() if works(sandbox)]
 
 
 def params(*first: object) -> list[ParameterSet]:
-    """Parameters for a test of each sandbox that works here, after `first`; all but the best one are for the soak."""
+    """Parameters for a test with each sandbox that works here, after `first`; all but the best are soak tests."""
     rest = [pytest.param(box, marks=pytest.mark.soak, id=label(box)) for box in WORKING[1:]]
     return [*(pytest.param(one, id=label(one)) for one in [*first, *WORKING[:1]]), *rest]
 
@@ -95,11 +95,11 @@ class World:
     def policy(self) -> Policy:
         kept = (self.top / ".git", self.top / ".repoagent", self.top / "linked" / ".git")
         hidden = (self.home / ".ssh", self.home / ".netrc")
-        # what is outside is to be seen, or it would not be reached for want of a name
+        # paths outside must be visible, otherwise an attempt would fail because of a missing name
         return Policy(self.top, self.base / "scratch", kept, hidden, also_read=(self.base, _checkout()))
 
     def run(self, argv: Sequence[str], names: Sequence[str]) -> None:
-        """Run `argv` (wrapped or not) until its end."""
+        """Run `argv` (wrapped or not) and wait for it."""
         done = subprocess.run(
             argv, cwd=self.top, capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL
         )
@@ -109,7 +109,7 @@ class World:
         return [sys.executable, "-I", "-S", attempts.__file__, str(self.file), *names]
 
     def escaped(self, name: str) -> bool:
-        """Whether an attempt has had its effect."""
+        """Whether an attempt succeeded."""
         kept = self.top / "linked" / ".git"
         effects = {
             "create_outside": (self.outside / "new").exists(),
@@ -137,7 +137,7 @@ class World:
             listener = self._stack.enter_context(socket.socket(family))
             try:
                 listener.bind((address, 0))
-            except OSError:  # no IPv6 here
+            except OSError:  # without IPv6
                 self._data[name] = 0
                 continue
             listener.listen()
@@ -171,7 +171,7 @@ class World:
         self._stack.callback(stop.set)
 
     def _share(self) -> None:
-        """A segment of shared memory and a queue of messages, which have no names in the file system."""
+        """Create a shared memory segment and a message queue, which have no names in the file system."""
         key = int(str(self._data["abstract"])[:7], 16) + 1
         segment = attempts.libc.shmget(key, 8, 0o1600)  # IPC_CREAT
         self._data["segment"] = key if segment >= 0 else 0
@@ -187,7 +187,7 @@ class World:
 
 
 def alive(process: int) -> bool:
-    """Whether a process still runs (a zombie does not)."""
+    """Whether a process still runs, and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
