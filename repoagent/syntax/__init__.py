@@ -1,7 +1,7 @@
 """Syntax trees: languages, parsing, outlines, and syntax errors that a change adds.
 
-Read `languages` (which language a file is in, and its grammar) and `parser` first. `outline` lists the symbols of a
-file (`symbol`): those of programs (`definitions` with the tables of `rules`), of documents and style sheets
-(`documents`), and of data files (`data_formats`). `occurrences` finds names and their roles, `regressions` reports new
-syntax errors, for C and C++ by tokens (`c_errors`).
+Read `languages` (the language of a file, and its grammar) and `parser` first. `outline` lists the symbols of a file
+(`symbol`): those of programs (`definitions` with the tables of `rules`), of documents and style sheets (`documents`),
+and of data files (`data_formats`). `occurrences` finds names and their roles, `regressions` reports new syntax errors,
+for C and C++ by tokens (`c_errors`).
 """

@@ -1,8 +1,8 @@
-"""Faults in C and C++ that no macro can explain.
+"""Find faults in C and C++ that no macro can explain.
 
-The grammar does not know a file's macros, so it rejects much code that compiles. This module reads the tokens alone:
+The grammar does not know a file's macros, so it rejects much code that compiles. This module checks only the tokens:
 brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
-have, a statement without its `;`, and prose.
+have, statements without a `;`, and prose.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _CONTINUES = frozenset(b"and or not requires noexcept const".split())
 _ASSIGNS = frozenset(b"= += -= *= /= %= &= |= ^= <<= >>=".split())
 _PLAIN_WORD = re.compile(rb"[A-Za-z][a-z]*")
 _MACRO = re.compile(rb"[A-Z_][A-Z0-9_]*|__\w+")
-_PROSE_WORDS = 4  # so many plain words in a row are no declaration
+_PROSE_WORDS = 4  # so many plain words in a row are not a declaration
 
 
 class CFault(NamedTuple):
-    """One fault on `line` (from 0). `of` identifies it when its line moves; `bracket` marks unbalanced brackets, whose
+    """One fault on `line` (from 0). `of` identifies it if the line moves; `bracket` marks unbalanced brackets, whose
     cause may be elsewhere."""
 
     line: int
@@ -70,8 +70,8 @@ class _Token(NamedTuple):
 
 
 def may_add_faults(removed: bytes, added: bytes) -> bool:
-    """Whether a hunk may add a fault of brackets, literals or comments: False if both sides leave the same brackets
-    open and no unterminated literal or comment."""
+    """Whether a hunk may add a fault of brackets, literals or comments. False if both sides have the same open brackets
+    and no unterminated literal or comment."""
     sides = []
     for text in (removed, added):
         faults: list[CFault] = []
@@ -101,7 +101,9 @@ def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
     for fault in new:
         if known[key(fault)]:
             known[key(fault)] -= 1
-        elif more_brackets or not fault.bracket:  # else another bracket is left over, but no more of them
+        elif (
+            more_brackets or not fault.bracket
+        ):  # otherwise another bracket is unbalanced instead of an old one
             added.append(fault)
     return added
 
@@ -124,8 +126,8 @@ def _faults(text: bytes) -> list[CFault]:
 
 
 def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterator[_Token]:
-    """The tokens without blanks and comments; a directive is one. Unterminated literals and odd characters are put into
-    `faults`. What `#if 0` leaves out is skipped."""
+    """The tokens without blanks and comments; a directive is one token. Adds unterminated literals and odd characters
+    to `faults`. Skips code in `#if 0`."""
     offset, line, fresh, column = 0, 0, True, 0
     while offset < len(text):
         if fresh and (directive := _DIRECTIVE.match(text, offset)):
@@ -166,7 +168,7 @@ def _tokens(text: bytes, lines: Sequence[bytes], faults: list[CFault]) -> Iterat
 
 
 def _branch_end(text: bytes, offset: int) -> int:
-    """Where the branch that begins at `offset` ends: before its `#else`, `#elif` or `#endif`."""
+    """The end of the branch that begins at `offset`: before its `#else`, `#elif` or `#endif`."""
     depth = 0
     for match in _BRANCH.finditer(text, offset):
         if match[1].startswith(b"if"):
@@ -181,16 +183,17 @@ def _branch_end(text: bytes, offset: int) -> int:
 class _Branches(NamedTuple):
     directive: bytes
     before: list[_Token]  # the open brackets at `#if`
-    after: list[_Token] | None  # and at the end of its first branch, where another one follows
+    after: list[_Token] | None  # and at the end of its first branch, if another one follows
 
 
 def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
-    """The unmatched brackets. Of each `#if ... #else` the first branch counts; the others must leave as many open."""
+    """The unmatched brackets. Of each `#if ... #else` the first branch counts; the others must leave the same brackets
+    open."""
     faults: list[CFault] = []
     stack: list[_Token] = []
     conditions: list[_Branches] = []
     uneven: set[bytes] = set()  # conditions that leave brackets open
-    shallow: _Token | None = None  # the first `{` whose `}` is further left: its own is missing
+    shallow: _Token | None = None  # the first `{` whose `}` is further left: its real `}` is missing
 
     def add(message: str, line: int) -> None:
         faults.append(CFault(line, message, lines[line].strip(), bracket=True))
@@ -231,8 +234,8 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
                     shallow = shallow or opening
             elif counts:
                 add(f"unmatched `{token.text.decode()}` on line {token.line + 1}", token.line)
-    if any(b"ifndef" + one.removeprefix(b"ifdef") in uneven for one in uneven if one.startswith(b"ifdef")):
-        return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: only one of them counts
+    if any(b"ifndef" + name.removeprefix(b"ifdef") in uneven for name in uneven if name.startswith(b"ifdef")):
+        return []  # `#ifdef X`, `{`, `#endif`, `#ifndef X`, `{`, `#endif`, `}`: only one of the `{` counts
     if shallow is not None and stack and stack[0].text == b"{":
         stack[0] = shallow
     for token in stack:
@@ -241,7 +244,7 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
 
 
 def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
-    """Statements that end with their line or block, but without a `;`."""
+    """Yield the statements that end with their line or block, but without a `;`."""
     start, depth = 0, 0
     blocks: list[str] = []
     for n, token in enumerate(tokens):
@@ -267,14 +270,14 @@ def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CF
 
 
 def _block(head: Sequence[bytes]) -> str:
-    """What the `{` after these tokens opens: "code", "struct", or "" if that is unknown."""
+    """The kind of block that the `{` after these tokens opens: "code", "struct", or "" if unknown."""
     if not head or head[-1] in (b")", b"else", b"do", b"try"):
         return "code"
     return "struct" if {b"struct", b"union", b"class"}.intersection(head) and b"=" not in head else ""
 
 
 def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
-    """Whether the statement in such a `block` is over where `after` begins a line."""
+    """Whether the statement in a block of kind `block` lacks its end before the token `after`, the first of a line."""
     if _MACRO.fullmatch(after.text) or after.text in _CONTINUES:
         return False
     statement = _without_head(statement)
@@ -301,7 +304,7 @@ def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
     if assigns:
         return True
     if last.text == b")":
-        # a call; a macro may be a loop (`list_for_each(p, l)`), whose body is further right
+        # a call, or a macro for a loop (`list_for_each(p, l)`), whose body is indented
         callee = statement[:call]
         words = sum(token.kind == "word" for token in callee)
         signs = sum(token.text in (b".", b"->", b"::") for token in callee)
@@ -314,7 +317,7 @@ def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
 
 
 def _without_head(statement: Sequence[_Token]) -> Sequence[_Token]:
-    """What follows `if (…)` and the like, if anything."""
+    """The statement without `if (…)` and the like, unless it is only that."""
     if statement[0].text in _CONTROL and statement[1:2] and statement[1].text == b"(":
         depth = 0
         for n, token in enumerate(statement):
@@ -325,7 +328,7 @@ def _without_head(statement: Sequence[_Token]) -> Sequence[_Token]:
 
 
 def _outside(statement: Sequence[_Token]) -> tuple[set[bytes], int]:
-    """The texts that are in no bracket, and the index of the `(` that the last token, a `)`, closes; else 0."""
+    """The texts outside of brackets, and the index of the `(` that the last token closes, 0 if that is not a `)`."""
     texts: set[bytes] = set()
     depth = 0
     for token in statement:

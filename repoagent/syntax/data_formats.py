@@ -1,8 +1,8 @@
 """Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-Two levels, and more inside of large values. `yaml_lines` reads YAML by indentation where its grammar fails: templates,
-and files of more than 32,767 lines, which the grammar counts with 16 bits. Symbols are made from the text where
-possible, since the tree is several times slower and a data file has a key in each line.
+Lists two levels, and more inside large values. `yaml_lines` reads YAML by indentation if the grammar fails: for
+templates, and for files of more than 32,767 lines, which the grammar counts with 16 bits. Reads the text instead of the
+tree if possible, since that is several times faster, and a data file has a key on each line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LANGUAGES_WITH_KEYS = frozenset({"json", "yaml", "xml"})
 _LEVELS = 2
-_DEPTHS = (8, 3, 2, 1)  # levels at most; the first that does not result in too many symbols
+_DEPTHS = (8, 3, 2, 1)  # limits on levels; the first that does not give too many symbols is used
 _OPENED = 8192  # bytes: larger values are opened below the first two levels
 _UNNAMED = 1000  # bytes: larger list entries without a name are shown by their position
 _MOST = 10_000  # symbols
@@ -32,7 +32,7 @@ _YAML_TITLE = re.compile(
     rb"[\"']?(" + _ANY_TITLE + rb")[\"']?[ \t]*:[ \t]+(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'{}\[\]|>&*,#][^\n,}]*)"
 )
 _JSON_PAIR = re.compile(rb'[{\s]*("(?:[^"\\\n]|\\.)*"\s*:\s*(?:"(?:[^"\\\n]|\\.){0,80}"?|[^\s{\[,}"]+))')
-_REACH = 400  # bytes from the start of an entry in which its name is looked for
+_REACH = 400  # bytes at the start of an entry to search for its name
 _ENTRY_LINES = 6  # and lines in YAML
 _KIND = re.compile(rb"^kind:[ \t]*([\w.-]+)", re.MULTILINE)
 _META = re.compile(rb"^metadata:[ \t]*\r?\n((?:[ \t]+[^\n]*\n?)+)", re.MULTILINE)
@@ -41,7 +41,7 @@ _TOP_NAME = re.compile(rb"^(?:name|id|key|title):[ \t]+[\"']?([^\n\"'#]+)", re.M
 
 
 def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _YAML_TITLE) -> str:
-    """The name in `{id: "x", …}`, before anything nested, else ""."""
+    """The name in `{id: "x", …}`, before any nested value, otherwise ""."""
     if text[start : start + 1] != b"{":
         return ""
     stop = min(end, start + _REACH)
@@ -50,7 +50,7 @@ def flow_title(text: bytes, start: int, end: int, pattern: re.Pattern[bytes] = _
 
 
 def _yaml_title(written: bytes, column: int) -> str:
-    """The name in the first lines of a YAML list entry, `written` from its dash in `column`."""
+    """The name in the first lines of a YAML list entry; `written` starts at its dash, which is in `column`."""
     dash = written[: len(written) - len(written.lstrip(b"- \t"))]
     if written[len(dash) : len(dash) + 1] == b"{":
         return flow_title(written, len(dash), len(written))
@@ -79,7 +79,7 @@ def _best_title(titles: dict[bytes, bytes]) -> str:
 
 
 def _document_title(text: bytes, number: int) -> str:
-    """The name of one of several YAML documents: `Deployment/web` from its kind and metadata, else its name, else its
+    """The name of one of several YAML documents: `Deployment/web` from its kind and metadata, otherwise its name or its
     position."""
     kind, meta = _KIND.search(text), _META.search(text)
     name = _META_NAME.search(meta[1]) if meta else None
@@ -89,7 +89,7 @@ def _document_title(text: bytes, number: int) -> str:
     return clean(top[1], 80) if top else f"[{number}]"
 
 
-# The tag in a start tag, and what follows it up to its end.
+# A start tag: its name, and the attributes.
 _START_TAG = re.compile(rb"<([^\s<>/=\"']+)((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
 _ID = re.compile(rb"\s(?:xml:id|id|ID|Id|name|Name|NAME)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _NAME_CHILD = re.compile(
@@ -106,7 +106,7 @@ _SVG_HEAD = 4000  # bytes
 
 def _element(text: bytes, end: int, tag: re.Match[bytes], *, inner: bool) -> tuple[str, str]:
     """The name of an element, `tag` or `tag#id` with its id, its name, or its first child such as `<name>x</name>`;
-    and its head: the start tag, or all of it if it is a short line."""
+    and its head: the start tag, or the whole element if it is a short line."""
     begin = tag.start()
     title = _ID.search(tag[2]) or (_NAME_CHILD.match(text, tag.end(), end) if inner else None)
     value = (title[2] or title[1] or b"") if title else b""
@@ -126,12 +126,12 @@ _PAIRS = frozenset({"pair", "block_mapping_pair", "flow_pair"})
 _LISTS = frozenset({"array", "block_sequence", "flow_sequence"})
 _JSON_KEY = re.compile(rb'("(?:[^"\\\n]|\\.)*"|[\w$]+)\s*:\s*(?=[^\s/])')
 _YAML_LEAF = re.compile(rb"([\w.$@/-]+|\"[^\"\\\n]*\"|'[^'\n]*')[ \t]*:[ \t]+[^\s{\[&!*?|>#]")
-_LONG_HEAD = 100  # bytes: of a longer line of a key with content, the key is the head
+_LONG_HEAD = 100  # bytes; for a longer line of a key with content, only the key is the head
 
 
 class _Item(NamedTuple):
-    """A node to visit: `comments` are those before it, `parent` is the enclosing symbol, `entry` the position in a list
-    (-1 if none)."""
+    """A node to visit: `comments` are those before it, `parent` is the enclosing symbol, `entry` the position in a
+    list, or -1."""
 
     node: tree_sitter.Node
     level: int
@@ -175,7 +175,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
         if type_ in _PAIRS:
             key, value = _key_and_value(node, language, text)
             if not key or (value is None and level >= _LEVELS):
-                continue  # deep down a plain value is no landmark
+                continue  # skip plain values in deep levels
             head = _key_head(text, start, end, key, has_content=value is not None)
             symbol = add(item, "key", clean(_unquoted(key), 80), head)
             if value is not None and opens:
@@ -184,7 +184,7 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
         elif type_ == "element":
             tag = _START_TAG.match(text, start, end)
             if svg and level and tag and tag[1] in _SHAPES and not _ID.search(tag[2]):
-                continue  # of shapes without an id there are thousands
+                continue  # drawings have thousands of shapes without an id
             name, head = _element(text, end, tag, inner=level > 0) if tag else ("", "")
             if name and level >= _LEVELS and "#" not in name and end - start < _UNNAMED:
                 continue
@@ -214,7 +214,8 @@ def _collect(root: tree_sitter.Node, language: str, text: bytes, deepest: int) -
 
 
 def _children(item: _Item) -> list[_Item]:
-    """The children of a node that is not a symbol itself, with the comments before each; each document is an entry."""
+    """The children of a node that is not a symbol itself, with the comments before each. A document is an entry if
+    there are several."""
     items: list[_Item] = []
     children = item.node.named_children
     type_, comments = item.node.type, item.comments
@@ -232,7 +233,7 @@ def _children(item: _Item) -> list[_Item]:
 
 
 def _key_head(text: bytes, start: int, end: int, key: bytes, *, has_content: bool) -> str:
-    """The line of a key, or the key alone if its line is long and it has content."""
+    """The line of a key, or only the key if the line is long and it has content."""
     newline = text.find(b"\n", start, start + 400)
     stop = min(end, start + 400 if newline < 0 else newline)
     if has_content and stop - start > _LONG_HEAD:
@@ -296,12 +297,12 @@ class _Node:
 
     @property
     def order(self) -> int:
-        """A list may be in the column of its key."""
+        """The nesting order: a list may be in the same column as its key."""
         return 2 * self.column + self.entry
 
 
 def yaml_lines(text: bytes) -> tuple[Symbol, ...]:
-    """Keys and named entries as in `key_symbols`; the keys of several documents in one list."""
+    """The keys and named entries as in `key_symbols`; those of several documents in one list."""
     text = text.replace(_BYTE_ORDER_MARK, b"")
     nodes = _yaml_nodes(text)
     return _deepest(lambda deepest: _yaml_symbols(nodes, deepest, text))
@@ -310,7 +311,7 @@ def yaml_lines(text: bytes) -> tuple[Symbol, ...]:
 def _yaml_nodes(text: bytes) -> list[_Node]:
     nodes: list[_Node] = []
     open_: list[int] = []
-    literal = -1  # the column of the key of the literal text that is open
+    literal = -1  # the column of the key of an open literal text
     offset = last_row = 0
 
     def close(order: int, end: int) -> None:

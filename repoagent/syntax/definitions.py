@@ -1,7 +1,7 @@
-"""Find the definitions of a program by a walk of its tree that opens only nodes that may contain one (see `rules`).
+"""Find the definitions of a program by walking its tree, opening only nodes that may contain one (see `rules`).
 
 Macros hide definitions from the grammars: in C and C++ `API int f(void);` and `class EXPORT Name : Base {` break the
-parse, in Rust the braces of a macro contain tokens only. `without_macros` and `_macro_items` parse these again.
+parse, in Rust the braces of a macro contain only tokens. `without_macros` and `_macro_items` parse these again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Node: TypeAlias = tree_sitter.Node
 
 
-# A word in capitals (it may have arguments): before a type and a name that parentheses follow, in the head of a class,
-# around a declaration with a string, or on a line of its own before one of these.
+# Macros, as words in capitals, maybe with arguments: before the type of a function, in the head of a class, around a
+# declaration with a string, or on a separate line before a class or the like.
 _BEFORE_FUNCTION = re.compile(
     rb"^([ \t]*(?:(?:static|extern|inline|virtual|explicit|friend)[ \t]+)*)"
     rb"([A-Z][A-Z0-9_]*[A-Z_](?:\([^()\n]*\))?)(?=[ \t]+[A-Za-z_][\w:<>*& \t,]*[ \t*&]~?\w+[ \t]*\()",
@@ -46,7 +46,7 @@ _SECONDS = 2.0
 
 
 def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_sitter.Tree:
-    """The tree of `text` with such macros blanked out if that is less broken than `tree`, else `tree`. All offsets and
+    """The tree of `text` with such macros replaced by blanks if that has fewer flaws, otherwise `tree`. All offsets and
     lines are those of `text`."""
 
     def unwrap(match: re.Match[bytes]) -> bytes:  # `DEPRECATED(int f(void), "use g");`
@@ -55,15 +55,17 @@ def without_macros(text: bytes, tree: tree_sitter.Tree, language: str) -> tree_s
     plain = _AROUND.sub(unwrap, text)
     for pattern in (_IN_CLASS_HEAD, _OWN_LINE, _BEFORE_FUNCTION):
         plain = pattern.sub(lambda match: match[1] + b" " * len(match[2]), plain)
-    other = parse_within(plain, language, _SECONDS) if plain != text else None
-    if other is None:
+    plain_tree = parse_within(plain, language, _SECONDS) if plain != text else None
+    if plain_tree is None:
         return tree
-    new, old = (sum(1 for _ in islice(flaws(one, text), _MOST_FLAWS)) for one in (other, tree))
-    return other if new < old else tree
+    new, old = (
+        sum(1 for _ in islice(flaws(candidate, text), _MOST_FLAWS)) for candidate in (plain_tree, tree)
+    )
+    return plain_tree if new < old else tree
 
 
 def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
-    """The items in the braces of a Rust macro, if any: `cfg_net! { pub fn bind() {} }`."""
+    """Yield the roots of the items in the braces of a Rust macro: `cfg_net! { pub fn bind() {} }`."""
     import tree_sitter
 
     for child in node.children:
@@ -78,8 +80,8 @@ def _macro_items(node: Node, text: bytes, language: str) -> Iterator[Node]:
 
 
 class Definition(NamedTuple):
-    """A definition: `outer` is `node` with its wrapper, `parts` its name, outermost scope first, `comments` those
-    before it."""
+    """A definition: `outer` is `node` with its wrapper, `parts` is the name, outermost scope first, `comments` are
+    those before it."""
 
     node: Node
     outer: Node
@@ -145,11 +147,11 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
                 if container or deep or hints[bisect_left(hints, start)] < end:
                     pending.append((child, None, ()))
                 if kind == "class" and type_ == "function_definition" and body is not None:
-                    pending.append((body, None, ()))  # of a class that was taken for a function
+                    pending.append((body, None, ()))  # of a class that was parsed as a function
             elif (
                 type_ in opened
                 or deep
-                or rule in _CONTAINERS  # it has no name: `namespace {`
+                or rule in _CONTAINERS  # without a name: `namespace {`
                 or (type_ in lists and (outer is not None or node is root))
                 or hints[bisect_left(hints, start)] < end
             ):
@@ -158,12 +160,12 @@ def _definitions(root: Node, rules: Rules, language: str, text: bytes) -> list[D
                 )
                 pending.append((child, (outer or child) if single else None, comments))
             comments = before if outer is not None else ()
-    definitions.sort(key=lambda one: (one.node.start_byte, -one.node.end_byte))
+    definitions.sort(key=lambda definition: (definition.node.start_byte, -definition.node.end_byte))
     return definitions
 
 
 def _members(node: Node, text: bytes, kinds: dict[str, str | Matcher]) -> Iterator[Definition]:
-    """The entries of several lines in a large object or list: keys; entries by their name."""
+    """Yield the members of several lines in a large object or list: keys, and entries with a name."""
     value = unwrapped(node.child_by_field_name("value") or node.child_by_field_name("right"))
     if value is None or value.type not in ("object", "array") or value.end_byte - value.start_byte <= _LARGE:
         return
@@ -187,8 +189,8 @@ _NO_HEADS = ("param", "argument", "body", "block", "type")
 
 
 def _plain(node: Node, kind: str, deep: bool) -> Match | None:
-    """A definition by its type alone. Its name is in a field; with `deep` also a child of the node, of its head, or of
-    the head's head."""
+    """Match a definition by its type alone. Its name is in a field; with `deep` it may also be a child of the node, of
+    its head, or of the head's head."""
     name = node.child_by_field_name("name")
     if name is not None or kind == "rule":
         return kind, name, None
@@ -212,7 +214,7 @@ _GENERIC = re.compile(r"<[^<>]*>|\[[^\[\]]*\]|\([^()]*\)")
 def _name_parts(
     language: str, text: bytes, node: Node, name: Node | None, scope: Node | None
 ) -> tuple[str, ...]:
-    """The parts of the name of `node`, outermost first; empty if it is not a definition after all."""
+    """The parts of the name of `node`, outermost first; empty if it is not a definition."""
     if name is None:
         head = text[node.start_byte : node.end_byte].split(b"{", 1)[0]
         if language == "make" and head.startswith(b".PHONY"):
@@ -238,7 +240,7 @@ def _name_parts(
 
 
 def _type_name(text: str) -> str:
-    """The name in a type: `*Server[T]` and `crate::Server<T>` are Server."""
+    """The name in a type: Server for `*Server[T]` and `crate::Server<T>`."""
     while (shorter := _GENERIC.sub("", text)) != text:
         text = shorter
     return text.rsplit("::", 1)[-1].rsplit(" ", 1)[-1].strip("*&() ") or clean(text.encode())
@@ -290,7 +292,7 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
         while holders and holders[-1][0] < end:
             holders.pop()
         if holders and node.type == "assignment_expression" and _is_value(node, holders[-1][3]):
-            holders.pop()  # `exports.a = exports.b = function …`: both at one level
+            holders.pop()  # `exports.a = exports.b = function …`: both on the same level
         parent, path = (holders[-1][1], holders[-1][2]) if holders else (None, ())
         inside = parent.kind if parent else ""
         if inside in _FUNCTIONS and (
@@ -329,7 +331,7 @@ def _is_value(node: Node, holder: Node) -> bool:
 
 
 def _is_short_handler(node: Node, text: bytes) -> bool:
-    """Whether it is a one-line function in an anonymous object that is an argument or in a list."""
+    """Whether `node` is a one-line function in an anonymous object that is an argument or in a list."""
     holder = node.parent.parent if node.parent is not None else None
     if node.end_point[0] > node.start_point[0] or holder is None or holder.type not in _ANONYMOUS_HOLDERS:
         return False
@@ -365,7 +367,7 @@ def _signature(outer: Node, node: Node, body: Node | None, text: bytes) -> str:
         return clean(head).rstrip("{;,").rstrip()
     stop = body.start_byte
     head = text[start : max(start, stop)][:1000]
-    if _COMMENT.search(head):  # a comment between head and body is no part of it
+    if _COMMENT.search(head):  # remove a comment between head and body
         ends = [c.end_byte for c in holder.children if c.end_byte <= stop and "comment" not in c.type]
         head = text[start : max(start, *ends, start)][:1000]
     if b"\n" in head:  # `f(`, a line for each parameter, `)`

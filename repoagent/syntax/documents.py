@@ -1,8 +1,8 @@
 """Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
 
-Each needs own code. Sections of the Markdown grammar end too early at underlined headings; text without a grammar has
-underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML contain nothing, but are followed by
-their section; style sheets have a rule in every third line.
+Each needs separate code. Sections of the Markdown grammar end too early at underlined headings; text without a grammar
+has underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML precede their section instead of
+containing it; style sheets have a rule on every third line.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MARKDOWN_LEVEL = re.compile(r"_h(\d)_(?:marker|underline)$")
 
 
 def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """One symbol per heading; it reaches to the line before the next heading of its level or above.
+    """One symbol per heading, up to the line before the next heading of the same or a higher level.
 
-    Only sections are opened: a heading in a quotation or a list divides that and not the file.
+    Only sections are opened: a heading in a quotation or a list does not divide the file.
     """
     headings: list[tuple[int, int, str]] = []
     pending = [root]
@@ -44,7 +44,7 @@ def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
 
 
 def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tuple[Symbol, ...]:
-    """Symbols of headings (row from 0, level from 1, title), in order, of a text of `total` lines."""
+    """The symbols of headings (row from 0, level from 1, title), in order, in a text of `total` lines."""
     ends = [total] * len(headings)
     waiting: list[int] = []
     for number, (row, level, _) in enumerate(headings):
@@ -72,11 +72,11 @@ _UNDERLINE = re.compile(rb"([=\-~^\"'`#*+:.<>_])\1{2,}[ \t]*\r?$")
 _EQUALS = re.compile(rb"(={1,6})[ \t]+(\S.*)")
 _FENCE = re.compile(rb"(-{4,}|\.{4,}|={4,}|\+{4,}|/{4,}|```+)[ \t]*\r?$")
 _LONGEST = 200  # bytes of a title
-_SHORTER = 2  # characters by which an underline may be too short
+_SHORTER = 2  # characters by which an underline may be shorter than its title
 
 
 def is_plain_text(path: str) -> bool:
-    """Whether the file is text whose headings are found without a grammar, judging by its name."""
+    """Whether the file is text with headings that need no grammar, judging by its name."""
     name = path.rsplit("/", 1)[-1]
     return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 
@@ -91,8 +91,8 @@ def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
 
 
 def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
-    """As in reStructuredText, the order in which styles of underlines appear determines their levels; a heading follows
-    a blank line, or has an overline like its underline."""
+    """The headings as in reStructuredText: the order in which styles of underlines appear determines their levels; a
+    heading follows a blank line, or has an overline like its underline."""
     headings: list[tuple[int, int, str]] = []
     levels: dict[tuple[bytes, bool], int] = {}
     for row in range(1, len(lines)):
@@ -135,8 +135,7 @@ _RULE_NAME = 80
 
 
 def sheet_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
-    """Selectors and at-rules in order, containers before their contents; a comment directly above one belongs to
-    it."""
+    """The selectors and at-rules in order, containers before their contents, with the comments directly above."""
     symbols: list[Symbol] = []
     pending: list[tuple[tree_sitter.Node, Symbol | None, tuple[tree_sitter.Node, ...]]] = [(root, None, ())]
     while pending:
@@ -190,7 +189,7 @@ _TAG = re.compile(rb"<[^>]*>?")
 _TAG_NAME = re.compile(rb"<([A-Za-z][\w-]*)")
 _ID = re.compile(rb"\s[iI][dD]\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s>\"']+)")
 _HEADINGS = frozenset({b"h1", b"h2", b"h3", b"h4", b"h5", b"h6"})
-# With an id they are a target of links and not a part of the page: a table of contents has hundreds.
+# With an id these are targets of links and not parts of the page: a table of contents has hundreds.
 _INLINE = frozenset(
     b"a span dfn code var em strong b i u s sup sub cite abbr kbd samp small mark q bdi bdo tt font wbr".split()
 )
@@ -198,7 +197,7 @@ _LANDMARKS = frozenset(b"main nav header footer article aside form dialog templa
 _SECTIONS = frozenset(
     b"section article aside nav main footer header body td th li dialog template form".split()
 )
-_LANDMARK_BREAKS = 2  # line breaks at least in a landmark without an id
+_LANDMARK_BREAKS = 2  # least number of line breaks in a landmark without an id
 _START_TAG = 2000  # bytes
 
 
@@ -210,7 +209,7 @@ class _Part(NamedTuple):
 
 def page_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
     """The symbols of a page: headings with their sections, elements with an id, landmarks. A heading extends to the
-    next one of its level or above, or to the end of its section or of the enclosing element with an id."""
+    next heading of the same or a higher level, or to the end of its section or of the enclosing element with an id."""
     parts = _page_parts(root, text)
     breaks = [match.start() for match in re.finditer(rb"\n", text)]
     symbols: list[Symbol] = []
@@ -239,7 +238,7 @@ _QUOTES = b"\"'"
 
 
 def _page_parts(root: tree_sitter.Node, text: bytes) -> list[_Part]:
-    """The elements that are symbols, in order; opens only nodes in which one may be."""
+    """The elements that are symbols, in order; opens only nodes that may contain one."""
     hints = sorted(match.start() for pattern in _HINTS for match in pattern.finditer(text))
     hints.append(len(text) + 1)
     parts: list[_Part] = []
@@ -277,8 +276,8 @@ def _part_ends(parts: list[_Part], text: bytes) -> list[int]:
     """The byte at which each part ends."""
     ends = [part.node.end_byte for part in parts]
     section_ends: dict[int, int] = {}  # by node id
-    elements: list[int] = []  # that are open, outermost first
-    headings: list[int] = []  # whose end is not known, outermost first
+    elements: list[int] = []  # the open ones, outermost first
+    headings: list[int] = []  # those without a known end, outermost first
     for number, (node, level, _) in enumerate(parts):
         start = _section_start(node, text) if level else node.start_byte
         while elements and parts[elements[-1]].node.end_byte <= start:
@@ -314,7 +313,7 @@ def _section_end(node: tree_sitter.Node, text: bytes, known: dict[int, int]) -> 
 
 
 def _section_start(node: tree_sitter.Node, text: bytes) -> int:
-    """The start of the section of a heading: before elements that wrap the heading only."""
+    """The start of the section of a heading: before elements that wrap only the heading."""
     start, outer = node.start_byte, node.parent
     while outer is not None and outer.type == "element" and _tag(text, outer.start_byte) not in _SECTIONS:
         content = text.find(b">", outer.start_byte, start) + 1

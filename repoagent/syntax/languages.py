@@ -1,9 +1,9 @@
-"""Which language a file is in, and the tree-sitter grammar of a language.
+"""The language of a file, and the tree-sitter grammar of a language.
 
 The grammars of `LANGUAGES` are dependencies. Those of `LONG_TAIL` come with the extra `[languages]`, from three kinds
-of packages: one per language, such as `tree-sitter-ruby`, which is used first; `tree-sitter-languages` (Python before
-3.13), a shared library that is opened here because its own loader fails with today's tree-sitter; and
-`tree-sitter-language-pack`, of which only grammars are used that the user has downloaded.
+of packages: one per language, such as `tree-sitter-ruby`, which is preferred; `tree-sitter-languages` (Python before
+3.13), a shared library that is opened here because its loader fails with current versions of tree-sitter; and
+`tree-sitter-language-pack`, of which only downloaded grammars are used.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CAPSULE = b"tree_sitter.Language"
 class LanguageSpec(NamedTuple):
     """A language by its suffixes, file names and `#!` programs, and its grammar: `function` of the package
     `tree_sitter_` and `package`, and `library`, its name in tree-sitter-languages; "" if it is missing there, and for
-    Scala and Julia, whose old scanners overflow their buffer or end the process."""
+    Scala and Julia, whose old scanners overflow their buffer or crash the process."""
 
     suffixes: tuple[str, ...]
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ _CPP_IN_HEADER = re.compile(
     rb"\n[ \t]*(?:class\s+\w[^;()]*[{:]|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)"
 )
 _CPP_WORD = re.compile(rb"\b(?:std::|constexpr\b|noexcept\b)")
-_SNIFF = 8000  # bytes read, as git does to tell text from binary
+_SNIFF = 8000  # bytes to read; as many as git reads to recognize a binary file
 _HEADER_SNIFF = 64_000
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -176,8 +176,9 @@ def is_binary(data: bytes) -> bool:
 def guess_language(path: str, data: bytes) -> str | None:
     """The language of a file, whether or not its grammar is installed; None if it is unknown or the file is binary.
 
-    `path` has the suffix or the name, `data` (the content, or its first 64 kB) the `#!` line, and distinguishes C++
-    headers from C ones. A `#!` line wins over the suffix: `run.sh` may be a zsh script.
+    `path` determines it by its suffix or name, `data` (the content, or its first 64 kB) by the `#!` line; it also
+    distinguishes C++ headers from C headers. A `#!` line takes precedence over the suffix: `run.sh` may be a zsh
+    script.
     """
     if is_binary(data):
         return None
@@ -202,9 +203,9 @@ def guess_language(path: str, data: bytes) -> str | None:
 
 @cache
 def grammar(language: str) -> tree_sitter.Language:
-    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded on first use, which takes 1 to 15 ms.
+    """The grammar of `language` (a key of `LANGUAGES` or `LONG_TAIL`), loaded on first use in 1 to 15 ms.
 
-    Raises UsageError for an unknown language, and for a grammar that is not installed, with how to install it.
+    Raises UsageError for an unknown language, and for a grammar that is not installed, with the command to install it.
     """
     import tree_sitter
 
@@ -220,7 +221,7 @@ def grammar(language: str) -> tree_sitter.Language:
 
 @cache
 def second_grammar(language: str) -> tree_sitter.Language | None:
-    """Another grammar to try where the first fails, if both are installed: the two for Kotlin fail on different
+    """Another grammar to try if the first fails and both are installed: the two for Kotlin fail on different
     constructs."""
     import tree_sitter
 
@@ -248,7 +249,7 @@ def install_hint(language: str) -> str:
 
 
 def grammar_capsule(language: str) -> object | None:
-    """The grammar from its own package or tree-sitter-languages; None if neither is installed."""
+    """The grammar from its package or from tree-sitter-languages; None if neither is installed."""
     if package := _package(language):
         capsule: object = getattr(import_module(package), _SPECS[language].function)()
         return capsule
@@ -257,7 +258,7 @@ def grammar_capsule(language: str) -> object | None:
 
 @cache
 def _package(language: str) -> str:
-    """The package of this grammar alone if it is installed, else ""."""
+    """The module of the package with only this grammar if it is installed, otherwise ""."""
     package = _SPECS[language].package
     module = f"tree_sitter_{package}"
     return module if package and (language in LANGUAGES or find_spec(module) is not None) else ""

@@ -21,23 +21,23 @@ from repoagent.syntax.symbol import Symbol
 if TYPE_CHECKING:
     import tree_sitter
 
-MOST = 2_000  # occurrences in a file, above which they count as words
+MOST = 2_000  # occurrences in a file; if there are more, they count as words
 PROSE = frozenset(
     {"markdown", "toml", *LANGUAGES_WITH_KEYS, *PAGES, *SHEETS}
 )  # no identifiers in their grammars
 
-# definition, declaration (without a body) and field: where it is defined, in the file or in a class.
-# name: used alone; qualified: through a module, type or namespace (`click.echo`, `fs::read`); member: of a value
-# (`ctx.echo`); attribute: of the object itself, assigned (`self.echo = `); key: as a keyword argument or the key of a
-# literal, also in quotes; local: a parameter or variable of a function, and what refers to it; text: found as a word.
+# definition, declaration (without a body) and field: its definition in the file or in a class. name: used alone;
+# qualified: through a module, type or namespace (`click.echo`, `fs::read`); member: of a value (`ctx.echo`);
+# attribute: of the object itself, assigned (`self.echo = `); key: a keyword argument or the key of a literal, also in
+# quotes; local: a parameter or variable of a function, and its uses; text: a plain word.
 Role = Literal[
     "definition", "declaration", "field", "name", "qualified", "member", "attribute", "key", "local", "text"
 ]
 
 
 class Occurrence(NamedTuple):
-    """A name on a line (from 1). `through` has the words of the imports through which a qualified name is looked up, if
-    the language has them."""
+    """A name on a line (from 1). `through` has the words of the imports by which a qualified name is looked up, if the
+    language has imports."""
 
     name: str
     line: int
@@ -64,9 +64,9 @@ _CODE_AFTER = (b"(", b"`")
 
 
 def occurrences(path: str, data: bytes, names: Collection[str], *, parse: bool = True) -> Occurrences:
-    """The occurrences of `names` in a file. Without a grammar, without `parse`, and if it cannot be parsed, each word
-    counts, in a document only what looks like code; else comments are skipped, and strings except keys. None in a
-    binary file."""
+    """The occurrences of `names` in a file, except in comments and in strings that are not keys. Without a grammar,
+    without `parse`, and if it cannot be parsed, each word counts, in a document only words that look like code. Empty
+    for a binary file."""
     if is_binary(data):
         return Occurrences(())
     text = source_text(data)
@@ -102,7 +102,7 @@ _FEW = 8
 
 
 def _words(text: bytes, names: Collection[str]) -> Iterator[tuple[int, bytes]]:
-    """Offset and bytes of each word that is one of the names, in order."""
+    """Yield the offset and bytes of each word that is one of the names, in order."""
     wanted = {name.encode("utf-8", "surrogateescape") for name in names}
     if len(wanted) > _FEW and all(map(_WORD.fullmatch, wanted)):
         for match in _WORD.finditer(text):
@@ -128,7 +128,7 @@ def _parsed(
     text: bytes, words: list[tuple[int, bytes]], root: tree_sitter.Node, language: str
 ) -> Iterator[Occurrence]:
     rows: list[tuple[int, bytes, int, Role, frozenset[str]]] = []
-    scopes: dict[bytes, list[tuple[int, int]]] = {}  # in which a local name hides others
+    scopes: dict[bytes, list[tuple[int, int]]] = {}  # ranges in which a local name hides others
     for start, word in words:
         node = root.descendant_for_byte_range(start, start + len(word))
         if node is None:
@@ -161,7 +161,7 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# node type: the field of the name that is looked up in something, and whether that is surely no value
+# node type: the field with the name of the member, and whether its owner is certainly not a value
 _MEMBERS = {
     "attribute": ("attribute", False),
     "member_expression": ("property", False),
@@ -190,7 +190,7 @@ _ANY_DEFINES = frozenset().union(*_DEFINES.values()) | _set("preproc_def")
 _WITH_BODY = _set("struct_specifier union_specifier enum_specifier class_specifier")
 _SIGNATURES = _set("function_signature function_signature_item")
 _NAME_FIELDS = ("name", "declarator", "property")
-# What may be around a name that is bound, with the field that it is in ("": any).
+# Nodes around a bound name, and the field that contains it ("": any).
 _WRAPPERS: dict[str, str] = {
     **dict.fromkeys(
         _set(
@@ -212,7 +212,7 @@ _WRAPPERS: dict[str, str] = {
         "declarator",
     ),
 }
-# node type: the fields of the names that it binds (none: any)
+# node type: the fields of the names that it binds (empty: any)
 _PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         _set(
@@ -304,7 +304,7 @@ def _member_role(parent: tree_sitter.Node, text: bytes) -> Role:
             return "definition"
         if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
             return "attribute"
-    return "member"  # also a method that is called without an object, which no variable hides
+    return "member"  # also a method that is called without an object: no variable hides it
 
 
 def _owner(parent: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -322,7 +322,7 @@ def _is_key(string: tree_sitter.Node) -> bool:
 
 
 def _is_function_head(node: tree_sitter.Node) -> bool:
-    """Whether it is the name in the head of a function definition: `int K::load() {`."""
+    """Whether `node` is the name in the head of a function definition: `int K::load() {`."""
     child, parent = node, node.parent
     while parent is not None and parent.type in _WRAPPERS and _is_in(parent, child, ("declarator",)):
         child, parent = parent, parent.parent
@@ -370,7 +370,7 @@ def _is_in(parent: tree_sitter.Node, child: tree_sitter.Node, fields: tuple[str,
 
 
 def _scope(node: tree_sitter.Node, language: str) -> tuple[tree_sitter.Node | None, bool]:
-    """The function or block in which the name that `node` binds is visible, None for the file; and whether that is in a
+    """The function or block in which the name bound by `node` is visible, None for the file; and whether that is in a
     class."""
     scopes = _PYTHON_SCOPES if language == "python" else _SCOPES
     binds_itself = node.type in scopes and (node.type in _PARAMETERS or node.type in _LOOPS)
@@ -400,7 +400,7 @@ _IMPORTS = {
 
 
 def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> frozenset[str]:
-    """The words of the imports of the name's qualifier; empty if that is not imported."""
+    """The words of the imports that match the name's qualifier; empty if that is not imported."""
     owner = _owner(node.parent) if node.parent is not None else None
     if owner is None:
         return frozenset()
@@ -412,7 +412,7 @@ def _imported_through(node: tree_sitter.Node, text: bytes, language: str) -> fro
     return frozenset(word.decode("utf-8", "replace") for word in words)
 
 
-@lru_cache(maxsize=4)  # it is called for each member in a file
+@lru_cache(maxsize=4)  # called for each member in a file
 def _imports(text: bytes, language: str) -> tuple[frozenset[bytes], ...]:
     """The words of each import: `import os.path`, `from . import a, b`, `"net/http"`, `fs = require("fs")`."""
     statements: list[bytes] = _IMPORTS[language].findall(text)

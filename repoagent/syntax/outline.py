@@ -1,4 +1,4 @@
-"""The outline of a file: its symbols. Also finds symbols by name, and those that a change removes."""
+"""The outline of a file: its symbols. Also finds symbols by name, and the symbols that a change removes."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ SHEETS = frozenset({"css", "scss"})
 def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
     """The symbols of a file in order, containers before their contents.
 
-    Empty for a language without a grammar, a binary file, and one that takes too long to parse. Plain text,
-    reStructuredText and AsciiDoc have their headings. Syntax errors hide symbols near them, but raise nothing.
+    Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text,
+    reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but do not raise.
     """
     result = read_outline(path, data, language_of(path, data))
     return result[0] if result is not None else ()
@@ -55,7 +55,9 @@ def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Sy
     return (text_symbols(path, data) if is_plain_text(path) else ()), 0
 
 
-@lru_cache(maxsize=4)  # an edit asks for the same text as prompt, as context of a problem and as "before"
+@lru_cache(
+    maxsize=4
+)  # an edit reads the same text for the prompt, for the context of a problem and as "before"
 def _read(data: bytes, language: str) -> tuple[tuple[Symbol, ...], int] | None:
     tree = parse_within(data, language, OUTLINE_SECONDS)
     if tree is None:
@@ -87,8 +89,9 @@ def symbols_of(tree: tree_sitter.Tree, text: bytes, language: str) -> tuple[Symb
 
 
 class Outline(NamedTuple):
-    """The outline of a file. `flaws` is the number of syntax errors; `reason` is a clause on why there is no outline
-    ("" if there is one), `kind` its class: "no grammar", "binary", "unreadable", "too large", "too slow"."""
+    """The outline of a file. `flaws` is the number of syntax errors; `reason` says, as a clause, why there is no
+    outline ("" if there is one), `kind` is its class: "no grammar", "binary", "unreadable", "too large", "too
+    slow"."""
 
     path: str
     language: str
@@ -107,22 +110,22 @@ def outline_of(path: str, data: bytes, language: str | None = None) -> Outline:
     if len(data) > MOST_BYTES:
         reason = f"is larger than {MOST_BYTES >> 20} MiB; split it first"
         return Outline(path, "", lines, (), 0, "too large", reason)
-    known = language or language_of(path, data)
-    if known is None and not is_plain_text(path):
+    language = language or language_of(path, data)
+    if language is None and not is_plain_text(path):
         guess = guess_language(path, data)
         reason = "is in an unknown language; use --language"
         if guess is not None:
             reason = f"is in {guess}, whose grammar is not installed; {install_hint(guess)}"
         return Outline(path, "", lines, (), 0, "no grammar", reason)
-    result = read_outline(path, data, known)
+    result = read_outline(path, data, language)
     if result is None:
         reason = f"nests too deeply, or takes more than {OUTLINE_SECONDS:.0f} seconds to parse"
-        return Outline(path, known or "", lines, (), 0, "too slow", reason)
-    return Outline(path, known or "text", lines, *result)
+        return Outline(path, language or "", lines, (), 0, "too slow", reason)
+    return Outline(path, language or "text", lines, *result)
 
 
 def check_language(language: str) -> None:
-    """Raise UsageError for a language without a grammar, with how to install it."""
+    """Raise UsageError, with the command to install it, for a language whose grammar is not installed."""
     if language not in LANGUAGES and language not in LONG_TAIL:
         names = ", ".join(sorted([*LANGUAGES, *LONG_TAIL]))
         raise UsageError(f"unknown language {language!r}; the languages are: {names}")
@@ -131,7 +134,7 @@ def check_language(language: str) -> None:
 
 
 def within(symbols: Sequence[Symbol], symbol: Symbol) -> tuple[Symbol, ...]:
-    """`symbol` and those that it contains."""
+    """`symbol` and the symbols that it contains."""
     start = symbols.index(symbol)
     rest = range(start + 1, len(symbols))
     return tuple(symbols[start : next((n for n in rest if symbols[n].depth <= symbol.depth), len(symbols))])
@@ -148,10 +151,10 @@ _MOST_LISTED = 8
 
 def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
     """The symbols of the file with this name: `Class.method` (also `Class::method`, `Class#method`), the end of such a
-    path, or a bare name. `NAME:LINE` selects the one with this line. Several are returned only if they are short, such
-    as overloads.
+    path, or a bare name. `NAME:LINE` selects the symbol on this line. Returns several only if they are short, such as
+    overloads.
 
-    A definition is preferred to a declaration of the same name. Raises UsageError, with the candidates or the nearest
+    Prefers a definition to a declaration with the same name. Raises UsageError, with the candidates or the nearest
     names, if no symbol or more than one matches, and if the file has no outline.
     """
     symbols = outline(path, data)
@@ -170,7 +173,7 @@ def find_symbols(path: str, data: bytes, name: str) -> tuple[Symbol, ...]:
 
 
 def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
-    """The one of these symbols with this name; see `find_symbols`. Raises UsageError."""
+    """The symbol with this name; see `find_symbols`. Raises UsageError."""
     if matches := _matches(symbols, name):
         if len(matches) > 1:
             raise UsageError(f"{name!r} is ambiguous in {path}: {_list(matches)}; use NAME:LINE")
@@ -191,7 +194,7 @@ def pick_symbol(path: str, symbols: Sequence[Symbol], name: str) -> Symbol:
 
 
 def nearly_named(path: str, data: bytes, name: str) -> str:
-    """The qualified name of the only symbol that equals `name` except for case and leading underscores, else ""."""
+    """The qualified name of the only symbol that equals `name` except for case and leading underscores, or ""."""
 
     def plain(name: str) -> str:
         return ".".join(part.lstrip("_") for part in name.lower().split("."))
@@ -208,8 +211,8 @@ def _dotted(name: str) -> str:
 
 
 def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False) -> list[Symbol]:
-    """The symbols that match `name` as a whole path, else as its end, else with other separators as dots; without
-    `declarations` if there are others."""
+    """The symbols that match `name` as a whole path, otherwise as its end, otherwise with dots instead of other
+    separators. Without `declarations`, omit declarations if there are other symbols."""
     matches: list[Symbol] = []
     for wanted in filter(None, (name, _dotted(name).strip("."))):
         matches = [symbol for symbol in symbols if symbol.qualified_name == wanted] or [
@@ -217,7 +220,7 @@ def _matches(symbols: Sequence[Symbol], name: str, *, declarations: bool = False
         ]
         if matches:
             break
-    if not matches and name.startswith("#"):  # the id of a heading of a page
+    if not matches and name.startswith("#"):  # the id of a heading
         matches = [s for s in symbols if s.kind == "heading" and f' id="{name[1:]}"' in s.signature]
     if declarations:
         return matches
@@ -230,7 +233,7 @@ def _list(symbols: Sequence[Symbol]) -> str:
 
 
 def definitions(path: str, data: bytes) -> tuple[str, ...]:
-    """Qualified names of what the file defines: functions, classes and their members, types, macros.
+    """The qualified names that the file defines: functions, classes and their members, types, macros.
 
     Without local names of functions, keys, headings and the like. Each name once, in order.
     """
@@ -246,9 +249,9 @@ def definitions(path: str, data: bytes) -> tuple[str, ...]:
 
 
 def lost_definitions(path: str, before: bytes, after: bytes) -> tuple[str, ...]:
-    """Qualified names that `definitions` has for `before` and no longer for `after`, in order of `before`.
+    """The qualified names that `before` defines and `after` does not, in the order of `before`.
 
-    A rename counts as a loss. The members of a lost class are listed too.
+    A rename counts as a loss. The members of a lost class are included.
     """
     if before == after:
         return ()

@@ -1,8 +1,8 @@
-"""Parse bytes into a syntax tree, and find the places where a tree is broken.
+"""Parse bytes into a syntax tree, and find the syntax errors in a tree.
 
-Some scanners overflow the buffer of 1,024 bytes that tree-sitter gives them for their state: that of YAML writes 4
-bytes for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511
-open blocks inside a string, that of Ruby two among its heredocs. Text that may cause this is parsed with a copy of the
+Some scanners overflow the buffer of 1,024 bytes that tree-sitter provides for their state: that of YAML writes 4 bytes
+for each open block and stops two bytes too late at the 254th; that of Python writes one byte too many at 511 open
+blocks inside a string, that of Ruby two for its here-documents. Text that may cause this is parsed with a copy of the
 grammar whose scanner first writes to a larger buffer (`_BoundedGrammar`).
 """
 
@@ -34,23 +34,24 @@ from repoagent.syntax.languages import (
 if TYPE_CHECKING:
     import tree_sitter
 
-# A check must not delay an edit: it skips files above this size, and gives up after this time.
+# A check must not delay an edit: it skips larger files, and gives up after this time.
 CHECK_BYTES = 4 << 20
 CHECK_SECONDS = 2.0
 _SPLIT_SECONDS = 2.0  # of processor time, and as many per megabyte
 _CHUNK = 1 << 16
 _LEAST_CACHED = 1 << 18  # bytes
-_UNWATCHED = 1 << 9  # bytes parsed without a look at the clock: 3 KB of TSX can take 12 s
+_UNWATCHED = 1 << 9  # bytes parsed without a time limit: 3 KB of TSX can take 12 s
 _MOST_FLAWS = 2000
-# The trees of the last large texts: an edit needs one for the outline, for segments and for a check.
+# The trees of the last large texts: an edit needs a tree for the outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 
 
 class Flaw(NamedTuple):
-    """One place where a tree is broken. Lines count from 0, `last` is included.
+    """A syntax error in a tree. Lines count from 0, `last` is included.
 
-    `missing` is the token that the parser inserted, "" for text that it could not place. `first` to `last` is then the
-    construct that lacks it, `line` the line where it is missing; `after_comma` tells that it follows a comma.
+    `missing` is the token that the parser inserted, "" for text that it could not parse. For a missing token, `first`
+    to `last` is the incomplete construct, `line` the line where the token is missing, and `after_comma` is true if it
+    follows a comma.
     """
 
     line: int
@@ -64,8 +65,8 @@ class Flaw(NamedTuple):
 def source_text(data: bytes) -> bytes:
     """`data` as UTF-8, the only encoding that all grammars read well, without a byte-order mark.
 
-    UTF-16 with a byte-order mark is transcoded, any other invalid UTF-8 is read as Latin-1. So byte offsets refer to
-    the result only; line numbers hold for both.
+    UTF-16 with a byte-order mark is transcoded, any other invalid UTF-8 is decoded as Latin-1. So byte offsets refer
+    only to the result; line numbers are the same for both.
     """
     if data.startswith(UTF16_MARKS):
         return data.decode("utf-16", "replace").encode()
@@ -77,7 +78,7 @@ def source_text(data: bytes) -> bytes:
 
 
 def parse(data: bytes, language: str) -> tree_sitter.Tree:
-    """The syntax tree of `source_text(data)`, with ERROR and MISSING nodes where it does not parse. About 6 MB/s.
+    """The syntax tree of `source_text(data)`, with ERROR and MISSING nodes for syntax errors. About 6 MB/s.
 
     Raises UsageError for a language without a grammar, and for text that nests too deeply for its grammar.
     """
@@ -90,14 +91,14 @@ def parse(data: bytes, language: str) -> tree_sitter.Tree:
 def parse_within(data: bytes, language: str, seconds: float) -> tree_sitter.Tree | None:
     """As `parse`, but None if it takes longer than `seconds`: error recovery can be slow.
 
-    Slice `source_text(data)` for the text of a node: here `Node.text` copies a chunk of the file each time.
+    Slice `source_text(data)` for the text of a node: `Node.text` copies a chunk of the file each time.
     """
     end = time.monotonic() + seconds
     return _parsed(source_text(data), language, _CHUNK, lambda: time.monotonic() > end)
 
 
 def parse_bytes(text: bytes, language: str) -> tree_sitter.Tree | None:
-    """The syntax tree of `text` unchanged, (mostly) UTF-8; None if it takes far too long (slow error recovery).
+    """The syntax tree of `text`, which should be UTF-8; None if it takes far too long (slow error recovery).
 
     Raises UsageError for a language without a grammar.
     """
@@ -112,7 +113,7 @@ def parse_part(text: bytes, language: str, part: tree_sitter.Range) -> tree_sitt
 
 
 def clear_cache() -> None:
-    """Drop the cached trees, to measure a parse or to free memory."""
+    """Clear the cache of trees, to measure a parse or to free memory."""
     _recent.clear()
 
 
@@ -146,9 +147,9 @@ def _parsed(
     else:
         tree = _run(grammar(language), text, too_late, part)
         if tree is not None and tree.root_node.has_error and (second := second_grammar(language)) is not None:
-            other = _run(second, text, too_late, part)
-            if other is not None and _brokenness(other, text) < _brokenness(tree, text):
-                tree = other
+            second_tree = _run(second, text, too_late, part)
+            if second_tree is not None and _brokenness(second_tree, text) < _brokenness(tree, text):
+                tree = second_tree
     if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
@@ -177,8 +178,8 @@ def _run(
 
 def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
     """The number of flaws and of bytes in ERROR nodes."""
-    some = list(islice(flaws(tree, text), _MOST_FLAWS))
-    return len(some), sum(len(flaw.text) for flaw in some)
+    first_flaws = list(islice(flaws(tree, text), _MOST_FLAWS))
+    return len(first_flaws), sum(len(flaw.text) for flaw in first_flaws)
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
@@ -202,8 +203,8 @@ def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:
 
 
 def error_count(path: str, data: bytes) -> int | None:
-    """The number of ERROR and MISSING nodes of the file; None without a grammar, for a binary file, and for one that is
-    too large or too slow to check."""
+    """The number of ERROR and MISSING nodes of the file; None without a grammar, for a binary file, and for a file that
+    is too large or too slow to check."""
     language = language_of(path, data)
     if language is None or len(data) > CHECK_BYTES:
         return None
@@ -213,7 +214,7 @@ def error_count(path: str, data: bytes) -> int | None:
 
 _BUFFER = 1024  # TREE_SITTER_SERIALIZATION_BUFFER_SIZE
 _SCRATCH = 1 << 16
-# Each of these opens at most one block of YAML, also where the text does not parse: 10 bytes + 4 for each.
+# Each of these opens at most one block of YAML, even if the text does not parse: 10 bytes + 4 for each.
 _YAML_OPENS = re.compile(rb"[-?:](?=[\s\0]|\Z)|[|>]")
 _YAML_BLOCKS = (_BUFFER - 10) // 4
 # A block of Python is indented further than the one around it: 2 bytes, 255 for strings at most, 2 for each block.
@@ -221,8 +222,8 @@ _PYTHON_BLANK = re.compile(rb"(?:[ \t\f\r]|\\\r?\n){40,}")
 _PYTHON_COLUMNS = (_BUFFER - 2 - 255) // 2
 _TAB = 8
 _RUBY_HEREDOC = re.compile(rb"<<[~-]?[\"'`\w\x80-\xff]")
-# Ruby's scanner has one byte for the length of a heredoc's word, and reads back something else for a longer one: such
-# text must not be parsed at all.
+# Ruby's scanner stores the length of a here-document's word in one byte, and corrupts its state for a longer word: such
+# text must not be parsed.
 _RUBY_LONG_WORD = re.compile(rb"<<[~-]?(?:\"[^\"]{256}|'[^']{256}|`[^`]{256}|[\w\x80-\xff]{256})")
 
 
@@ -260,9 +261,9 @@ _SIZES = {
 
 
 class _BoundedGrammar:
-    """A copy of a grammar whose scanner stays within its buffer: `language`, or None if it cannot be made.
+    """A copy of a grammar whose scanner stays within its buffer: `language`, or None if it cannot be created.
 
-    Hold `lock` during a parse; if `too_deep` is set then, the state did not fit and the tree is useless.
+    Hold `lock` during a parse; if `too_deep` is set afterwards, the state did not fit and the tree is useless.
     """
 
     def __init__(self, language: str) -> None:
@@ -298,7 +299,7 @@ class _BoundedGrammar:
 _bounded_grammar = cache(_BoundedGrammar)
 
 UTF8_MARK = codecs.BOM_UTF8
-WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
+WIDE_MARKS = {  # the longer ones first: the mark of UTF-32 begins with that of UTF-16
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
     codecs.BOM_UTF16_LE: "UTF-16",
@@ -306,10 +307,10 @@ WIDE_MARKS = {  # the longer ones first: UTF-32 begins as UTF-16 does
 }
 
 
-def common_prefix(one: bytes, other: bytes) -> int:
+def common_prefix(left: bytes, right: bytes) -> int:
     """The length of the common prefix, by bisection: a loop over bytes is slow."""
-    low, high = 0, min(len(one), len(other))
-    first, second = memoryview(one), memoryview(other)
+    low, high = 0, min(len(left), len(right))
+    first, second = memoryview(left), memoryview(right)
     while low < high:
         middle = (low + high + 1) // 2
         if first[low:middle] == second[low:middle]:
@@ -319,6 +320,6 @@ def common_prefix(one: bytes, other: bytes) -> int:
     return low
 
 
-def common_suffix(one: bytes, other: bytes, most: int) -> int:
+def common_suffix(left: bytes, right: bytes, most: int) -> int:
     """The length of the common suffix, at most `most`."""
-    return min(common_prefix(one[::-1], other[::-1]), most)
+    return min(common_prefix(left[::-1], right[::-1]), most)

@@ -1,4 +1,4 @@
-"""Report syntax errors that a change adds to a file, with false negatives rather than false positives."""
+"""Report syntax errors that a change adds to a file. Prefers false negatives to false positives."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, par
 
 _BRACKETS = frozenset("{}()[]")
 _MARKUP = frozenset({"yaml", "html", "xml", "json", "css", "markdown"})
-# A template is not yet in the language of its name (`${{ }}` of workflow files is plain YAML).
+# A template is not in the language of its name before it is rendered (`${{ }}` of workflow files is plain YAML).
 _TEMPLATE = re.compile(rb"(?<!\$)\{\{|\{%|<%|<\?php|<\?=")
-# Files named *.json that are read with comments and trailing commas allowed.
+# JSON files in which comments and trailing commas are allowed.
 _RELAXED_JSON = re.compile(
     r"\.jsonc$|\.code-workspace$|(^|/)(ts|js)config[^/]*\.json$|(^|/)\.vscode/|devcontainer\.json$|(^|/)\.(eslint|babel|swc)rc"
 )
-_MOST = 2000  # flaws; a file with more tells nothing
+_MOST = 2000  # flaws; a file with more is not compared
 
 
 def parses_worse(path: str, before: bytes | None, after: bytes) -> str | None:
-    """A sentence with the line of the syntax error that the change from `before` to `after` adds, or None.
+    """A sentence about the syntax error that the change from `before` to `after` adds, with its line; or None.
 
     `before` is None for a new file. If the file did not parse before, only flaws that the change itself adds count.
-    None without a grammar, for templates and huge files, if Python's own parser accepts the text, and in C and C++ if
-    a macro may explain the error.
+    None without a grammar, for templates and huge files, if Python's parser accepts the text, and in C and C++ if a
+    macro may explain the error.
     """
     message, certain = _new_error(path, before, after)
     return message if certain else None
@@ -39,7 +39,7 @@ def parse_doubt(path: str, before: bytes | None, after: bytes) -> str | None:
     return _new_error(path, before, after)[0]
 
 
-@lru_cache(maxsize=4)  # called by the check and again to show the change
+@lru_cache(maxsize=4)  # called by the check, and again to show the change
 def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | None, bool]:
     """The message, and whether the error is certain."""
     language = language_of(path, after)
@@ -90,9 +90,10 @@ def _flaws(path: str, data: bytes, language: str) -> list[Flaw] | None:
 
 
 def _python_error(data: bytes) -> tuple[int, str] | None:
-    """Line and message of this interpreter's error for a file that the grammar rejects; None if it accepts the file.
+    """The line and message of this interpreter's error for a file that the grammar rejects; None if it accepts the
+    file.
 
-    The interpreter may be newer than the grammar or than the file, so only its acceptance counts. Line 0 is unknown.
+    The interpreter may be newer than the grammar or the file, so only its acceptance counts. Line 0 means unknown.
     """
     import ast
 
@@ -108,8 +109,8 @@ def _python_error(data: bytes) -> tuple[int, str] | None:
 
 
 def _changed_lines(before: bytes, after: bytes) -> tuple[int, int, int]:
-    """The first changed line and the last one before and after (from 0, inclusive), with one unchanged line on both
-    sides, since a flaw next to a deletion belongs to it."""
+    """The first changed line, and the last one in the old and in the new text (from 0, inclusive), each with one
+    unchanged line, since a flaw next to a deletion belongs to it."""
     old, new = before.split(b"\n"), after.split(b"\n")
     shorter = min(len(old), len(new))
     head = next((n for n in range(shorter) if old[n] != new[n]), shorter)
@@ -137,7 +138,7 @@ def _added(old: list[Flaw], new: list[Flaw], first: int, last_before: int, last_
                 result.append(flaw)
         return result
 
-    # What the grammar rejects elsewhere in this file (a macro, say) is not an error of the new lines.
+    # Text that the grammar also rejects elsewhere in this file, such as a macro, is not an error of the new lines.
     known = {flaw.text for flaw in old if not _unbalanced(flaw)}
     removed, added = changed(old, last_before), []
     for flaw in changed(new, last_after):

@@ -1,8 +1,8 @@
-"""What counts as a definition in each language: one table of rules per language.
+"""The nodes that are definitions in each language: one table of rules per language.
 
-Not tree-sitter queries: a query visits every node of a tree, which takes a third of the time of the parse. A walk that
-opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a language of
-the long tail from the names of its node types.
+These are not tree-sitter queries: a query visits every node of a tree, which takes a third of the time of the parse. A
+walk that opens only nodes that may contain a definition visits a tenth of them. `tail_rules` derives the rules for a
+language of the long tail from the names of its node types.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     import tree_sitter
 
     Node: TypeAlias = tree_sitter.Node
-    # The kind of a definition, the node with its name (None: the text itself), the node with its scope.
+    # The kind of a definition, the node with its name (None: use the text), the node with its scope.
     Match: TypeAlias = "tuple[str, Node | None, Node | None]"
-    # What a node, in its wrapper if it has one, defines.
+    # Returns the definition in a node, from the node, its wrapper (or None) and the text.
     Matcher: TypeAlias = Callable[[Node, Node | None, bytes], Match | None]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How the definitions of a language are found.
+    """The rules to find the definitions of a language.
 
     `kinds`: node type to the kind of symbol, or the function that decides. `opened`: nodes that are always opened;
-    others only if one of `hints` matches in them, or with `scripts` a named function of a script. `wrappers`: nodes
-    around a definition that belong to it; of `lists` only if it is alone in them. `comments`: what belongs to the
-    definition after it. `deep`: open all nodes.
+    others only if one of `hints` matches in them, or with `scripts` if they contain a named function. `wrappers`: nodes
+    around a definition that belong to it; nodes of `lists` do only if they contain a single definition. `comments`:
+    nodes that belong to the next definition. `deep`: open all nodes.
     """
 
     kinds: dict[str, str | Matcher]
@@ -46,7 +46,7 @@ class Rules:
     comments: frozenset[str] = frozenset({"comment"})
 
     def hint_offsets(self, text: bytes) -> list[int]:
-        """Where in `text` a definition may begin, in order; the last is behind its end."""
+        """The offsets in `text` at which a definition may begin, in order, and one after its end."""
         offsets = [match.start() for pattern in self.hints for match in pattern.finditer(text)]
         if self.scripts:
             offsets += script_functions(text)
@@ -58,12 +58,12 @@ def _set(words: str) -> frozenset[str]:
 
 
 def _kinds(**types: str) -> dict[str, str | Matcher]:
-    """Node types by kind, which may end in `_` because it is a keyword."""
+    """A table of node types from their names by kind; a kind may end in `_` if it is a keyword."""
     return {type_: kind.rstrip("_") for kind, names in types.items() for type_ in names.split()}
 
 
 def _hints(*patterns: bytes) -> tuple[re.Pattern[bytes], ...]:
-    """Separate patterns instead of one with branches: `re` can search for the literal start of each."""
+    """Compile separate patterns instead of one with branches: `re` can search for the literal start of each."""
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
@@ -77,7 +77,7 @@ def _field(node: Node | None, name: str) -> Node | None:
 
 
 def _with(kind: str, name: str = "name", body: str = "") -> Matcher:
-    """A definition if it has its name in this field, and a body in that one."""
+    """Match a node with a name in the field `name` and, if set, a body in the field `body`."""
 
     def match(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
         named = node.child_by_field_name(name)
@@ -86,8 +86,8 @@ def _with(kind: str, name: str = "name", body: str = "") -> Matcher:
     return match
 
 
-# JavaScript and TypeScript: values of names that are functions, classes, or objects with functions; and values of a
-# module that are exported or large: `const OPTIONS = {…}`, `exports.N = 1`.
+# JavaScript and TypeScript: names for functions, classes, or objects with functions; and values of a module that are
+# exported or large: `const OPTIONS = {…}`, `exports.N = 1`.
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "generator_function"})
 _VALUE_WRAPPERS = frozenset(
     {"as_expression", "satisfies_expression", "parenthesized_expression", "assignment_expression"}
@@ -120,8 +120,8 @@ def _value_kind(value: Node | None) -> str | None:
 
 
 def _assigned(left: str, right: str) -> Matcher:
-    """`const f = () => …`, `exports.f = function …`, `f: function …`, `const api = { f() {} }`; and what `export`
-    makes a constant."""
+    """Match `const f = () => …`, `exports.f = function …`, `f: function …`, `const api = { f() {} }`, and exported
+    constants."""
 
     def match(node: Node, outer: Node | None, text: bytes) -> Match | None:
         name, value = node.child_by_field_name(left), node.child_by_field_name(right)
@@ -140,7 +140,7 @@ def _assigned(left: str, right: str) -> Matcher:
 def _module_value(
     node: Node, outer: Node | None, name: Node, value: Node | None, text: bytes
 ) -> Match | None:
-    """A declaration or an assignment of a module that is not a function: constant, variable or object."""
+    """Match a declaration or an assignment of a module that is not a function: constant, variable or object."""
     if outer is None or outer.parent is None or outer.parent.type != "program":
         return None
     large = node.end_point[0] - node.start_point[0] + 1 >= _LEAST_LINES
@@ -165,7 +165,7 @@ def _class_field(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
 
 
 def _export(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """`export default function () {}`: it has no other name. Other exports are found inside."""
+    """Match `export default function () {}`, which has no other name. Other exports are matched inside."""
     value = _field(node, "value") or _field(node, "declaration")
     if value is None or value.child_by_field_name("name") is not None:
         return None
@@ -196,7 +196,7 @@ def _go_method(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
 
 
 def _c_typedef(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """`typedef struct {…} T;`; one whose struct has a name is found under that."""
+    """Match `typedef struct {…} T;`. A struct with a name is matched under that name."""
     type_, name = _field(node, "type"), _field(node, "declarator")
     if (
         type_ is None
@@ -420,7 +420,7 @@ def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | Non
 
 
 def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """`const Point = struct {…};`"""
+    """Match `const Point = struct {…};`."""
     kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
     return None if kind is None else (kind, _child(node, 0), None)
 
@@ -431,7 +431,7 @@ def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
 
 
 def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
-    """`M.f = function … end`, `{ f = function … end }`"""
+    """Match `M.f = function … end` and `{ f = function … end }`."""
     if node.type == "field":
         name, value = _field(node, "name"), _field(node, "value")
     else:
@@ -445,7 +445,7 @@ def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     return None if name is None else ("method", name, None)
 
 
-# The long tail: the words in a node type and its kind, the first that matches.
+# The long tail: words in a node type, and the kind; the first match counts.
 _TAIL_WORDS = {
     "constructor": "method", "singleton_method": "method", "method": "method", "subroutine": "function",
     "function": "function", "procedure": "function", "macro": "macro", "trait": "interface", "interface": "interface",
@@ -460,7 +460,7 @@ _NO_DEFINITION = re.compile(
 _WHOLE_NAMES = frozenset({"class", "module", "method", "singleton_method", "function", "subroutine"})
 _SQL = {"table": "struct", "view": "struct", "materialized_view": "struct", "type": "type", "function": "function",
         "procedure": "function", "trigger": "function", "index": "rule"}  # fmt: skip
-# What the names of the nodes do not tell, or tell wrongly: "" is no definition.
+# Kinds that the names of the node types do not imply, or imply wrongly; "" is not a definition.
 _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
     "toml": _kinds(rule="table table_array_element"),
     "make": _kinds(rule="rule"),
@@ -514,13 +514,13 @@ _TAIL_WRAPPERS = {"ocaml": _set("value_definition type_definition module_definit
 
 @cache
 def tail_rules(language: str) -> Rules:
-    """The rules of a language without rules of its own, from the names of its node types."""
-    known = grammar(language)
+    """The rules of a language that is not in `RULES`, from the names of its node types."""
+    node_types = grammar(language)
     kinds = dict(_TAIL_KINDS.get(language, {}))
     comments = set()
-    for number in range(known.node_kind_count):
-        type_ = known.node_kind_for_id(number)
-        if type_ is None or not known.node_kind_is_named(number):
+    for number in range(node_types.node_kind_count):
+        type_ = node_types.node_kind_for_id(number)
+        if type_ is None or not node_types.node_kind_is_named(number):
             continue
         if "comment" in type_:
             comments.add(type_)
@@ -533,19 +533,19 @@ def tail_rules(language: str) -> Rules:
     return Rules(kinds, comments=frozenset(comments), deep=True, wrappers=wrappers)
 
 
-# Offsets in scripts where named functions may be, since most functions have no name.
+# Patterns for named functions in scripts, since most functions have no name.
 _ARROW = re.compile(rb"=>")
 _FUNCTION = re.compile(rb"function\b(\s*\*?\s*[\w$])?")
 _BODY = re.compile(rb"\)[^\n(){};=]{0,80}\{")
 _CONTROL = re.compile(rb"[ \t}]*(?:else[ \t]+)?(?:if|for|while|switch|catch|with)\b")
-_MINIFIED = 400  # bytes: in a longer line anything may be before
+_MINIFIED = 400  # bytes; the start of a longer line is not read
 
 
 def script_functions(text: bytes) -> list[int]:
-    """Offsets in, or close to, all functions of JavaScript that have a name; not in order.
+    """Offsets in, or close to, all JavaScript functions with a name; not in order.
 
-    A function that is an argument (`map((x) => …)`, `each(function () {…})`) is at none of them, nor is the body of a
-    control structure.
+    Functions that are arguments (`map((x) => …)`, `each(function () {…})`) and bodies of control structures are not
+    included.
     """
     offsets = []
     for match in _ARROW.finditer(text):

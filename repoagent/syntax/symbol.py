@@ -1,4 +1,4 @@
-"""The symbols of a file, and helpers of all outlines: names, line ranges, rendering."""
+"""The symbols of a file, and helpers for all outlines: names, line ranges, rendering."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ WIDTH = 160
 
 @dataclass(frozen=True)
 class Symbol:
-    """A named part of a file. Lines count from 1, both included, with its comments, decorators and attributes; those of
-    a symbol are within those of its container.
+    """A named part of a file. Lines count from 1, both included; they include its comments, decorators and attributes,
+    and are within those of its container.
 
     `kind` is function, method, class, struct, union, enum, interface, type, namespace, macro, impl, object,
     declaration (a signature without a body), constant, variable, heading, key, entry (of a list, by its name or id),
-    selector, rule or element. `qualified_name` is the path to it, joined by dots, in every language. `depth` is the
+    selector, rule or element. `qualified_name` is the path to it, joined by dots in every language. `depth` is the
     number of symbols that contain it.
     """
 
@@ -34,7 +34,7 @@ class Symbol:
 
 
 def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], signature: str) -> Symbol:
-    """A symbol in `parent`, or at the top if that is None."""
+    """A symbol inside `parent`, or at the top level if that is None."""
     first, last = lines
     if parent is None:
         return Symbol(name, kind, name, first, max(first, last), signature, 0)
@@ -44,8 +44,8 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
 
 
 def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
-    """First and last line (from 1) of `node` with the comments before it that stand alone, at its column, and without a
-    blank line between."""
+    """The first and last line (from 1) of `node`, including the comments directly above it on separate lines and at the
+    same column."""
     (first, column), (last, end) = node.start_point, node.end_point
     last -= end == 0 and last > first
     if comments and text[node.start_byte - column : node.start_byte].strip():
@@ -65,8 +65,7 @@ def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], tex
 
 
 def clean(text: bytes, width: int = WIDTH) -> str:
-    """`text` as one printable line of at most `width` characters: names and signatures go to terminals and
-    prompts."""
+    """`text` as one printable line of at most `width` characters, for names and signatures in terminals and prompts."""
     line = text.decode("utf-8", "replace").strip()
     if not line.isprintable() or "  " in line:
         line = " ".join(line.split())
@@ -78,7 +77,7 @@ def clean(text: bytes, width: int = WIDTH) -> str:
 def render_outline(symbols: Sequence[Symbol], *, limit: int = 400) -> str:
     """One line per symbol with its line range and its signature, indented by depth, for users and prompts.
 
-    Above `limit` symbols the deepest levels are omitted first, then the end; the last line says how many.
+    For more than `limit` symbols, omit the deepest levels first, then the end; the last line has the number.
     """
     shown = list(symbols)
     for depth in range(max((symbol.depth for symbol in symbols), default=0), 0, -1):
