@@ -197,9 +197,9 @@ def replay(tools: Iterable[Tool], state: State) -> None:
             if not by_name[action.kind].replay or result.meta.get("kind") != action.kind:
                 continue
             if _ok(result) or "partial" in result.meta:
-                again = by_name[action.kind].perform(action)
-                if again.ok != _ok(result):
-                    raise again.error or Refused(f"cannot continue this conversation: {again.text}")
+                repeated = by_name[action.kind].perform(action)
+                if repeated.ok != _ok(result):
+                    raise repeated.error or Refused(f"cannot continue this conversation: {repeated.text}")
 
 
 def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:

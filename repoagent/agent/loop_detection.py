@@ -91,10 +91,10 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
         }
         counts.update(last.keys())
     for key, action in last.items():
-        count = counts[key]
-        if action.kind not in _WAITS and count % AGAIN == 0 and (count // AGAIN).bit_count() == 1:
-            what = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
-            text = f"This is the {count}th time that you did this with the same result and no edit in between: {what}"
+        times = counts[key]
+        if action.kind not in _WAITS and times % AGAIN == 0 and (times // AGAIN).bit_count() == 1:
+            call = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
+            text = f"This is the {times}th time that you did this with the same result and no edit in between: {call}"
             return Repetition(f"{text}\nYou know its result. Use it, or do something else.", SAID_AGAIN)
     return None
 

@@ -68,30 +68,30 @@ def messages_of(
         ):
             if call := next((call for call, requested in calls if requested == (action,)), ""):
                 results[at] = call
-                calls = [(other, requested) for other, requested in calls if other != call]
+                calls = [(pending, requested) for pending, requested in calls if pending != call]
         if len(results) == len(native.calls):
             blocks[number] = native
             answers |= results
     return to_messages(turns, nonce, blocks, answers, attached)
 
 
-def _schema(tool: Tool, own: Sequence[re.Match[str]]) -> Schema:
-    """Derive the schema from the text: the arguments are those of its `own` tags (the text may also show another tool's
+def _schema(tool: Tool, own_tags: Sequence[re.Match[str]]) -> Schema:
+    """Derive the schema from the text: the arguments are those of `own_tags` (the text may also show another tool's
     tag), and all others that it names as `key="…"`. With a single tag, its first argument and the body are required."""
     rest = _TAG.sub(" ", tool.text)
     named = [
-        argument[1] for text in (*(tag[2] for tag in own), rest) for argument in _ARGUMENT.finditer(text)
+        argument[1] for text in (*(tag[2] for tag in own_tags), rest) for argument in _ARGUMENT.finditer(text)
     ]
     names = [name for name in dict.fromkeys(named) if name not in {"id", BODY}]
-    has_body = any(tag[3] is not None for tag in own)
+    has_body = any(tag[3] is not None for tag in own_tags)
     required: tuple[str, ...] = ()
-    if len(own) == 1:
-        first = [argument[1] for argument in _ARGUMENT.finditer(own[0][2])][:1]
+    if len(own_tags) == 1:
+        first = [argument[1] for argument in _ARGUMENT.finditer(own_tags[0][2])][:1]
         required = (*first, *([BODY] if has_body else []))
     return Schema(
         tool.name,
         _TAG.sub(_as_call, tool.text.strip()),
-        (*names, *([BODY] if has_body or not own else [])),
+        (*names, *([BODY] if has_body or not own_tags else [])),
         required,
         partial(_tag, tool.name),
     )

@@ -131,20 +131,20 @@ class KernelSession:
         shown = show(file, runner.shown_as(file), runner.budget)
 
         if cell.ending == "done":
-            how = "done"
+            status = "done"
         elif cell.ending == "raised":
-            how = f"it raised {cell.error}" if cell.error else "it failed"
+            status = f"it raised {cell.error}" if cell.error else "it failed"
         elif cell.ending == "interrupted":
-            how = f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
+            status = f"stopped after {seconds:g} s (timeout); the kernel and its variables are kept"
         else:
             self.check()
             ended, self.ended = self.ended, ""
-            how = f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
+            status = f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
         if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"}:
-            how += f", {cell.seconds:.0f} s"
+            status += f", {cell.seconds:.0f} s"
         if cell.ending == "done" and not shown.text:
-            how += ", no output"
-        parts = [note, how, fence(shown.text, "output") if shown.text else ""]
+            status += ", no output"
+        parts = [note, status, fence(shown.text, "output") if shown.text else ""]
         if cell.lost:
             parts.append(
                 "Some of its output is missing: it was too long, or came too fast. Write it to a file."

@@ -136,7 +136,7 @@ def _tag(reply: str, at: int, name: str, line: str) -> Piece:
             in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
             if in_code or re.search(rf"<{name}(?![\w-])", body):
                 return bad(own_closing_tag(name))
-        elif (again := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: again.start()]):
+        elif (second := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: second.start()]):
             return bad(f"{written} occurs more than once; choose an id that the body does not contain.")
         body = body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
     if blank := _REST_OF_LINE.match(reply, end):
@@ -239,21 +239,21 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
     """Advice for the model: how to write `call`, or that there is no such tool."""
     tool = "run" if call.form == "fence" else _TOOL_OF_NAME.get(call.name.lower(), call.name.lower())
     if call.form == "fence":
-        wrong = "a code block is not performed"
+        problem = "a code block is not performed"
     elif tool in tools and tool == call.name:
-        wrong = f"`{call.name}` was called in a form that is not supported here"
+        problem = f"`{call.name}` was called in a form that is not supported here"
     else:
-        wrong = f"there is no tool `{call.name}` here"
+        problem = f"there is no tool `{call.name}` here"
     if tool == EDIT and EDIT in tools:
-        sentence = f"{wrong}; an edit is a patch in your reply, in the form described at the start."
+        sentence = f"{problem}; an edit is a patch in your reply, in the form described at the start."
     elif tool in tools:
         example = _EXAMPLE.search(tools[tool].text)  # as the prompt shows it
         purpose = "to run a command write" if tool == "run" else "write"
-        sentence = f"{wrong}; {purpose} {example[0] if example else f'<{tool}/>'}."
+        sentence = f"{problem}; {purpose} {example[0] if example else f'<{tool}/>'}."
     else:
-        no = "; no tool here runs commands" if call.form == "fence" else ""
+        hint = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        sentence = f"{wrong}{no}; the tools are {', '.join(names)}."
+        sentence = f"{problem}{hint}; the tools are {', '.join(names)}."
     if call.form == "fence":
         return f"{sentence} If it is your answer, send it again."
     return sentence if call.sure else f"{sentence} If it is part of your answer, put it in a code block."

@@ -135,8 +135,12 @@ class Browser:
         url = read_url(action.args.get("url") or action.body)
         by = self._require_approval(url)
         began = time.monotonic()
-        left = self.seconds_left()
-        net = self.net if left is None else replace(self.net, seconds=max(0.1, min(self.net.seconds, left)))
+        remaining = self.seconds_left()
+        net = (
+            self.net
+            if remaining is None
+            else replace(self.net, seconds=max(0.1, min(self.net.seconds, remaining)))
+        )
         event = {"kind": "browse", "url": str(url), "by": by}
         try:
             page = fetch(url, net, self._follow)

@@ -178,8 +178,8 @@ class Gate:
             if verdict.keep:
                 self.remember(request.patterns)
             self.allow = (*self.allow, *map(Rule, request.patterns))
-            how = "always" if verdict.keep else "for this run"
-            return replace(verdict, by=verdict.by or f"person, {how}: {', '.join(request.patterns)}")
+            scope = "always" if verdict.keep else "for this run"
+            return replace(verdict, by=verdict.by or f"person, {scope}: {', '.join(request.patterns)}")
         return replace(verdict, always=False, keep=False, by=verdict.by or "person")
 
 

@@ -58,12 +58,12 @@ class Rule:
             written,
         )
 
-    def names(self, kind: str, what: str) -> bool:
+    def names(self, kind: str, text: str) -> bool:
         """Whether the rule matches an action of another kind than "command"."""
         if kind != self.kind or kind == "command":
             return False
         parts = self.pattern.partition(":")[2].split("*")
-        return re.fullmatch(".*".join(map(re.escape, parts)), what, re.DOTALL) is not None
+        return re.fullmatch(".*".join(map(re.escape, parts)), text, re.DOTALL) is not None
 
     def allows(self, command: Simple) -> bool:
         """Whether the rule allows `command`: each word up to the final `*` must be literal."""

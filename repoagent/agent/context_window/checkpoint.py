@@ -79,11 +79,11 @@ class Known:
     def render(self) -> str:
         changed = "\n".join(f"- {_line(line)}" for line in self.changed)
         commands = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
-        more = f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
+        note = f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
         sections = {
             "The plan": self.plan.strip(),
             "Files changed": changed,
-            f"Commands run{more}, with the result of the last run of each": commands,
+            f"Commands run{note}, with the result of the last run of each": commands,
         }
         blocks = [f"{title}:\n{text}" for title, text in sections.items() if text]
         return "\n\n".join([_CERTAIN, *blocks]) if blocks else ""
@@ -113,15 +113,17 @@ def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -
     lines = []
     for thought, performed in _steps(turns[written[-1] + 1 :] if written else turns, tools, nonce):
         done = []
-        for action, seen in performed:
+        for action, observation in performed:
             if action.kind in QUIET:
                 continue
             if action.kind == EDIT:
-                about = ", ".join(_paths(action.body))
+                target = ", ".join(_paths(action.body))
             else:
-                about = " ".join([*action.args.values(), *action.body.split()])[:80]
-            how = _ended(seen) if action.kind == "run" else "failed" if seen.meta.get("ok") == "no" else ""
-            done.append(f"{action.kind} {about}".strip() + (f" ({how})" if how else ""))
+                target = " ".join([*action.args.values(), *action.body.split()])[:80]
+            status = "failed" if observation.meta.get("ok") == "no" else ""
+            if action.kind == "run":
+                status = _ended(observation)
+            done.append(f"{action.kind} {target}".strip() + (f" ({status})" if status else ""))
         summary = "; ".join(filter(None, [thought.split("\n", 1)[0].strip(), ", ".join(done)]))
         lines.append("- " + _line(summary or "(nothing)"))
     return "\n\n".join(filter(None, [previous, _STEPS + "\n".join(lines) if lines else ""]))
@@ -134,10 +136,10 @@ def joined(text: str, known: Known, most: int) -> str:
     if _STEPS in text:  # as many steps as fit, the newest
         before, _, steps = text.partition(_STEPS)
         before = trimmed(before.strip(), most // 2, _LEFT_OUT)
-        left = most - size(before) - size(_STEPS) - 60
+        room = most - size(before) - size(_STEPS) - 60
         lines = steps.split("\n")
         newest: list[str] = []
-        while lines and (left := left - size(lines[-1]) - 1) >= 0:
+        while lines and (room := room - size(lines[-1]) - 1) >= 0:
             newest.insert(0, lines.pop())
         note = [f"({len(lines)} earlier steps omitted)"] if lines else []
         text = "\n\n".join(filter(None, [before, _STEPS + "\n".join([*note, *newest])]))
@@ -160,14 +162,14 @@ def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *
     changed: dict[str, None] = {}
     commands: dict[str, str] = {}
     for _, performed in _steps(turns, tools, nonce):
-        for action, seen in performed:
-            if action.kind == EDIT and seen.meta.get("ok") != "no":
+        for action, observation in performed:
+            if action.kind == EDIT and observation.meta.get("ok") != "no":
                 changed |= dict.fromkeys(_paths(action.body))
             elif action.kind == "run" and action.body.strip():
                 command = " ".join(action.body.split())
                 commands.pop(command, None)
-                commands[command] = _ended(seen)
-    return Known(plan, tuple(changed), tuple(f"{how}: {command}" for command, how in commands.items()))
+                commands[command] = _ended(observation)
+    return Known(plan, tuple(changed), tuple(f"{status}: {command}" for command, status in commands.items()))
 
 
 def _steps(
@@ -183,12 +185,12 @@ def _steps(
             yield parsed.thought, list(zip(parsed.actions, observations, strict=False))
 
 
-def _ended(seen: Turn) -> str:
+def _ended(observation: Turn) -> str:
     """How a command ended, according to the unquoted part of its observation."""
-    outside = "".join(piece for piece in pieces(seen.text) if isinstance(piece, str))
+    outside = "".join(piece for piece in pieces(observation.text) if isinstance(piece, str))
     if code := _EXIT.search(outside):
         return f"exit {code[1]}"
-    return "failed" if seen.meta.get("ok") == "no" else "done"
+    return "failed" if observation.meta.get("ok") == "no" else "done"
 
 
 def _paths(body: str) -> list[str]:

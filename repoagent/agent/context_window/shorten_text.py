@@ -106,11 +106,11 @@ def cut(content: str, most: int) -> Cut:
 
 def share(sizes: Sequence[int], most: int) -> int:
     """The largest limit for each of `sizes` so that their sum is at most `most` (water filling)."""
-    left, rest = most, sorted(sizes)
+    remaining, rest = most, sorted(sizes)
     for count, smallest in zip(range(len(rest), 0, -1), rest, strict=True):
-        if smallest * count > left:
-            return max(0, left // count)
-        left -= smallest
+        if smallest * count > remaining:
+            return max(0, remaining // count)
+        remaining -= smallest
     return max(sizes, default=0)
 
 

@@ -149,10 +149,10 @@ def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
         return list(words)
     *older, last = words
     last = _within(last, most * 3 // 4)
-    left = most - tokens([last])
-    limit = shorten_text.share([tokens([turn]) for turn in older], left)
+    remaining = most - tokens([last])
+    limit = shorten_text.share([tokens([turn]) for turn in older], remaining)
     shown = [_within(turn, max(limit, 40)) for turn in older]
-    while shown and tokens(shown) > left:
+    while shown and tokens(shown) > remaining:
         shown.pop(0)
     return [*[replace(turn, text="[left out]") for turn in older[: len(older) - len(shown)]], *shown, last]
 
@@ -163,13 +163,13 @@ def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
     mark = newest(turns)
     least = mark.start if mark else 0
     words = _clipped([turn for turn in turns if turn.role == "user"], budget)
-    left = int((budget - tokens(words)) * part)
+    remaining = int((budget - tokens(words)) * part)
     slim = list(turns[:least]) + list(without_superseded(turns[least:]))
     start = end = len(turns)
     for border in reversed([border for border in borders(turns) if border >= least]):
         unit = [turn for turn in slim[border:end] if turn.role != "user" and not is_checkpoint(turn)]
-        left -= tokens(unit)
-        if left < 0 and any(turn.role != "user" for turn in turns[start:]):
+        remaining -= tokens(unit)
+        if remaining < 0 and any(turn.role != "user" for turn in turns[start:]):
             break
         start = end = border
     return start
@@ -304,13 +304,13 @@ class Window:
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
     """The tokens left for turns in a context of `context_tokens`, after the reply and `fixed`, the request without
     turns. Raises UsageError if that is too little to work with."""
-    left = context_tokens - reply_tokens - estimate(fixed).input
-    if left < LEAST:
+    available = context_tokens - reply_tokens - estimate(fixed).input
+    if available < LEAST:
         raise UsageError(
-            f"the prompt leaves about {max(0, left):,} of {context_tokens:,} tokens for the work; name "
+            f"the prompt leaves about {max(0, available):,} of {context_tokens:,} tokens for the work; name "
             "fewer files, or use a model with a larger context window"
         )
-    return left
+    return available
 
 
 def _turn(body: str, meta: Mapping[str, str]) -> Turn:

@@ -61,8 +61,8 @@ class CommandRunner:
 
     def within_run(self, seconds: float) -> float:
         """`seconds`, or what is left of the run if that is less."""
-        left = self.seconds_left()
-        return seconds if left is None else max(0.1, min(seconds, left))
+        remaining = self.seconds_left()
+        return seconds if remaining is None else max(0.1, min(seconds, remaining))
 
     def start(
         self,

@@ -207,10 +207,10 @@ class Command:
         code = self.exit
         if code is None:
             return "it runs"
-        how = f"{self.stopped}, exit {code}" if self.stopped else f"exit {code}"
+        text = f"{self.stopped}, exit {code}" if self.stopped else f"exit {code}"
         with suppress(ValueError):  # not the code of a signal
-            how += f" ({signal.Signals(code - 128).name})"
-        return how
+            text += f" ({signal.Signals(code - 128).name})"
+        return text
 
     def record(self) -> dict[str, object]:
         """The event for the audit."""
@@ -295,12 +295,12 @@ def listens(pid: int, port: int) -> bool:
     family = [pid]
     for process in family:
         family += children.get(process, [])
-    own = _link(_PROC / "self/ns/net")
+    own_namespace = _link(_PROC / "self/ns/net")
     for folder in (_PROC / str(process) for process in family):
         tables = _read(folder / "net/tcp") + _read(folder / "net/tcp6")
         rows = [row for line in tables.splitlines() if len(row := line.split()) > 9 and row[3] == _LISTEN]
         inodes = {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port}
-        if inodes and _link(folder / "ns/net") not in {own, ""}:  # in another network namespace
+        if inodes and _link(folder / "ns/net") not in {own_namespace, ""}:  # in another network namespace
             return True
         with suppress(OSError):
             if inodes & {_link(entry).strip("socket:[]") for entry in (folder / "fd").iterdir()}:

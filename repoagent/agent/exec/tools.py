@@ -139,8 +139,8 @@ def _run_in_background(runner: CommandRunner, job: Job) -> Observation:
     command.shown = shown.until
     if ended:
         runner.report(name)
-        more = "\n".join(filter(None, [changed, runner.look_before(job)()]))
-        return _ended(runner, command, shown, more, name)
+        changes = "\n".join(filter(None, [changed, runner.look_before(job)()]))
+        return _ended(runner, command, shown, changes, name)
     head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
     text = "\n".join(filter(None, [head, fence(shown.text, "output") if shown.text else "", changed]))
     return Observation("run", text, data=_data(runner, command, name))
@@ -217,14 +217,14 @@ def _state(kind: str, runner: CommandRunner, name: str, command: Command, ready:
     changed = runner.look_before(command.job)() if ended and runner.report(name) else ""
     output = fence(shown.text, "output") if shown.text else "No new output."
     text = "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)]))
-    good = not ended or command.exit == 0 or command.stopped == "ended by you"
+    succeeded = not ended or command.exit == 0 or command.stopped == "ended by you"
     data = {
         "background": name,
         "state": "ended" if ended else "runs",
         "exit": command.exit,
         "output": runner.shown_as(command.file),
     }
-    ok = ready == "Ready. " if ready else good
+    ok = ready == "Ready. " if ready else succeeded
     return Observation(kind, text, ok, data=data)
 
 

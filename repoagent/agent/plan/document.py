@@ -142,15 +142,15 @@ def _parse(lines: Sequence[str]) -> list[Item]:
         for item in above:
             item.end = number + 1
         if number in matches:
-            match, own = matches[number], own_ids[number]
+            match, own_id = matches[number], own_ids[number]
             parent = above[-1].task.id if above else ""
-            id = own if own and own not in used else _next_id(last, parent)
+            id = own_id if own_id and own_id not in used else _next_id(last, parent)
             used.add(id)
-            title, after = split_title(_ID.sub("", match["rest"], count=1) if own else match["rest"])
+            title, after = split_title(_ID.sub("", match["rest"], count=1) if own_id else match["rest"])
             task = Task(id, title, _STATES[match["mark"]], after, "", parent)
             if above:
                 above[-1].has_subtasks = True
-            above.append(Item(task, number, number + 1, number + 1, indent, match["bullet"], own == id))
+            above.append(Item(task, number, number + 1, number + 1, indent, match["bullet"], own_id == id))
             items.append(above[-1])
         elif above:
             above[-1].note_lines.append(number)
@@ -241,7 +241,8 @@ def added(plan: Plan, task: Task, *, before: str = "") -> tuple[Plan, str]:
     plan = numbered(plan)
     line, indent, bullet = _position(plan, task.under, before)
     under = plan.item(before).task.under if before else task.under
-    task = replace(task, id=_next_id(_last_numbers(other.id for other in plan.tasks), under), under=under)
+    last = _last_numbers(existing.id for existing in plan.tasks)
+    task = replace(task, id=_next_id(last, under), under=under)
     item = Item(task, line, line, line, indent, bullet, True)
     return _insert(plan, line, [_line(item, task), *_note_lines(task.note, item.inner)]), task.id
 

@@ -77,15 +77,15 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
     from repoagent.storage.locks import locked
 
     with locked(file.with_name(f"{file.name}.lock"), what="the plan"):
-        late: bytes | None = None
+        late_edit: bytes | None = None
         for _ in range(_TRIES):
             before = _bytes(file)
-            plan = _decode(file, before if late is None else late)
+            plan = _decode(file, before if late_edit is None else late_edit)
             new = numbered(change(plan))
-            if new == plan and late is None:
+            if new == plan and late_edit is None:
                 return new
-            replaced, late = _replace(file, before, new)
-            if replaced and late is None:
+            replaced, late_edit = _replace(file, before, new)
+            if replaced and late_edit is None:
                 return new
     raise Busy(f"another program keeps writing {file}; try again")
 
@@ -113,11 +113,11 @@ def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes 
                 os.unlink(new.name, dir_fd=parent)
                 return False, None
             os.replace(new.name, file.name, src_dir_fd=parent, dst_dir_fd=parent)
-            late = _bytes(old) if linked else before
+            late_edit = _bytes(old) if linked else before
         finally:
             if linked:
                 os.unlink(old.name, dir_fd=parent)
-    return True, None if late == before else late
+    return True, None if late_edit == before else late_edit
 
 
 def _bytes(file: Path) -> bytes | None:

@@ -138,9 +138,10 @@ def _change(plan: Plan, args: Mapping[str, str], note: str) -> tuple[Plan, str]:
     if old.state in SETTLED and task.state not in SETTLED:
         plan, reopened = _reopen(plan, _task(plan, id).under)
     if task.state in {"active", "done"} and task.state != old.state:
-        tasks = {other.id: other for other in plan.tasks}
-        after = tuple(other for above in _upwards(tasks, id) for other in above.after if other in tasks)
-        if missing := dict.fromkeys(other for other in after if tasks[other].state not in SETTLED):
+        tasks = {planned.id: planned for planned in plan.tasks}
+        ids = [name for above in _upwards(tasks, id) for name in above.after]
+        missing = dict.fromkeys(name for name in ids if name in tasks and tasks[name].state not in SETTLED)
+        if missing:
             required = f" ({', '.join(missing)}: required before it, and not done)"
     return plan, f"{id} is {task.state}: {task.title}{reopened}{required}"
 
@@ -180,7 +181,7 @@ def _check_cycle(plan: Plan, id: str) -> None:
             continue
         seen.add(current)
         required = [task.id for task in tasks.values() if task.under == current]
-        required += [other for above in _upwards(tasks, current) for other in above.after]
+        required += [dependency for above in _upwards(tasks, current) for dependency in above.after]
         if id in required:
             raise UsageError(f"task {id} would depend on itself; use another after=, or none.")
         queue += required

@@ -162,15 +162,15 @@ def _options(planned: Plan, policy: Policy, *, sizes: bool) -> list[str]:
         options += ["--perms", "1777", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     if os.geteuid() == 0:  # root could set kernel parameters of the whole system there
         options += ["--remount-ro", "/proc"]
-    for what, source, target in planned.steps:
-        if what == "file":  # the launcher opens an empty one
+    for kind, source, target in planned.steps:
+        if kind == "file":  # the launcher opens an empty one
             options += ["--ro-bind-data", "", target]
-        elif what == "folder":
+        elif kind == "folder":
             options += ["--tmpfs", target]
         else:
-            options += ["--ro-bind" if what == "keep" else "--bind", source, target]
-    for what, _, target in planned.steps:
-        options += ["--remount-ro", target] if what == "folder" else []
+            options += ["--ro-bind" if kind == "keep" else "--bind", source, target]
+    for kind, _, target in planned.steps:
+        options += ["--remount-ro", target] if kind == "folder" else []
     return options
 
 

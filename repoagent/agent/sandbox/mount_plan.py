@@ -13,7 +13,7 @@ from repoagent.agent.sandbox.launch.syscalls import paths_without, within
 from repoagent.agent.sandbox.policy import Policy, environments
 from repoagent.dataclass import dataclass
 
-# A step is (what, source, target); an empty source is an empty folder or file. `what` is one of
+# A step is (kind, source, target); an empty source is an empty folder or file. `kind` is one of
 #   "write"  the source at the target, writable          "keep"  the same, read-only
 #   "pin"    a folder onto itself: it cannot be renamed  "folder"/"file"  covered by an empty one
 Step = tuple[str, str, str]
@@ -64,14 +64,14 @@ def prepare_scratch(policy: Policy) -> Path:
     scratch = Path(_real(policy.scratch))
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, variable, usual in _HOMES:
-        own = os.environ.get(variable) or Path.home() / usual
+        user_folder = os.environ.get(variable) or Path.home() / usual
         try:
             (scratch / name).mkdir(mode=0o700)
             folder = os.open(scratch / name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except OSError:  # it exists
             continue
         try:
-            with suppress(OSError), os.scandir(own) as entries:
+            with suppress(OSError), os.scandir(user_folder) as entries:
                 for entry in entries:
                     os.symlink(entry.path, entry.name, dir_fd=folder)
         finally:
@@ -86,8 +86,8 @@ def plan(policy: Policy) -> Plan:
     protected = protected_names(policy)
     steps: dict[str, Step] = {}  # by target; the last one counts
 
-    def add(what: str, target: str, source: str | None = None) -> None:
-        steps[target] = (what, target if source is None else source, target)
+    def add(kind: str, target: str, source: str | None = None) -> None:
+        steps[target] = (kind, target if source is None else source, target)
 
     for folder in map(_real, _SHARED):
         add("write", folder, scratch)
@@ -123,8 +123,8 @@ def plan(policy: Policy) -> Plan:
     for path in [scratch, *roots]:
         above = [root for root in roots if within(path, root) and path != root]
         for folder in _between(path, above):
-            what = "keep" if any(within(folder, keep) for keep in protected) else "pin"
-            steps.setdefault(folder, (what, folder, folder))
+            kind = "keep" if any(within(folder, keep) for keep in protected) else "pin"
+            steps.setdefault(folder, (kind, folder, folder))
     missing = []
     shielded = shielded_names(policy)
     for path in dict.fromkeys([*protected, *shielded]):

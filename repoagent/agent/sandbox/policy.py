@@ -175,7 +175,7 @@ def environments(env: Mapping[str, str], writable: Sequence[str], hidden: Sequen
     own_home = os.path.realpath(Path.home())
 
     def is_safe(path: str) -> bool:
-        return not within(own_home, path) and not any(within(path, other) for other in (*writable, *hidden))
+        return not within(own_home, path) and not any(within(path, folder) for folder in (*writable, *hidden))
 
     programs = [part.rstrip("/") for part in env.get("PATH", "").split(os.pathsep)]
     named = [part.removesuffix("/bin") for part in programs if part.endswith("/bin")]

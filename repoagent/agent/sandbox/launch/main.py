@@ -180,7 +180,7 @@ _SHARED_MEMORY = "/dev/shm"
 def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, shared_memory: int) -> None:
     """Continue in a child in new namespaces; this process and the init of the namespaces wait for it and never return.
 
-    `steps` are (what, source, target), see `mount_plan.Step`. The user id is the same as outside. Raises OSError.
+    `steps` are (kind, source, target), see `mount_plan.Step`. The user id is the same as outside. Raises OSError.
     """
     user, group = os.getuid(), os.getgid()
     spaces = (
@@ -203,10 +203,10 @@ def _enter_namespaces(steps: Sequence[tuple[str, str, str]], *, network: bool, s
     sources = {source: syscalls.open_path(source) for _, source, _ in steps if source}
     syscalls.set_read_only("/", True, below=True)
     sources[""] = _empty_file()
-    for what, source, target in steps:
-        _apply(what, sources[source], target)
-    for what, _, target in steps:
-        if what == "folder":
+    for kind, source, target in steps:
+        _apply(kind, sources[source], target)
+    for kind, _, target in steps:
+        if kind == "folder":
             syscalls.set_read_only(target, True, below=False)
     _mount_devices(shared_memory)
     for descriptor in sources.values():
@@ -231,12 +231,12 @@ def _empty_file() -> int:
     return syscalls.open_path(name)
 
 
-def _apply(what: str, source: int, target: str) -> None:
-    is_folder = what == "folder" or stat.S_ISDIR(os.fstat(source).st_mode)
+def _apply(kind: str, source: int, target: str) -> None:
+    is_folder = kind == "folder" or stat.S_ISDIR(os.fstat(source).st_mode)
     if (mount_point := _open_mount_point(target, is_folder=is_folder)) is None:
         return
     try:
-        if what == "folder":
+        if kind == "folder":
             syscalls.mount("tmpfs", f"/proc/self/fd/{mount_point}", "tmpfs", _SAFE, "size=64k,mode=755")
             return
         syscalls.mount(
@@ -244,12 +244,12 @@ def _apply(what: str, source: int, target: str) -> None:
         )
     finally:
         os.close(mount_point)
-    if what in {"write", "pin"}:  # by now the mount of the source is read-only
+    if kind in {"write", "pin"}:  # by now the mount of the source is read-only
         try:
             syscalls.set_read_only(target, False, below=True)
         except PermissionError:  # a mount below it is locked as read-only
             syscalls.set_read_only(target, False, below=False)
-    elif what in {"keep", "file"}:
+    elif kind in {"keep", "file"}:
         syscalls.set_read_only(target, True, below=True)
 
 

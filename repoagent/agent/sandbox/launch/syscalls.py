@@ -74,9 +74,9 @@ def set_read_only(target: str, on: bool, *, below: bool) -> None:
 
 def open_path(path: str) -> int:
     """An O_PATH descriptor of `path`. Raises OSError (ELOOP) if any part of it is a symbolic link."""
-    how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS)
+    open_how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_SYMLINKS)
     name = ctypes.c_char_p(os.fsencode(path))
-    return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(how), ctypes.sizeof(how))
+    return syscall(_OPENAT2, _AT_FDCWD, name, ctypes.byref(open_how), ctypes.sizeof(open_how))
 
 
 def drop_capabilities(retained: int = 0) -> None:
