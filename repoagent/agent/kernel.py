@@ -212,7 +212,7 @@ class Cell:
             self.ending = "done" if content.get("status") == "ok" else "raised"
             self.error = self.error or _text(content, "ename")[:100]
             payload = content.get("payload")
-            for page in payload if isinstance(payload, list) else []:  # what `name?` shows
+            for page in payload if isinstance(payload, list) else []:  # the output of `name?`
                 if isinstance(page, dict) and page.get("source") == "page":
                     self._write_lines(_plain(page))
 
@@ -256,7 +256,7 @@ def execute(kernel: Kernel, code: str, seconds: float, output: OutputFile) -> Ce
 
 
 def _plain(content: Mapping[str, object]) -> str:
-    """The text of a result; of one without text, its types."""
+    """The text of a result, or its types if it has no text."""
     data = content.get("data")
     if not isinstance(data, dict):
         return ""

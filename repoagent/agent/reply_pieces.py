@@ -231,7 +231,7 @@ def foreign(words: str) -> Call | None:
             if call is not None and (short or call.sure):
                 return call
         if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
-            return None  # a code block quotes, and what follows explains it
+            return None  # a code block is a quotation, and later text explains it
     return None
 
 

@@ -26,7 +26,7 @@ from repoagent.errors import UsageError
 
 LONGEST = 2_000  # characters
 PORTS = {"http": 80, "https": 443}
-_LOWEST = 1024  # of the other allowed ports: below are mail, files, shells
+_LOWEST = 1024  # of the other allowed ports; lower ones serve mail, files, shells
 _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
 _SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or query
 

@@ -155,7 +155,7 @@ class Browser:
         return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
 
     def _require_approval(self, url: Url, why: str = "") -> str:
-        """Return who allowed it. Raises UsageError if it is refused."""
+        """Return who approved it, for the audit. Raises UsageError if it is refused."""
         if mask(str(url)) != str(url):
             raise UsageError("the URL contains a key.")
         digits = url.host.strip("[]")
@@ -193,7 +193,7 @@ def _text(page: Page, wrap: Wrap) -> str:
         return ""
     try:
         return readable(page, wrap)[:_ERROR_TEXT]
-    except UsageError:  # such as an image: only the status matters
+    except UsageError:  # for example an image: only the status matters
         return ""
 
 

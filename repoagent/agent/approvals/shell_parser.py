@@ -203,7 +203,7 @@ class _Strict:
         return written in _OPENS or written in _CLOSES
 
     def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
-        """Read a redirection. Returns whether it is one of standard input."""
+        """Read a redirection. Returns whether it redirects standard input."""
         operator = match[2]
         self.at = match.end()
         self.next()

@@ -50,7 +50,7 @@ class Simple:
 
     @property
     def name(self) -> str:
-        """The program as it is written; "" for none, and if it is not literal."""
+        """The program as written; "" if there is none or it is not literal."""
         return self.words[0].text if self.words and self.words[0].literal else ""
 
     @property

@@ -165,8 +165,8 @@ def _closes(command: Simple) -> bool:
 
 
 def unmatched(text: str, exit_code: int | None, output: str) -> str:
-    """What the exit code of the command `text` means if it is not a failure ("no match"); "" if it may be one: because
-    a command in it does more than read, or reports an error in `output`."""
+    """The meaning of the exit code of the command `text` if it is not a failure ("no match"). "" if it may be a
+    failure: if a command in it does more than read, or reports an error in `output`."""
     reading = read_command(text)
     commands = [(command, _meaning(command)) for command in reading.commands if command.words]
     with_xargs = any(command.name == "xargs" for command, _ in commands)
@@ -181,7 +181,7 @@ def unmatched(text: str, exit_code: int | None, output: str) -> str:
 
 
 def _meaning(command: Simple) -> str:
-    """What an exit code of 1 of this command means; "" for a failure."""
+    """The meaning of an exit code of 1 of this command; "" for a failure."""
     words = command.texts
     verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
     if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":

@@ -91,8 +91,8 @@ def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
 
 
 def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes | None]:
-    """Write the plan if the file still has the bytes `before`. Return whether it did, and what the user wrote into the
-    old file just before it was replaced, if anything."""
+    """Write the plan if the file still has the bytes `before`. Return whether it was written, and the content of the
+    old file if the user edited it just before it was replaced."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import open_folder
 
@@ -189,7 +189,7 @@ def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: 
 
 
 def _differences(before: Plan, after: Plan) -> list[str]:
-    """What changed, a line for each task."""
+    """The changes, one line per task."""
     old = {task.id: task for task in before.tasks}
     new = {task.id: task for task in after.tasks}
     lines = [f"- {task.id}. {task.title}" for task in old.values() if task.id not in new]

@@ -86,7 +86,7 @@ def unconfined(argv: Sequence[str], policy: Policy, report: Path | None = None) 
 
 def supervised(argv: Sequence[str]) -> list[str]:
     """The command line for `argv` without a sandbox or limits: it and all that it started end when it is terminated, or
-    when this program dies. When it ends by itself, processes outside its group stay. On other systems than Linux it is
+    when this program dies. If it ends by itself, processes outside its group stay. On other systems than Linux it is
     `argv` itself."""
     return _launched(argv, kind="none", depth=0, daemons=True) if sys.platform == "linux" else list(argv)
 

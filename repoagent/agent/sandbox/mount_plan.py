@@ -1,4 +1,4 @@
-"""The mounts that implement a policy: what is writable, read-only or covered, in order."""
+"""The mounts that implement a policy, in order: writable, read-only and covered paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sandboxed command may touch: the policy, paths with keys, its environment, Python environments."""
+"""The policy of a sandboxed command, paths with keys, the command's environment, Python environments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARED_MEMORY = 1 << 30
 
 @dataclass(frozen=True)
 class Policy:
-    """What a command may touch. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
+    """The access of a command. Paths are absolute; the deepest one decides: a `scratch` inside `keep` is writable.
 
     The rest of the file system is read-only. `keep` is read-only, `hide` is unreadable. `shield` is as `keep`, unless
     it is below `also_write`; links are followed, a missing name cannot be created and an empty folder cannot be filled.

@@ -1,7 +1,7 @@
 """A filter of system calls for seccomp(2), assembled by hand as classic BPF.
 
-It denies what would undo the rest (mounts, namespaces, memory of other processes), what bypasses it (sockets, io_uring,
-file handles, input to a terminal) and what only an administrator needs. Everything else is allowed.
+It denies calls that undo the confinement (mounts, namespaces, memory of other processes) or bypass it (sockets,
+io_uring, file handles, input to a terminal), and those that only administrators need. All other calls are allowed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
 
-TYPE_CHECKING = False  # importing `typing` takes as long as all the rest
+TYPE_CHECKING = False  # importing `typing` takes as long as everything else
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -161,7 +161,7 @@ def _exceeded_limit(limits: Limits) -> str:
             return f"it left less than {required // _MEGABYTE} MB free on the disk of {folder}"
     if not (limits.memory or limits.processes):
         return ""
-    # stop counting early: this must be fast in a fork bomb, too
+    # stop counting early, because this must be fast even in a fork bomb
     most = limits.processes + limits.depth + 1 if limits.processes else 100_000
     below = _descendants(os.getpid(), most)[limits.depth :]
     if limits.processes and len(below) > limits.processes:
@@ -203,8 +203,8 @@ def _release_streams(limits: Limits) -> None:
 def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
     """Kill everything below this process (`root`, a subreaper) until nothing is left or `patience` seconds are over.
 
-    A process group dies in one step, whatever it does in between. The rest is searched repeatedly: a process with a
-    pending SIGKILL cannot fork any more.
+    A process group is killed in one step, so its processes cannot escape by forking. The rest is searched repeatedly: a
+    process with a pending SIGKILL cannot fork any more.
     """
     _raise_priority()
     deadline = time.monotonic() + patience

@@ -59,7 +59,7 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
 
 
 def set_read_only(target: str, on: bool, *, below: bool) -> None:
-    """Make the mount at `target` read-only or writable, and with `below` all mounts below it too."""
+    """Make the mount at `target` read-only or writable, and with `below` also all mounts below it."""
     words = (_MOUNT_ATTR_RDONLY, 0) if on else (0, _MOUNT_ATTR_RDONLY)
     attributes = (ctypes.c_uint64 * 4)(*words, 0, 0)
     syscall(
