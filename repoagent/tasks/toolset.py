@@ -77,7 +77,7 @@ def create_gate(
         why_none=reason,
         top=policy.top,
         writable=(policy.scratch, *policy.also_write),
-        kept=(*policy.keep, *policy.shield),
+        protected=(*policy.keep, *policy.shield),
         path=os.environ.get("PATH"),
         off_limits=hidden.why_not,
         withheld=hidden,

@@ -81,9 +81,9 @@ class Gate:
     allow, deny: rules; "always" adds to `allow`. asker: asks the user. remember: saves the patterns of an "always" for
     later runs in this repository. audit: records each decision. sandbox: the name of the sandbox of commands, "" for
     none; why_none: then a sentence with the reason. top, writable: the work tree, and other folders that commands may
-    write to; kept: protected paths anywhere. path: the PATH of commands. off_limits: why a path of the work tree is
-    hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether any of
-    some git object names is the content of a hidden file.
+    write to; protected: paths that they may not write. path: the PATH of commands. off_limits: why a path of the work
+    tree is hidden from models, None if it is not. withheld: the hidden files, and their names in git. blobs: whether
+    any of some git object names is the content of a hidden file.
     """
 
     mode: Mode
@@ -96,7 +96,7 @@ class Gate:
     why_none: str = ""
     top: Path = field(default_factory=Path)
     writable: tuple[Path, ...] = ()
-    kept: tuple[Path, ...] = ()
+    protected: tuple[Path, ...] = ()
     path: str | None = None
     off_limits: Callable[[str], str | None] = lambda _: None
     withheld: Callable[[], Mapping[str, Known]] = dict
@@ -246,7 +246,7 @@ class _Check:
             return False
         top = self.gate.top.resolve()
         path = (top / self.cwd / target.text).resolve()
-        protected = [keep for keep in map(Path.resolve, self.gate.kept) if not top.is_relative_to(keep)]
+        protected = [keep for keep in map(Path.resolve, self.gate.protected) if not top.is_relative_to(keep)]
         if path.is_relative_to(top) and not any(map(path.is_relative_to, protected)):
             return not {".git", ".repoagent"}.intersection(
                 part.lower() for part in path.relative_to(top).parts

@@ -18,13 +18,13 @@ from contextlib import contextmanager, suppress
 from . import syscalls
 from .supervisor import FAILED, Limits, exit_code, supervise
 
-TYPE_CHECKING = False  # importing `typing` takes as long as all the rest
+TYPE_CHECKING = False  # importing `typing` takes as long as everything else
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _OOM_SCORE = 500  # oom_score_adj: when memory runs out, the kernel kills a command before an editor
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID: root may still work on files of others
-_KEPT_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
+_RETAINED_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3 | 1 << 4
 
 
 def main(specification: str, command: Sequence[str]) -> NoReturn:
@@ -144,7 +144,7 @@ def _enter_landlock(spec: dict[str, Any]) -> None:
         except OSError:
             os.chdir("/")
     syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-    syscalls.drop_capabilities(_KEPT_CAPABILITIES if shared else 0)
+    syscalls.drop_capabilities(_RETAINED_CAPABILITIES if shared else 0)
     rules: list[tuple[str | int, int]] = [
         (path, rights)
         for root, rights, excluded in spec["rules"]
