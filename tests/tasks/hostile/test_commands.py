@@ -234,12 +234,12 @@ def test_a_list_is_split_where_lines_end_for_everybody() -> None:
 
 def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
     kept = (repo.top / ".husky/_", repo.top / ".git")
-    gate_ = Gate("ask", allow=rules(["echo *"]), top=repo.top, kept=kept)
+    gate_ = Gate("ask", allow=rules(["echo *"]), top=repo.top, protected=kept)
     assert not gate_.decide(ApprovalRequest("command", "echo x > .husky/_/pre-commit")).allowed
     assert gate_.decide(ApprovalRequest("command", "echo x > .husky/notes")).allowed
     linked = repo.top / ".git/repoagent/worktrees/one"
     linked.mkdir(parents=True)
-    inside = Gate("ask", allow=rules(["echo *"]), top=linked, kept=kept)
+    inside = Gate("ask", allow=rules(["echo *"]), top=linked, protected=kept)
     assert inside.decide(ApprovalRequest("command", "echo x > notes")).allowed
 
 
