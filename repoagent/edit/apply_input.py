@@ -1,6 +1,6 @@
-"""Read a patch from a file, a mail, a chat's answer or the output of `git show`, and find the files that it names.
+"""Read a patch from a file, a mail, a chat answer or the output of `git show`, and find the files that it names.
 
-A patch may name the blob that it was made for (`--source`)."""
+`--source` binds a file to the blob that the patch was made for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.M
 _SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
 _COMMIT = re.compile(r"<commit>(.*?)</commit>", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# What a chat says before it comes to the point: an assent, and sentences that only point at the patch.
+# The small talk of a chat answer: an assent, and sentences that only announce the patch.
 _ASSENT = re.compile(
     r"(?:sure|certainly|of course|okay|ok|absolutely|yes|great)\b[^.!,:\n]{0,30}[.!,:]\s*", re.IGNORECASE
 )
@@ -48,8 +48,8 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 
 @dataclass(frozen=True)
 class PatchInput:
-    """`name` is how to speak of it, `text` what holds the patch (bytes that are not UTF-8 as surrogates), `message` the
-    commit message it brings along and `author` who wrote it, both "" where it does not say."""
+    """`name` for messages to the user, `text` with the patch (bytes that are not UTF-8 as surrogates); the commit
+    `message` and `author`, "" if unknown."""
 
     name: str
     text: str
@@ -58,10 +58,10 @@ class PatchInput:
 
 
 def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """Read the bytes of a patch. Raises UsageError for none, Refused for several commits: each has its own message."""
+    """Read the bytes of a patch. Raises UsageError for an empty input, Refused for several commits."""
     if not data.strip():
         raise UsageError(f"{name} is empty: it contains no patch")
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as a shell of Windows redirects it
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # redirected by a Windows shell
         data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(b"\xef\xbb\xbf")
     starts = [match.start() for match in _MAIL.finditer(data)]
@@ -95,7 +95,7 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
 
 
 def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
-    """A mail as `git am` reads it: encodings of its transport undone, its message apart from its patch."""
+    """Read a mail as `git am` does: decode it, and split it into message and patch."""
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="repoagent-") as folder:
@@ -106,23 +106,23 @@ def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
     fields = dict(line.split(": ", 1) for line in out.decode("utf-8", "replace").splitlines() if ": " in line)
     author = f"{fields.get('Author', '')} <{fields.get('Email', '')}>".strip()
     subject = fields.get("Subject", "")
-    fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # the patch is in a fence, and git has cut there
+    fence = re.search(r"\n(`{3,}.*)\n*\Z", body)  # git split the mail inside the fence around the patch
     if fence:
         text, body = f"{fence[1]}\n{text}", body[: fence.start()]
     if text.strip():
         subject = "\n\n".join(filter(None, [subject.strip(), body.strip("\n").rstrip()])) + "\n"
-    else:  # no unified diff: another form of change, in the body
+    else:  # no unified diff: the body may contain another format
         text = body
-    # who signed the commit stays, as with `git am`
+    # keep Signed-off-by and the like, as `git am` does
     return PatchInput(name, text, without_claims(subject, people=False), author)
 
 
 def _from_prose(text: str) -> str:
-    """A message from the words around a patch: what is in a `<commit>` tag, else the first sentence before the
-    patch that is about the change, with the rest of its paragraph."""
+    """Make a commit message from the text around a patch: the content of a `<commit>` tag, else the first sentence
+    before the patch that is about the change, with the rest of its paragraph."""
     spans = patch_spans(text)
     before = text[: spans[0].start] if spans else text
-    between = [text[span.end : other.start] for span, other in pairwise(spans)]
+    between = [text[span.end : following.start] for span, following in pairwise(spans)]
     rest = " ".join([before, *between, text[spans[-1].end :] if spans else ""])
     if tag := _COMMIT.search(rest):
         return compose(_plain(tag[1]), "") if tag[1].strip() else ""
@@ -133,9 +133,9 @@ def _from_prose(text: str) -> str:
         first, *more = _SENTENCE.split(words, maxsplit=1)
         if _POINTER.match(first) and more:
             first, *more = _SENTENCE.split(more[0], maxsplit=1)
-        # neither one word, a pointer, a caption nor a line of a list or a patch
-        is_other = first.endswith(":") or _POINTER.match(first) or _LIST_OR_PATCH.match(first)
-        if len(first.split()) > 1 and not is_other:
+        # skip single words, announcements, captions, and lines of a list or a patch
+        is_noise = first.endswith(":") or _POINTER.match(first) or _LIST_OR_PATCH.match(first)
+        if len(first.split()) > 1 and not is_noise:
             return compose("\n\n".join([first, *more]), "")
     return ""
 
@@ -153,7 +153,7 @@ def plain_message(name: str, changes: Sequence[FileChange]) -> str:
 
 
 def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
-    """The patches of `patch_input`; `known` are names of files. Raises Refused when it contains none."""
+    """The patches in `patch_input`; `known` are names of existing files. Raises Refused if it contains none."""
     patches = read_answer(patch_input.text, known=known)
     if patches:
         return patches
@@ -167,8 +167,8 @@ def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[
 def with_names(
     patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], exists: Callable[[str], bool]
 ) -> tuple[FilePatch, ...]:
-    """Name nameless patches, and a diff of one file under names that do not exist (`before.c`, `after.c`), after the
-    file in `paths`; `exists` tells whether a name does. Raises UsageError."""
+    """Give the name in `paths` to patches without a name, and to a diff of one file whose names do not exist
+    (`before.c`, `after.c`). Raises UsageError if a name is missing, or if the patches name other files."""
     names = {(patch.old, patch.new) for patch in patches}
     if paths and len(names) == 1 and all(p.form == "diff" and p.action == "edit" for p in patches):
         old, new = names.pop()
@@ -193,7 +193,7 @@ def from_here(
     A name is relative to the folder if its file exists there and not from the top; a new file, if all others are."""
     if not prefix:
         return tuple(patches)
-    names: list[str | None] = []  # the existing file in the folder; "" for one from the top, None for neither
+    names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
         sides = old if patch.action in {"rename", "copy"} else [*new, *old]
@@ -208,7 +208,7 @@ def from_here(
 
 
 def _below(patch: FilePatch, name: str | None, prefix: str) -> FilePatch:
-    """The patch with its names from the top. `name` is the existing file, None for a new one."""
+    """Prefix the names of a patch. `name` is the existing file below `prefix`, None for a new file."""
     if patch.action in {"rename", "copy"}:
         return replace(patch, old=f"{prefix}{patch.old}", new=f"{prefix}{patch.new}")
     old, new = spellings(patch.old, patch.new)
@@ -223,22 +223,22 @@ def _below(patch: FilePatch, name: str | None, prefix: str) -> FilePatch:
 
 
 def spelled(patches: Sequence[FilePatch]) -> set[str]:
-    """Every path that a name in `patches` can mean."""
+    """All paths that the names in `patches` may refer to, with and without `a/` and `b/`."""
     return {name for patch in patches for side in spellings(patch.old, patch.new) for name in side}
 
 
 def tracked(worktree: WorkTree) -> set[str]:
-    """Every path in the index."""
+    """All paths in the index."""
     return set(os.fsdecode(git(worktree.top, "ls-files", "-z")).split("\0")[:-1])
 
 
 def is_there(top: Path, name: str, known: Collection[str]) -> bool:
-    """Whether `name` is exactly a `known` path, or an existing file below `top` with a harmless name."""
+    """Whether `name` is a `known` path, or a valid path of an existing file below `top`."""
     return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
 
 class Tree(Mapping[str, SourceText]):
-    """The current content by path. `read` runs on first access and may raise; `sources` has what was read."""
+    """The current content by path, read on first access, which may raise. `sources` are the files read so far."""
 
     def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
         self.sources: dict[str, Source] = {}
@@ -257,7 +257,7 @@ class Tree(Mapping[str, SourceText]):
         return SourceText(source.data, source.mode or REGULAR)
 
     def source(self, path: str) -> Source:
-        """The file, missing or not, as it was when it was first asked for."""
+        """The file, existing or not, as of its first access."""
         if path not in self.sources:
             self.sources[path] = self._read(path)
         return self.sources[path]
@@ -276,7 +276,7 @@ _BLOB = re.compile(r"[0-9a-f]{7,64}")
 
 
 def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
-    """`PATH=BLOB` texts by path, as written. Raises UsageError."""
+    """Parse `PATH=BLOB` options to blobs by path. Raises UsageError."""
     bindings: dict[str, str] = {}
     for text in texts:
         path, equals, blob = text.rpartition("=")
@@ -289,9 +289,11 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
-    """The version of a file with the id `blob` (or a prefix): `present` if it matches, raw or as git stores it, else
-    what a checkout of that blob would write, or the staged or committed text whose checkout has this id (with a filter
-    git stores the file in another form). Raises Refused if there is none."""
+    """The version of a file with the id `blob` (or a prefix of it).
+
+    That is `present` if it matches, raw or as git stores it; else what a checkout of that blob would write, or the
+    staged or committed text whose checkout has this id (a filter makes the two differ). Raises Refused if there is
+    none."""
     path, mode, top = present.path, present.mode, worktree.top
     if present.data is None or mode is None:
         raise Refused(

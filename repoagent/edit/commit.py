@@ -1,7 +1,7 @@
 """Write an accepted change, run its check and commit it: all of it or nothing.
 
-The second half composes the commit message from the model's own account, in the form that git users expect, without
-trailers that a model must not write."""
+The second half composes the commit message from the model's summary, in the usual git layout, without trailers that a
+model must not write."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from repoagent.storage.folders import SystemFailed
 from repoagent.storage.secrets import without_secrets
 
 NAMED = 3  # files in a remark
-LOCK_SECONDS = 10.0  # for another process that commits; its hooks may take a while
+LOCK_SECONDS = 10.0  # to wait for another process that commits; its hooks may take a while
 LOCK_POLL_SECONDS = 0.1
 _OUTPUT = "Its output:\n"
 _ADVICE = (
@@ -43,13 +43,13 @@ _ADVICE = (
 
 
 def new_edit_id() -> str:
-    """A unique id that sorts by time and is a legal file and ref name."""
+    """A unique id that sorts by time and is valid as a file name and as a ref name."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
 
 
 @dataclass(frozen=True)
 class CommitOutcome:
-    """The outcome: `written` is False for a dry run, `commit` None where nothing was committed."""
+    """`written` is False for a dry run, `commit` None if nothing was committed."""
 
     proposal: Proposal
     written: bool = False
@@ -73,8 +73,8 @@ class CommitOutcome:
 
 
 class SentBack(Exception):
-    """The change was not committed, and the model is told why. `kind` is what refused it: "person", "check" or "hook";
-    `sentence` is for the user, `printed` the output of a check."""
+    """The change was not committed; the text is for the model. `kind` is "person", "check" or "hook"; `sentence` is for
+    the user, `printed` the output of the check."""
 
     def __init__(self, kind: str, text: str, sentence: str | None = None, printed: str = "") -> None:
         from repoagent.llm.model import unfenced
@@ -86,20 +86,20 @@ class SentBack(Exception):
 
     @property
     def shown(self) -> str:
-        """The text for the user, "" for their own rejection."""
+        """The text for the user, "" if the user rejected the change."""
         return "" if self.kind == "person" else "\n".join(filter(None, [self.sentence, self.printed]))
 
     def failure(self, more: str = "") -> CheckFailed:
-        """The error where no model resumes it."""
+        """The error for the user if the model gets no other try."""
         return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
 
 
 class NotNow(Refused):
-    """The repository cannot take this edit now; a later run can resume from the answer."""
+    """The edit cannot be committed in the current state of the repository; a later run can resume from the answer."""
 
 
 class NoCommit(CheckFailed):
-    """git could not make the commit, for reasons other than the change; a later run can resume from the answer."""
+    """git could not commit for a reason other than the change; a later run can resume from the answer."""
 
 
 def commit(
@@ -110,10 +110,11 @@ def commit(
     *,
     in_place: InPlace | None = None,
 ) -> CommitOutcome:
-    """Write the change (unless it is `in_place` already), run the check and commit, as far as the request says.
+    """Write the change (unless it is `in_place` already), run the check and commit, as the request says.
 
-    Raises Moved when a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
-    SystemFailed for causes other than the change. Everything is unchanged then, except what other programs saved.
+    Raises Moved if a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
+    SystemFailed for causes other than the change. After an error the files are unchanged, except for what other
+    programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -138,7 +139,7 @@ def commit(
                 made = transaction.commit(proposal.message, at_once=not request.check)
             except HookFailed as error:
                 hint = session.resume_hint
-                if not error.by_git:  # a hook that refuses is something for the model
+                if not error.by_git:  # the model can react to a hook that refuses
                     raise SentBack("hook", without_secrets(str(error))) from error
                 text = without_secrets(str(error))
                 if request.commit.edit_message:  # git had the terminal, and printed the reason
@@ -152,7 +153,8 @@ def commit(
 def _transaction(
     session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, in_place: InPlace | None
 ) -> Iterator[Transaction]:
-    """The transaction, begun when no other process commits. A setback is a refusal where not all could be restored."""
+    """Begin the transaction, after waiting for other processes that commit. Raises Refused instead of SentBack if some
+    files could not be restored."""
     deadline = time.monotonic() + LOCK_SECONDS
     waiting = False
     while True:
@@ -188,7 +190,7 @@ def _transaction(
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
-    """Notes on what hooks did to the commit and to the user's other files."""
+    """Notes on how hooks changed the commit and the user's other files."""
     remarks = list(commit.notes)
     if commit.folded:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")
@@ -198,7 +200,7 @@ def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
 
 
 def check_failure(result: CheckResult, top: Path) -> SentBack:
-    """The failed check as told to the model: paths relative to `top`, and what to do next."""
+    """The message to the model about a failed check: its output with paths relative to `top`, and what to do next."""
     output = result.excerpt().replace(f"{top}/", "").rstrip()
     head = f"The check `{without_secrets(result.command)}` {result.how}"
     text = [f"{head} after your edit.", result.advice, f"{_OUTPUT}{output}{_ADVICE}"]
@@ -207,30 +209,30 @@ def check_failure(result: CheckResult, top: Path) -> SentBack:
 
 
 def check_output(failure: str) -> str:
-    """The output in a `check_failure` text; the whole text if a user edited it."""
+    """The output in a `check_failure` text; the whole text if it was edited."""
     return failure.partition(_OUTPUT)[2].rpartition(_ADVICE)[0] or failure
 
 
 SUBJECT_WIDTH = BODY_WIDTH = 72
 EDIT_TRAILER = "Repoagent-Edit"
 SOURCE_TRAILER = "Source-Blob"
-# interpret-trailers puts trailers above trailing comment lines; in our text a `#` line is a line like any other
+# interpret-trailers inserts trailers above trailing comment lines; our messages have no comments
 NO_COMMENT = "\x01"
 
-# a git without any configuration, that of older versions too, and outside any repository
+# run git (older versions, too) without any configuration and outside any repository
 _NO_SETTINGS = {
     "GIT_DIR": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_SYSTEM": os.devnull,
     "GIT_CONFIG_GLOBAL": os.devnull, "HOME": os.devnull, "XDG_CONFIG_HOME": os.devnull,
     "GIT_CONFIG_COUNT": "0", "GIT_CONFIG_PARAMETERS": "",
 }  # fmt: skip
 _KEEP_AS_IS = re.compile(r"\s*([-*+#>|]|\d+[.)])\s|\s{2,}\S|\s*```|\S+: \S")
-# Sequences that a terminal obeys, and invisible or direction characters.
+# Terminal escape sequences, control characters, and invisible or direction characters.
 _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)|\x1b[ -/]*[0-~]"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]"
 )
-# Trailers that a model has no right to: who wrote, signed or reviewed (`...ed-by`), what steers programs (this one, CI,
-# Gerrit, git send-email), and where a commit comes from.
+# Trailers that a model must not write: who wrote, signed or reviewed the commit (`...ed-by`), instructions to programs
+# (this one, CI, Gerrit, git send-email), and the origin of a commit.
 _TRAILER = re.compile(r"[ \t]*(?:([A-Za-z][A-Za-z0-9-]{0,60})[ \t]*:|\(cherry picked from commit )")
 _PEOPLE = re.compile(r"[a-z0-9-]*(?:ed|en|off|patch)-by|also-by|cc", re.ASCII)
 _STEERING = {
@@ -245,15 +247,15 @@ _FILLER = re.compile(r"^(sure|certainly|okay|ok|of course)[,.!]\s*", re.IGNORECA
 
 
 def compose(account: str, instruction: str, trailer: str = "") -> str:
-    """Make subject and body of `account` (what the model wrote for the commit), or of the instruction without one.
+    """Make subject and body from `account` (the model's text for the commit), or from the instruction if it is empty.
 
-    The subject is one line of at most 72 columns; the rest moves to the body. Its case is the model's; an instruction
-    is capitalised. Prose in the body is wrapped at 72; lists, quotes, indented and preformatted lines are kept. Control
-    characters are removed, and from a model's account what `without_claims` removes; `trailer` is the configured name
-    of the trailer that names the model.
+    The subject is one line of at most 72 columns; the rest moves to the body. The case of the model's subject is not
+    changed; an instruction is capitalised. Prose in the body is wrapped at 72 columns; lists, quotes, indented and
+    preformatted lines are not. Removes control characters, and from the model's text also what `without_claims`
+    removes; `trailer` is the configured name of the trailer that names the model.
     """
     first, lines = "", without_claims(without_controls(account), trailer).strip().splitlines()
-    while lines and not first:  # without its markup a line may be a trailer after all
+    while lines and not first:  # a line may turn out to be a trailer once its markup is removed
         first = without_claims(_subject(lines.pop(0)), trailer)
     by_model = bool(first)
     if not by_model:
@@ -265,15 +267,15 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
         at = space if space >= SUBJECT_WIDTH // 2 else SUBJECT_WIDTH - 1
         first, rest = first[:at].rstrip(" ,;:") + "…", "…" + first[at:].strip()
     more = [_wrapped(rest), _wrapped("\n".join(lines).strip("\n"))]
-    if by_model:  # again: wrapping may put a trailer at the start of a line
+    if by_model:  # wrapping may move a trailer to the start of a line
         more = [without_claims(part, trailer) for part in more]
     return "\n\n".join([first, *filter(str.strip, more)]).rstrip() + "\n"
 
 
 def without_claims(message: str, trailer: str = "", *, people: bool = True) -> str:
-    """`message` without what a model must not claim: trailers that vouch for the change (unless `people` is False),
-    trailers that steer programs, and requests to skip CI, with their folded lines. `trailer` is one more name to
-    remove. `Fixes:`, `Closes:` and other descriptions are kept."""
+    """Remove from `message` what a model must not claim: trailers that vouch for the change (unless `people` is False),
+    trailers that instruct programs, and requests to skip CI, with their continuation lines; also the trailer named
+    `trailer`. `Fixes:`, `Closes:` and other descriptions stay."""
 
     def is_claim(line: str) -> bool:
         match = _TRAILER.match(line)
@@ -302,18 +304,18 @@ def _subject(line: str) -> str:
 
 
 def capitalised(subject: str) -> str:
-    """The subject with a capital, unless its first word is spelled as code (`main()`, `foo_bar`, `fix:` prefixes)."""
+    """Capitalise the subject, unless its first word looks like code (`main()`, `foo_bar`, `fix:` prefixes)."""
     word = subject.split(" ", 1)[0]
     return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
 
 
 def without_controls(text: str) -> str:
-    """`text` without terminal sequences, control characters and direction marks."""
+    """Remove terminal escape sequences, control characters and direction marks; line ends become plain newlines."""
     return _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _wrapped(text: str) -> str:
-    """The prose paragraphs wrapped; everything that has its own layout as it is."""
+    """Wrap the paragraphs of prose; leave lists, quotes and preformatted text unchanged."""
     paragraphs = []
     for paragraph in re.split(r"\n[ \t]*\n", text):
         lines = paragraph.splitlines()
@@ -330,7 +332,7 @@ def _wrapped(text: str) -> str:
 def trailers_of(
     worktree: WorkTree, settings: Settings, model: str, edit_id: str, changes: Sequence[FileChange]
 ) -> list[tuple[str, str]]:
-    """The trailers of a commit, as the settings want them: the model ("" for none), the edit, the original blobs."""
+    """The trailers of a commit, according to the settings: `model` ("" for none), the edit, the original blobs."""
     if not settings.switch("commit.trailers"):
         return []
     paths = [change.old_path for change in changes if change.old_path is not None]
@@ -343,9 +345,10 @@ def trailers_of(
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:
-    """Add `trailers` as git does; a `---` line in the body is text (`--no-divider`).
+    """Add `trailers` to a message with `git interpret-trailers`; a `---` line in the body is text (`--no-divider`).
 
-    The user's `trailer.*` settings are ignored: they could drop or rewrite what undo looks for, and run commands.
+    Ignores the user's `trailer.*` settings: they could drop or rewrite the trailers that undo looks for, and run
+    commands.
     """
     if not trailers:
         return message

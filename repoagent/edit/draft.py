@@ -1,7 +1,7 @@
-"""The state of one edit: the draft of its files, what it may change, and what is kept of a refused answer.
+"""The state of one edit: the draft of its files, the files it may change, and the usable part of a refused answer.
 
-A draft never touches the disk. Each accepted answer is folded in, so that several rounds end as one change from the
-bytes that were read to the bytes that will be written."""
+A draft never touches the disk. Each accepted answer is merged into it, so that several rounds become one change from
+the bytes that were read to the bytes to write."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from repoagent.patch.locate.exact import Placement
     from repoagent.patch.targets import Outcome
 
-READ_LIMIT = 24 * 1024  # characters of one `read`, so that a look around cannot fill the window
+READ_LIMIT = 24 * 1024  # characters of one `read`, so that a few of them do not fill the context window
 
 
 def read_limit(window: int | None) -> int:
-    """The most characters of one `read` for a model with this context window."""
+    """The maximum number of characters of one `read` for a model with this context window (in tokens)."""
     return READ_LIMIT if window is None else max(1_000, min(READ_LIMIT, window * 3 // 8))
 
 
 @dataclass(frozen=True)
 class Draft:
-    """`sources` by path as they were read; `edits` has the change of each file so far, in order of first change."""
+    """`sources` are the files as read, by path; `edits` the changes so far, one per file in order of first change."""
 
     sources: Mapping[str, Source]
     edits: tuple[FileChange, ...] = ()
 
     def texts(self) -> dict[str, SourceText]:
-        """Every file that exists in the draft, by its current path."""
+        """All files that exist in the draft, by current path."""
         texts = {
             path: SourceText(source.data, source.mode or REGULAR)
             for path, source in self.sources.items()
@@ -57,7 +57,7 @@ class Draft:
         return texts
 
     def with_source(self, source: Source) -> Draft:
-        """The draft with `source` added; a known file keeps its bytes."""
+        """Add `source`, unless its file is in the draft already."""
         return (
             self
             if source.path in self.sources
@@ -65,7 +65,7 @@ class Draft:
         )
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
-        """The draft after `changes`, which are relative to it."""
+        """Apply `changes`, which are relative to this draft."""
         edits = list(self.edits)
         for change in changes:
             for number, earlier in enumerate(edits):
@@ -84,15 +84,15 @@ class Draft:
         return replace(self, edits=tuple(changed))
 
     def blobs(self) -> dict[str, str]:
-        """The blob id of each file as it was read; "" for one that did not exist."""
+        """The blob id of each file as read; "" if it did not exist."""
         return {path: source.blob for path, source in self.sources.items()}
 
 
 @dataclass
 class EditSession:
-    """One edit until it is committed, whether its answer comes from a model, a patch or the segments of a split.
+    """One edit until it is committed; its answer comes from a model, a patch or the segments of a split.
 
-    Only the first group of fields matters where no model is asked.
+    Without a model only the fields up to `resume_hint` matter.
     """
 
     worktree: WorkTree
@@ -101,36 +101,36 @@ class EditSession:
     editable: set[str] = field(default_factory=set)
     why_not: WhyNot = lambda path: None
     placements: list[Placement] = field(default_factory=list)
-    resume_hint: str = ""  # how to resume when the change cannot be committed now
+    resume_hint: str = ""  # how to resume if the change cannot be committed now
     form: Form = "diff"
-    short: bool = False  # the model is asked without the protocol, so what it is answered is short too
+    short: bool = False  # prompts without the protocol, and short observations, for a small model
     windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
-    fits: bool = False  # the files are short enough to be asked for as a whole
+    fits: bool = False  # the files are short enough to be rewritten as a whole
     reminder: str = ""
     refusals: int = 0  # in a row
     read_limit: int = READ_LIMIT
-    seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # of files that are not shown whole
-    read: Callable[[str], Source] | None = None  # another version of the files than that of the work tree
-    at: str | None = None  # where `search` looks: a commit, "" for the index, None for the work tree
-    not_ignored: frozenset[str] = frozenset()  # of which git was asked already
-    conversation: Path | None = None  # of the run, which `recall` leaves out: the model has it
+    seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # line ranges shown of a long file
+    read: Callable[[str], Source] | None = None  # reads another version of the files than the work tree
+    at: str | None = None  # what `search` searches: a commit, "" for the index, None for the work tree
+    not_ignored: frozenset[str] = frozenset()  # paths that git is known not to ignore
+    conversation: Path | None = None  # of this run: `recall` skips it, because the model has it
     attachments: Callable[[], Attachments] | None = None  # None: images and PDFs cannot be shown
-    allow: Callable[[Sequence[str]], bool | None] | None = None  # ask whether other files may be changed too
-    drafts: bool = False  # what fits of a refused edit is kept, until the rest comes
-    kept: tuple[Outcome, ...] = ()  # that, on top of the draft
-    missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit that is to come
-    answers: list[str] = field(default_factory=list)  # that it is from
+    allow: Callable[[Sequence[str]], bool | None] | None = None  # asks whether to add files to the scope
+    drafts: bool = False  # keep the hunks of a refused edit that fit until the model sends the rest
+    kept: tuple[Outcome, ...] = ()  # those hunks, applied to the draft
+    missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit still to be sent
+    answers: list[str] = field(default_factory=list)  # the answers that `kept` comes from
     refusal: PatchRefused | None = None
-    withdraw: str = ""  # how the model drops what is kept, where it can
+    withdraw: str = ""  # tells the model how to drop `kept`, if it can
 
     @property
     def loose(self) -> bool:
-        """Whether a fence without a name may be whole text."""
+        """Whether a fence without a file name may contain a whole file or function."""
         return self.short or self.form in LOOSE
 
     @property
     def still_missing(self) -> str:
-        """For the model: what is kept as a draft, and what is missing."""
+        """The message to the model about the kept and the missing part of its edit."""
         names = [result.change.name for result in self.kept]
         kept = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
         missing = "; ".join(self.missing.values())
@@ -139,17 +139,18 @@ class EditSession:
 
     @property
     def waiting(self) -> str:
-        """The same for the user, in one line."""
-        hunks = {(place.path, place.line) for result in self.kept for place in result.placements}
+        """The kept and the missing part for the user, in one line."""
+        hunks = {(placement.path, placement.line) for result in self.kept for placement in result.placements}
         fit = "1 hunk fits and is" if len(hunks) == 1 else f"{len(hunks)} hunks fit and are"
         return f"{fit} kept; waiting for {', '.join(self.missing.values())}"
 
     def drop_kept(self) -> None:
-        """Drop what is kept of a refused edit."""
+        """Drop the kept part of a refused edit."""
         self.kept, self.missing, self.answers, self.refusal = (), {}, [], None
 
     def sent_back(self, text: str) -> str:
-        """The answer to a refused edit: why, what is missing, and after some refusals another form to use."""
+        """The message to the model about its refused edit: the reason `text`, what is missing, and another format
+        after several refusals."""
         if self.missing:
             text = f"{text}\n\n{self.still_missing}"
         before = form_after(self.form, self.refusals, fits=self.fits)
@@ -164,7 +165,7 @@ class EditSession:
         return f"{text}\n{self.reminder}".rstrip()
 
     def source(self, path: str) -> Source:
-        """The source of `path`, bound on first use. Raises Refused or UsageError if it may not be read."""
+        """The source of `path`, read on first use. Raises Refused or UsageError if it may not be read."""
         path = path.strip().removeprefix("./")
         if not path:
             raise UsageError('specify the file: path="FILE"')
@@ -173,13 +174,15 @@ class EditSession:
         if path not in self.draft.sources:
             source = self.read(path) if self.read else read_source(self.worktree, path)
             self.draft = self.draft.with_source(source)
-            found = self.request.scope == "repo" and source.data is not None and path not in self.request.read
-            if found and not why_content_is_off_limits(source.data or b"") and not self.is_ignored(path):
+            in_scope = (
+                self.request.scope == "repo" and source.data is not None and path not in self.request.read
+            )
+            if in_scope and not why_content_is_off_limits(source.data or b"") and not self.is_ignored(path):
                 self.editable.add(path)
         return self.draft.sources[path]
 
     def text(self, source: Source) -> str:
-        """The text of a file in the draft. Raises UsageError if there is none."""
+        """The text of a file in the draft. Raises UsageError if the file does not exist."""
         from repoagent.edit.prompt.blocks import shown
 
         present = self.draft.texts().get(source.path)
@@ -188,13 +191,13 @@ class EditSession:
         return shown(present.data)
 
     def attached(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """The images and PDFs that turns refer to, see `Attachments.of`."""
+        """The images and PDFs that `turns` refer to; see `Attachments.of`."""
         if self.attachments is None or not any("attached" in turn.meta for turn in turns):
             return {}
         return self.attachments().of(turns)
 
     def is_ignored(self, path: str) -> bool:
-        """Whether git ignores the file, which keeps a model from it unless the user named it."""
+        """Whether git ignores the file. A model may not edit an ignored file unless the user named it."""
         if path in self.request.paths or path in self.not_ignored:
             return False
         return path in is_ignored(self.worktree, [path])

@@ -1,7 +1,7 @@
-"""Gather what a model needs to know for an edit, and build its prompt and tools from it.
+"""Gather the context of an edit, and build the prompt and tools of the model from it.
 
-Keys and tokens are masked here on their way to a model. File contents are masked where they are shown
-(`blocks.shown`); only the patches that come back are unmasked, because they must match the real bytes."""
+Secrets are masked in everything that is sent to a model; file contents are masked in `blocks.shown`. Only the patches
+that the model sends are unmasked, because they must match the bytes of the files."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
 MEMORY_TOKENS = 2_000  # for the notes on a file
-EARLIER_TOKENS = 1_500  # for earlier requests for it and their answers
+EARLIER_TOKENS = 1_500  # for the earlier requests about a file, with their answers
 RESUME_HINT = "The model's answer is kept: run the same command again to resume from it."
 
 
 @dataclass(frozen=True)
 class PromptContext:
-    """Everything gathered for a prompt, before it is decided how much of each file to show."""
+    """Everything gathered for a prompt, before `assemble` decides how much of each file to show."""
 
     worktree: WorkTree
     settings: Settings
@@ -67,7 +67,7 @@ class PromptContext:
     remembered: str
     earlier: str
     uses: str
-    recent: Mapping[str, tuple[Touched, ...]]  # lines, of files that may be too long
+    recent: Mapping[str, tuple[Touched, ...]]  # recently changed lines of files that may be too long
     answer_format: AnswerFormat
     context_files: ContextFiles
 
@@ -76,9 +76,9 @@ class PromptContext:
 class Prepared:
     """An edit that is ready for the model.
 
-    `question`, if any, is asked first: which part of a long file the request is about; `located` takes the answer.
-    Without one the prompt has the whole files. A small model gets one prompt for each file. `reply_tokens` limits its
-    reply, if known: a small model that writes more is in a loop.
+    `question` (may be empty) asks which part of a long file the request is about; pass the answer to `located`. Until
+    then the prompt contains the whole files. A small model gets one prompt per file. `reply_tokens` limits the reply
+    of a small model, if known: it is in a loop if it writes more.
     """
 
     session: EditSession
@@ -93,7 +93,7 @@ class Prepared:
         return self.session.form
 
     def located(self, answer: str) -> Prepared:
-        """The same edit with the parts that the answer to `question` names; unchanged if it names none."""
+        """Prepare the edit of the parts named in the answer to `question`; of the whole files if it names none."""
         return assemble(self.context, answer) if self.question else self
 
     @property
@@ -106,11 +106,11 @@ class Prepared:
 def prepare(
     worktree: WorkTree, request: EditRequest, settings: Settings, answer_format: AnswerFormat | None = None
 ) -> Prepared:
-    """Read the files, their history and memory, and build the prompt in the given answer format.
+    """Read the files, their history and memory, and build the prompt for `answer_format`.
 
-    git searches the history while the rest is read, limited by numbers of commits, not by time: the same repository
-    always gives the same prompt. Raises UsageError for missing files, Refused for what may not be sent or edited, and
-    for an operation in progress unless `no_commit` is given.
+    git searches the history in parallel, limited by number of commits rather than time, so that the same repository
+    always gives the same prompt. Raises UsageError for missing files, Refused for files that may not be sent or
+    edited, and for an operation in progress unless the request has `no_commit`.
     """
     answer_format = answer_format or AnswerFormat()
     short, dirs = answer_format.is_short, layout(worktree)
@@ -148,11 +148,11 @@ def prepare(
     rows = neighbors.rows if neighbors is not None else ()
     editable = set(request.paths)
     if request.scope == "neighbors":
-        sure = [os.fsdecode(row.path) for row in rows if row.together > 1]
-        editable |= {path for path in sure if not why_not(path)} - set(request.read)
+        frequent = [os.fsdecode(row.path) for row in rows if row.together > 1]
+        editable |= {path for path in frequent if not why_not(path)} - set(request.read)
         for path in sorted(editable - set(sources)):
             sources[path] = read_source(worktree, path)
-    # those that changed with the files more than once, or are named like them, and may be read
+    # neighbors that changed together with the files at least twice or have similar names, and may be read
     likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
     neighbors_shown = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
     context_files = ContextFiles()
@@ -177,7 +177,7 @@ def prepare(
 
 
 def read_sources(worktree: WorkTree, targets: Sequence[Target], read: Sequence[str], *, create: bool) -> None:
-    """Read the files to edit and to read, and raise what `prepare` would raise about them."""
+    """Check the files to edit and to read; raises the same errors as `prepare`."""
     request = EditRequest("", tuple(targets), tuple(read), create)
     _with_lines(request, _sources(worktree, request, gate(worktree.top, request.paths)))
 
@@ -202,7 +202,7 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
 
 
 def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequest:
-    """The request with each `FILE::symbol` resolved to lines, and each range checked against its file."""
+    """Resolve each `FILE::symbol` to lines, and check each line range against its file."""
     targets: dict[Target, None] = {}
     for target in request.targets:
         data = sources[target.path].data or b""
@@ -222,7 +222,7 @@ def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequ
 
 
 def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
-    """A commit in the middle of a merge or rebase would take that operation over or destroy it."""
+    """Raise Refused during a merge, rebase or the like: a commit would conclude or break that operation."""
     if not request.commits:
         return
     if facts.unmerged:
@@ -241,7 +241,7 @@ def _existing(request: EditRequest, sources: Mapping[str, Source]) -> dict[str, 
 def _neighborhood(
     worktree: WorkTree, request: EditRequest, since: Future[int | None], *, short: bool
 ) -> Neighborhood | None:
-    """What changes with the files; None where it is not shown, and for new files."""
+    """The neighbors of the files; None for new files, or if the prompt does not show neighbors."""
     paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
     if not paths or (short and request.scope != "neighbors"):
         return None
@@ -249,7 +249,7 @@ def _neighborhood(
 
 
 def _uses(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source], why_not: WhyNot) -> str:
-    """Where the symbols that the request names are used in other files, and in which tests."""
+    """The uses in other files, including tests, of the symbols that the request names."""
     from repoagent.uses.request_symbols import uses_block
 
     targets = [(target.path, target.symbol) for target in request.targets if target.symbol]
@@ -258,11 +258,11 @@ def _uses(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source
 
 
 def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
-    """The texts of several files under each other, each with its path where there is more than one."""
+    """Join the texts of several files, each preceded by its path if the request has more than one file."""
     texts = {path: text.strip() for path, text in values.items()}
-    named = len(request.paths) > 1
+    with_path = len(request.paths) > 1
     return "\n\n".join(
-        f"{blocks.named(path)}:\n{text}" if named else text for path, text in texts.items() if text
+        f"{blocks.named(path)}:\n{text}" if with_path else text for path, text in texts.items() if text
     )
 
 
@@ -274,7 +274,7 @@ def _remembered(
     *,
     short: bool,
 ) -> dict[str, str]:
-    """The notes of each file and its summary; for a small model also the last edits, and no summary."""
+    """The notes on each file and its summary; for a small model the last edits instead of a summary."""
     from repoagent.memory.notes import older_texts
 
     dirs = layout(worktree)
@@ -292,7 +292,7 @@ def _remembered(
 
 
 def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
-    """One line for each of the neighbors `paths` that has a summary. Unreadable ones are omitted."""
+    """The purposes of the neighbors `paths`, one line each, as far as they have a summary and are readable."""
     dirs = layout(worktree)
     if not (dirs.summaries / "files").is_dir():
         return ""
@@ -311,7 +311,7 @@ def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
 
 
 def copies(context: PromptContext) -> list[str]:
-    """A sentence for each file without memory that is a copy of one with memory: it inherits nothing."""
+    """A note to the user for each file that is a copy of a file with memory, because a copy does not inherit it."""
     sentences = []
     dirs, enabled = layout(context.worktree), context.settings.switch("memory.enabled")
     for path, data in _existing(context.request, context.sources).items() if enabled else ():
@@ -326,7 +326,7 @@ def copies(context: PromptContext) -> list[str]:
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:
-    """The prompt with keys and tokens masked."""
+    """Mask the secrets in a prompt."""
     system, opening = (
         tuple(replace(part, text=mask(part.text)) for part in parts)
         for parts in (prompt.system, prompt.opening)
@@ -335,13 +335,13 @@ def masked_prompt(prompt: Prompt) -> Prompt:
 
 
 def masked_tool(tool: Tool, session: EditSession) -> Tool:
-    """The tool with its output masked, and with the patches that it gets unmasked."""
+    """Wrap a tool: mask secrets in its output, and unmask them in the patches that it receives."""
 
     def perform(action: Action) -> Observation:
         if tool.name == EDIT:
             action = replace(action, body=unmask(action.body))
             files = [text.data for text in session.draft.texts().values()]
-            for name in unknown_in(action.body):  # a placeholder of ours that stands for nothing
+            for name in unknown_in(action.body):  # looks like a masked secret, but no secret has this name
                 if not any(name.encode() in data for data in files):
                     text = f"There is no {name}: write what the file shows, or another kind of placeholder."
                     return Observation(EDIT, session.sent_back(text), ok=False)
@@ -352,10 +352,10 @@ def masked_tool(tool: Tool, session: EditSession) -> Tool:
 
 
 def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
-    """Build the prompt and the tools. `answer` is the answer to `question`.
+    """Build the prompts and the tools. `answer` is the model's answer to `Prepared.question`, None before it.
 
-    A small model is asked in short form: it does better without a protocol, and without what the repository says to
-    assistants.
+    A small model gets short prompts: it does better without the protocol and without the repository's instruction
+    files.
     """
     request, sources, answer_format = context.request, context.sources, context.answer_format
     form, short = answer_format.form, answer_format.is_short
@@ -390,7 +390,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
         resume_hint=RESUME_HINT, form=form, short=short, windows=windows, fits=all(whole.values()),
         read_limit=read_limit(answer_format.window),
     )  # fmt: skip
-    # several files are asked for one at a time: each prompt has its own reminder then
+    # whole files are requested one at a time: each prompt then has its own reminder
     if short and (form not in LOOSE or len(request.paths) == 1):
         session.reminder = formats.reminder(form, request.paths, windows, marks)
     tools = [edit_tool(session)]
@@ -401,7 +401,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
     prompts = tuple(prompt_for(context, session, masked, paths, marks) for paths in groups)
     tokens = None
     if form in LOOSE and len(edited) == len(request.paths):
-        # half as much again as the longest of what is asked for, and an explanation
+        # one and a half times the longest requested text, and an explanation
         texts = (excerpts.shown_text(sources[path], windows.get(path, ())) for path in request.paths)
         longest = max(map(estimate_tokens, texts))
         tokens = longest + longest // 2 + 400
@@ -411,7 +411,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
 def _windows(
     context: PromptContext, edited: Mapping[str, bytes], whole: Mapping[str, bool], answer: str | None
 ) -> dict[str, tuple[Window, ...]]:
-    """The parts of files that are asked for instead of the whole."""
+    """The parts to request instead of the whole file, by path."""
     from repoagent.edit.small_models import excerpts
 
     request, output_tokens = context.request, context.answer_format.output_tokens
@@ -440,11 +440,12 @@ def prompt_for(
     note: str = "",
     plain: bool = False,
 ) -> Prompt:
-    """The prompt for `paths`, all of the request's or one of them; `note` follows the request. `plain` is another
-    wording, for a model that repeated a bad answer.
+    """The prompt for `paths`, either all paths of the request or one of them. `note` follows the request. `plain`
+    selects another wording, for a model that repeated a bad answer.
 
-    What changes least comes first: the repository, files for reading, what belongs to the edited files, these files,
-    then what each commit or request changes. Cache breakpoints are where the next edit may share the beginning.
+    Blocks are ordered for the cache, the most stable first: the repository, the files for reading, history and memory
+    of the edited files, these files, then what changes with each commit or request. A cache breakpoint follows each
+    prefix that the next edit may share.
     """
     request, sources, form, short = context.request, context.sources, session.form, session.short
     native = context.answer_format.native and not short
@@ -476,8 +477,8 @@ def prompt_for(
         protocol, facts, history, neighbors, context.remembered, subjects, context.earlier, context.uses, rules,
         request.instruction, note, last, *excerpts.values(), *(part.text for part in repository),
     )  # fmt: skip
-    others = {path for path in request.paths if path not in paths}
-    shown = [source for source in sources.values() if source.path not in others]
+    hidden = {path for path in request.paths if path not in paths}
+    shown = [source for source in sources.values() if source.path not in hidden]
     answer_format = context.answer_format
     tokens = sum(map(estimate_tokens, texts))
     long = long_files(

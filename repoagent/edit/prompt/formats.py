@@ -1,6 +1,6 @@
-"""The formats in which a model is asked for an edit: diff, SEARCH/REPLACE, whole file, whole function.
+"""The formats of an edit: diff, SEARCH/REPLACE, whole file, whole function.
 
-Every format is accepted whichever was requested, and all become the same validated diff."""
+A prompt requests one format, but any is accepted, and all become the same validated diff."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 Form = Literal["diff", "search", "whole", "function"]
 FORMS: tuple[Form, ...] = ("diff", "search", "whole", "function")
-LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # what a fence is for is then told by what it holds
+LOOSE: frozenset[Form] = frozenset({"whole", "function"})  # a fence needs no name: its content decides
 
-RETRIES = 2  # refusals in a row in one form, before another is asked for
-WHOLE_LINES = 150  # of a file that is still written again as a whole
-ASKED_LINES = 60  # of one that is still written again as a whole, rather than asked which part of it is meant
-FUNCTION_LINES = 40  # of a file that is written again as a whole even where a part of it would do
-OUTPUT_TOKENS = 16_000  # of one reply, where nothing smaller is known of the model
-REMINDS = "\nAnswer with "  # how what a small model reads last begins
+RETRIES = 2  # refusals in a row before another format is requested
+WHOLE_LINES = 150  # longest file to rewrite as a whole
+ASKED_LINES = 60  # the same, if the model can be asked which part of the file to change
+FUNCTION_LINES = 40  # longest file to rewrite as a whole although a part would do
+OUTPUT_TOKENS = 16_000  # of one reply, unless the model has a smaller limit
+REMINDS = "\nAnswer with "  # the beginning of `reminder`
 
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """The format to request, and how much the model can write. `short`: without the protocol of tools and tags,
-    which suits small models; None lets the form decide. `window` is the context size in tokens, input and output
+    """The format to request, and the limits of the model. `short`: prompt without the protocol of tools and tags, which
+    suits small models; None to decide by `form`. `window` is the context window in tokens, for input and output
     together, None if unknown. `native`: look-ups are native tools."""
 
     form: Form = "diff"
@@ -46,7 +46,7 @@ class AnswerFormat:
 
 
 def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> bool:
-    """Whether a file is short enough to be rewritten as a whole, with room for some growth."""
+    """Whether a file is short enough to be rewritten as a whole, with room to grow by a third."""
     from repoagent.llm.usage import estimate_tokens
 
     text = decode(data)
@@ -56,8 +56,8 @@ def fits_whole(data: bytes, output_tokens: int, lines: int = WHOLE_LINES) -> boo
 
 
 def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -> Form:
-    """The form for these files: `whole` tells for each path whether it may be rewritten as a whole, `windows` are
-    the paths with a part that can be. If a file has neither, the form is SEARCH/REPLACE."""
+    """The form for these files: SEARCH/REPLACE unless each can be rewritten as a whole (`whole`, by path) or has a part
+    that can be (the paths in `windows`)."""
     if form not in LOOSE:
         return form
     parts = set(windows)
@@ -67,16 +67,15 @@ def choose_form(form: Form, whole: Mapping[str, bool], windows: Iterable[str]) -
 
 
 def is_rename(instruction: str) -> bool:
-    """Whether a name is to be changed, which is used all over a file."""
+    """Whether the instruction asks for a rename, which may touch lines all over a file."""
     return re.search(r"\brenam", instruction, re.IGNORECASE) is not None
 
 
 def form_after(form: Form, refusals: int, *, fits: bool) -> Form:
-    """The form after `refusals` refused edits in a row, starting from `form`; `fits`: the files may be rewritten as a
-    whole.
+    """The form to request after `refusals` refused edits in a row, if the first was `form`; `fits`: the files may be
+    rewritten as a whole.
 
-    A model that was asked for whole text is never asked for blocks: a small model copies the example of a block into
-    its answer.
+    Never goes from whole text to blocks: a small model copies the example of a block into its answer.
     """
     for _ in range(refusals // RETRIES):
         if form == "diff":
@@ -94,11 +93,11 @@ def reminder(
     *,
     plain: bool = False,
 ) -> str:
-    """The last line of a prompt for a small model, which follows what it reads last. `marks` has unusual fences by
-    path.
+    """The last line of a prompt for a small model, which follows what it reads last. `marks` has the fences by path,
+    if not "```".
 
-    Asked for a sentence before the fence, Qwen2.5-Coder-1.5B sometimes wrote only the sentence, or the fence at its
-    end; so it does when told "a fence that begins with".
+    It does not ask for a sentence before the fence: Qwen2.5-Coder-1.5B then sometimes wrote only the sentence, or put
+    the fence at its end. The words "a fence that begins with" had the same effect.
     """
     if form == "diff":
         return f"{REMINDS}the diff between the lines ```diff and ```, and nothing else.\n"
@@ -109,11 +108,11 @@ def reminder(
     elif not parts:
         wanted = " and ".join(f"the whole new {path}" for path in paths)
     else:
-        named = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
+        labels = [" and ".join(part.names) if 0 < len(part.names) < 4 else "part" for part in parts]
         whole = [path for path in paths if path not in windows]
-        each = ", each in a fence of its own," if len(parts) > 1 else ""
+        fencing = ", each in a fence of its own," if len(parts) > 1 else ""
         rest = f", and the whole new {' and '.join(whole)}," if whole else ""
-        wanted = f"the whole new {' and '.join(named)}{each}{rest}"
+        wanted = f"the whole new {' and '.join(labels)}{fencing}{rest}"
     if plain:
         return f"{REMINDS}{wanted} with this change, in a code block.\n"
     fences = {path: (marks or {}).get(path, "```") for path in paths}
@@ -123,7 +122,8 @@ def reminder(
 
 
 def fence_grammar(path: str, mark: str) -> str:
-    """GBNF of an answer that is a single fence, for llama.cpp. Without a `path` the fence may name a language."""
+    """The grammar (GBNF, for llama.cpp) of an answer that is a single fence. Without a `path` it may name a
+    language."""
     char = mark[0]
     opening = json.dumps(f"{mark}{path}\n", ensure_ascii=False) if path else f'"{mark}" [a-z]* "\\n"'
     return (
@@ -146,7 +146,7 @@ _SHORT = {
 
 
 def short_refusal(error: PatchRefused) -> str:
-    """The reasons of a refusal for a small model: one sentence each, without advice about other forms."""
+    """The reasons of a refusal in one sentence each, without advice about other formats, for a small model."""
     sentences = (
         _SHORT.get(problem.reason) or f"Not applied: {problem.text.split(' Look at the added')[0]}"
         for problem in error.problems
