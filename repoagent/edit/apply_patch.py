@@ -1,6 +1,6 @@
-"""Apply a patch that did not come from a model: as a commit in a repository, or to a plain folder.
+"""Apply a patch that does not come from a model: as a commit in a repository, or to a plain folder.
 
-In a folder without a repository the files are written all or none, without a commit or memory."""
+In a folder without a repository all files are written or none, without a commit or memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ApplyOutcome:
-    """How it ended; `seconds` is wall time without the time spent waiting for the user."""
+    """The outcome; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
     result: CommitOutcome
@@ -70,9 +70,9 @@ def apply(
 ) -> ApplyOutcome:
     """Apply the patch and commit it as the user's own.
 
-    `request.targets` has the file for a patch that names none, `instruction` the commit message ("" for the patch's
-    own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blob that the patch was
-    made for, by path. Raises what each step raises; the user's files, index and branch are unchanged then.
+    `request.targets` is the file of a patch that names none, `request.instruction` the commit message ("" for that of
+    the patch). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
+    patch was made for, by path. Raises the errors of its steps; files, index and branch are then unchanged.
     """
     started = time.monotonic()
     preflight(worktree, request)
@@ -95,8 +95,8 @@ def apply_outside(
 ) -> ApplyOutcome:
     """Apply the patch to the files of the folder `top`, to which its names are relative.
 
-    Raises what reading, placing and the user interface raise, and CheckFailed for a failed check. The files are
-    unchanged then, except those that another program saved at the same time.
+    Raises the errors of its steps, and CheckFailed for a failed check. The files are then unchanged, except those that
+    another program saved at the same time.
     """
     started = time.monotonic()
     patches = apply_input.with_names(
@@ -115,7 +115,7 @@ def apply_outside(
 
 
 def no_repository(top: Path) -> WorkTree:
-    """A folder without a repository as a work tree, of which only the folder is used."""
+    """A WorkTree for a folder without a repository: only `top` may be used."""
     return WorkTree(top, top / ".git", top / ".git")
 
 
@@ -128,9 +128,10 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Commit a change that no model has made, with the message `words` and our trailers, and remember it as a `kind`.
+    """Commit a change that does not come from a model, with the message `words` and our trailers, and record it in
+    memory as `kind`.
 
-    Returns its id and the outcome. Raises as `review_and_commit`, a failed check or hook as CheckFailed.
+    Returns its id and the outcome. Raises as `review_and_commit`; CheckFailed for a failed check or hook.
     """
     edit_id, worktree, draft = new_edit_id(), session.worktree, session.draft
 
@@ -160,7 +161,7 @@ def commit_change(
     with pending(worktree, edit_id, "edit") as record:
         record.keep(memories, to_remember(story, draft.edits, session.placements))
         result = commit()
-        with uninterrupted():  # the change is made: neither ^C nor a memory that cannot be written undoes it
+        with uninterrupted():  # the change is made: defer ^C, and only warn if the memory cannot be written
             try:
                 ensure(layout(worktree))
                 remember(worktree, story, draft.sources, memories, (), result=result)
@@ -174,7 +175,7 @@ def commit_change(
 
 
 def _story(draft: Draft, edit_id: str, words: str, kind: str) -> Story:
-    """The change as its files remember it; `words` is its message."""
+    """The record of the change for the memory of its files; `words` is the commit message."""
     from repoagent.edit.memory import Story
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
@@ -188,7 +189,7 @@ def _story(draft: Draft, edit_id: str, words: str, kind: str) -> Story:
 
 
 def _user_error(setback: SentBack) -> RepoagentError:
-    """The error for the user where a model would have had to correct its edit."""
+    """Turn a setback, which a model would have to correct, into an error for the user."""
     if setback.kind == "person":
         return NothingDone("cancelled: nothing was changed.")
     return setback.failure("" if setback.kind == "hook" else "Nothing was changed.")
@@ -201,7 +202,7 @@ def _in_repository(
     prefix: str,
     bindings: Mapping[str, str],
 ) -> tuple[EditSession, tuple[str, ...]]:
-    """The patch as a change of the files in their current state, and what to tell the user of it."""
+    """Apply the patch to the current files; returns the session, and notes for the user."""
     known = apply_input.tracked(worktree)
 
     def exists(name: str) -> bool:
@@ -215,7 +216,7 @@ def _in_repository(
     )
     patches = apply_input.from_here(patches, exists, prefix)
     names = apply_input.spelled(patches)
-    # with all names as named: of the gate's two reasons the one that holds for named files too
+    # all names count as named by the user here, so that only `.repoagentignore` applies; `_read` checks for secrets
     why_not = gate(worktree.top, known | names)
 
     def read(path: str) -> Source:
@@ -230,8 +231,8 @@ def _in_repository(
     }
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
     applied = _place(patches, files, patch_input, request)
-    if strangers := bindings.keys() - {change.old_path for change in applied.changes}:
-        raise UsageError(f"--source {', '.join(sorted(strangers))}: the patch does not change that file")
+    if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
+        raise UsageError(f"--source {', '.join(sorted(unchanged))}: the patch does not change that file")
     changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
     remarks = [
         f"{path} has changed since {bindings[path]}; the change was merged into its current text"
@@ -256,7 +257,7 @@ def _touched(changes: Sequence[FileChange], files: Tree) -> dict[str, Source]:
 
 
 def _refuse_off_limits(path: str, request: EditRequest, data: bytes | None = None) -> None:
-    """Raise Refused for likely secrets and generated files: the user named the patch, not its files."""
+    """Raise Refused for likely secrets and generated files, unless the user named the file itself."""
     if path in request.paths or request.allow_sensitive:
         return
     if holds_secrets(path):
@@ -268,7 +269,7 @@ def _refuse_off_limits(path: str, request: EditRequest, data: bytes | None = Non
 
 
 def _read(worktree: WorkTree, path: str, request: EditRequest, *, is_known: bool) -> Source:
-    """Read a file named in a patch; `is_known`: git tracks it. Raises Refused for one that a patch may not touch."""
+    """Read a file that a patch names; `is_known`: git tracks it. Raises Refused if a patch may not change it."""
     _refuse_off_limits(path, request)
     source = read_source(worktree, path)
     if not is_known and path not in request.paths and path in is_ignored(worktree, [path]):
@@ -280,7 +281,7 @@ def _read(worktree: WorkTree, path: str, request: EditRequest, *, is_known: bool
 
 
 def _read_outside(top: Path, path: str, request: EditRequest) -> Source:
-    """The file, no symbolic link followed. Raises Refused for one that a patch may not touch."""
+    """Read a file without following symbolic links. Raises Refused if a patch may not change it."""
     check_path(path)
     _refuse_off_limits(path, request)
     for folder in [path, *(parent.as_posix() for parent in Path(path).parents)][:-1]:
@@ -302,7 +303,7 @@ def _read_outside(top: Path, path: str, request: EditRequest) -> Source:
 def _place(
     patches: Sequence[FilePatch], files: Tree, patch_input: PatchInput, request: EditRequest
 ) -> Applied:
-    """Apply the patches to `files`. Raises NothingDone when they are applied already, PatchRefused, and what reading
+    """Apply the patches to `files`. Raises NothingDone if they are already applied, PatchRefused, and what reading
     raises."""
     from repoagent.syntax.regressions import parses_worse
 
@@ -326,7 +327,7 @@ def _place(
 
 
 def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
-    """Whether `files` already contain every part of the patches, under exactly their names."""
+    """Whether `files` already contain all changes of the patches, under exactly the names in the patches."""
     edits: list[FilePatch] = []
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
@@ -361,8 +362,8 @@ def _has_content(patch: FilePatch, source: SourceText) -> bool:
 
 
 def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, present: Tree) -> FileChange:
-    """The change of an older text (`--source`) on the present one, by git's three-way merge. Raises Refused on
-    conflict, and where two texts that parse make, merged, one that does not."""
+    """Merge the change of an older text (`--source`) into the current one, by git's three-way merge. Raises Refused on
+    conflict, and if the merged text does not parse although both texts do."""
     source = present.sources.get(change.old_path or "")
     if source is None or source.data is None or source.data == change.before:
         return change
@@ -385,8 +386,8 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
 def write_outside(
     session: EditSession, ui: UserInterface, remarks: tuple[str, ...] = ()
 ) -> tuple[str, CommitOutcome]:
-    """Review a change outside of any repository, write the files and run the check; restore all of them on failure.
-    Returns its id and the outcome."""
+    """Review a change outside of any repository, write the files and run the check; restore the files on failure.
+    Returns the id of the edit and the outcome."""
     edit_id, request, top = new_edit_id(), session.request, session.worktree.top
     try:
         proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
@@ -417,12 +418,12 @@ def _write_and_check(
             if not result.passed:
                 raise check_failure(result, top)
     except BaseException as error:
-        left = []  # what another program has saved since
+        left = []  # files that another program has saved since
         with uninterrupted():
             for step in reversed(steps):
                 try:
                     restored = file_writer.revert_step(top, step)
-                except Refused:  # it cannot be written any more; the others can
+                except Refused:  # no longer writable: restore the other files
                     restored = False
                 left += [] if restored else [step.path]
             for folder in folders:

@@ -58,10 +58,11 @@ from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
 from repoagent.storage.secrets import mask, without_secrets
 
-UNFINISHED = "unfinished"  # what goes back once: an edit that fits is not committed, or one was refused
-MISSING = "missing"  # what of an edit is kept, and what is to come
-REMINDER, REMINDERS = "reminder", 2  # how often words alone go back to a small model
-# What a later run can resume from, so that the edit is not recorded as ended.
+# Kinds of observations that ask the model to continue.
+UNFINISHED = "unfinished"  # an edit that fits is not committed, or the last one was refused; sent once
+MISSING = "missing"  # part of an edit is still to be sent
+REMINDER, REMINDERS = "reminder", 2  # the reply has no edit: for a small model, at most twice
+# Errors after which a later run can resume: the edit is not recorded as ended.
 RESUMABLE = (
     patch_tool.OutOfScope, ModelError, Busy, NotNow, NoCommit, GitError, SystemFailed, UnfinishedTransaction,
 )  # fmt: skip
@@ -71,8 +72,8 @@ Kind = Literal["committed", "written", "proposed", "answered"]
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """How an edit ended. `answer` is the model's text when it did not edit, `words` the rest of its last reply,
-    `messages` what it told the user before. `seconds` is wall time without the time spent waiting for the user."""
+    """The outcome of an edit. `answer` is the model's text if it made no edit, `words` the rest of its last reply,
+    `messages` its earlier messages to the user. `seconds` is wall time without the time spent waiting for the user."""
 
     kind: Kind
     edit_id: str
@@ -94,8 +95,8 @@ def edit(
     ui: UserInterface,
     ready: ModelSetup | None = None,
 ) -> EditOutcome:
-    """Do one edit. Raises what each step raises; the user's files, index and branch then are either unchanged or hold
-    the whole edit."""
+    """Do one edit. Raises the errors of its steps; files, index and branch are then either unchanged or have the whole
+    edit."""
     started = time.monotonic()
     setup = ready or model_setup(settings, say=ui.say)
     meter = setup.meter
@@ -116,7 +117,7 @@ def edit(
     ensure(dirs)
     key = request_key(session.request.instruction, prepared.blobs, 0)
     before = find_unfinished(dirs, key)
-    if before and (request.fresh or edit_folder(worktree, before).exists()):  # committed, then killed
+    if before and (request.fresh or edit_folder(worktree, before).exists()):  # it was killed after its commit
         set_aside(dirs, before)
         before = None
     edit_id = before or new_edit_id()
@@ -151,19 +152,19 @@ def edit(
 
 @dataclass
 class _Run(ModelCalls):
-    """One run of the loop over a prepared edit, and what it leaves behind. `pending` has the record of the edit until
-    it is in the memory of its files."""
+    """One run of the loop over a prepared edit. `pending` holds the record of the edit until it is in the memory of its
+    files."""
 
     pending: Pending
     state: State
     result: CommitOutcome | None = None
     setback: SentBack | None = None
     tried: tuple[FileChange, ...] = ()  # the changes that `setback` refused
-    refused: str = ""  # why the last edit was
-    begun: tuple[Turn, ...] = ()  # of an earlier run
+    refused: str = ""  # why the last edit was refused
+    begun: tuple[Turn, ...] = ()  # the turns of the interrupted run
 
     def begin(self, key: str) -> None:
-        """Open the conversation with the request, or bring the draft to where an interrupted run left it."""
+        """Start the conversation with the request, or replay the conversation of an interrupted run."""
         request = self.prepared.session.request
         self.begun = self.state.turns
         part = self.begun[0].meta.get(PART, "") if self.begun else ""
@@ -172,7 +173,7 @@ class _Run(ModelCalls):
             self.prepared = self.prepared.located(part)
         session = self.prepared.session
         session.attachments = attachments(self.setup, layout(session.worktree).sent)
-        if not session.short:  # a small model leaves no drafts and cannot ask for files
+        if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.drafts = True
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
@@ -208,9 +209,9 @@ class _Run(ModelCalls):
         return text
 
     def run(self) -> Outcome:
-        """Run the loop to its end and remember it. Returns how the loop ended; `result` is what was committed.
+        """Run the loop to its end and record the edit in memory. Sets `result`, unless nothing was committed.
 
-        A run that a later one can resume (no network, a limit, an interrupt) keeps its conversation file.
+        If a later run can resume (no network, a limit, ^C), the conversation file stays.
         """
         agent = loop.ModelAgent(
             self.setup.model, self.setup.meter, self.render,
@@ -253,10 +254,10 @@ class _Run(ModelCalls):
         self.ui.event(event)
 
     def before_reject(self, outcome: Outcome) -> Turn | None:
-        """Answer a model that declined: it may change the files that it needs, or part of its edit is missing. None to
-        accept the rejection."""
+        """The answer to a model that declined: it may now change the files that it needs, or part of its edit is
+        missing. None to accept the rejection."""
         session = self.prepared.session
-        # with --scope repo only a reply that was given without it can ask for more
+        # with --scope repo only a reply from an earlier run, without that option, can ask for more files
         asks = session.request.scope != "repo" or self.begun == outcome.state.turns
         files = patch_tool.files_named_in(session, outcome.text) if asks else []
         seen = (
@@ -273,7 +274,7 @@ class _Run(ModelCalls):
         return Turn("observation", seen.text, meta)
 
     def incomplete(self, state: State) -> Observation | None:
-        """Ask once for the missing part of an edit. Raises the refusal the second time."""
+        """Ask for the missing part of an edit, once; raises the refusal the second time. None if nothing is missing."""
         session = self.prepared.session
         if not session.missing or session.refusal is None:
             return None
@@ -284,8 +285,8 @@ class _Run(ModelCalls):
         return Observation(MISSING, text, ok=False, shown="asked the model for the missing hunks")
 
     def insist(self, state: State) -> Observation | None:
-        """Answer a reply of only words: part of the edit is missing, a small model forgot its edit, or an edit that
-        fits was left uncommitted. Raises CheckFailed where nothing was changed after a failed check."""
+        """The answer to a reply without an action: part of the edit is missing, a small model forgot its edit, or an
+        edit that fits is not committed. Raises CheckFailed if the model changed nothing after a failed check."""
         if missing := self.incomplete(state):
             return missing
         session = self.prepared.session
@@ -302,15 +303,15 @@ class _Run(ModelCalls):
         return None
 
     def refuse_same(self, *, whatever: bool = False) -> None:
-        """Raise CheckFailed where a check or a hook refused exactly the present draft, or `whatever` it refused."""
+        """Raise CheckFailed if a check or a hook has refused this draft; with `whatever`, any draft."""
         if self.setback is None or self.setback.kind == "person":
             return
         if whatever or self.tried == self.prepared.session.draft.edits:
             raise self.setback.failure()
 
     def refused_last(self, state: State) -> Observation | None:
-        """Say once that the last edit was refused and is missing from the change. Raises Refused where no other edit
-        was accepted."""
+        """Tell the model, once, that its last edit was refused and is not part of the change. Raises Refused if no
+        other edit was accepted."""
         performed = [turn for step in steps(state.turns) for turn in step.performed]
         edits = [turn for turn in performed if turn.meta.get("kind") == EDIT]
         if not edits or edits[-1].meta.get("ok") != "no" or self.prepared.session.short:
@@ -333,7 +334,7 @@ class _Run(ModelCalls):
         return None
 
     def finish(self, state: State) -> Observation | None:
-        """The loop's question before it ends: commit the draft. A refusal goes back to the model."""
+        """Commit the draft before the loop ends. Returns the refusal for the model, None if it was committed."""
         self.state = state
         session = self.prepared.session
         if missing := self.incomplete(state):
@@ -343,7 +344,7 @@ class _Run(ModelCalls):
             if (refused := self.refused_last(state)) is not None:
                 return refused
         if not session.request.dry_run and self.setup.settings.switch("memory.enabled"):
-            # a kill after the change is made must not lose what has to be recorded
+            # saved before the change is made, so that a kill after it does not lose the record
             story = self.story(state, "answered", "")
             content = to_remember(story, session.draft.edits, session.placements)
             self.pending.keep(self.prepared.context.memories, content)
@@ -354,7 +355,7 @@ class _Run(ModelCalls):
         except SentBack as setback:
             self.setback, self.tried = setback, session.draft.edits
             text = mask(f"{setback}\n{session.reminder}".rstrip())
-            error = setback.failure() if setback.kind == "hook" else None  # a check is the user's to limit
+            error = setback.failure() if setback.kind == "hook" else None  # checks are limited by the user
             return Observation(setback.kind, text, ok=False, error=error, shown=setback.shown)
         return None
 
@@ -369,9 +370,9 @@ class _Run(ModelCalls):
         return with_trailers(text, trailers, worktree.top)
 
     def remember(self, ended: str, answer: str) -> None:
-        """Record how the edit ended in the memory of each file, and its conversation with it.
+        """Record the edit, how it ended and its conversation in the memory of each file.
 
-        The edit is done: neither ^C nor a memory that cannot be written makes it look undone.
+        The edit is done: ^C is deferred, and a memory that cannot be written is only a warning.
         """
         session, settings, name = self.prepared.session, self.setup.settings, self.pending.name
         dirs = layout(session.worktree)
@@ -424,6 +425,6 @@ def _replies(turns: Sequence[Turn]) -> int:
 
 
 def _objected(state: State) -> bool:
-    """Whether an unfinished edit went back to the model already."""
+    """Whether the model has already been told that its edit is unfinished."""
     observations = (turn for step in steps(state.turns) for turn in step.observations)
     return any(turn.meta.get("kind") == UNFINISHED for turn in observations)

@@ -1,6 +1,6 @@
-"""The requests of an edit to its model: the next reply, which part of a file is meant, an explanation.
+"""The requests of an edit to its model: the next reply, the part of a file to change, an explanation.
 
-A small model whose edit failed its check, or that repeats itself, gets a prompt of its own."""
+A small model whose edit failed its check, or that repeats itself, gets a separate prompt without the conversation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from repoagent.llm.registry import provider_of
 from repoagent.patch.model import decode
 from repoagent.storage.json_files import now
 
-PART, PART_TOKENS = "part", 80  # the answer to the question which part of a file is meant
+PART, PART_TOKENS = "part", 80  # the answer of a small model that names the part of a file to change
 EXPLAIN = (
     "Before the user decides: explain this change. What does it do, why this way, and what could it break?"
 )
@@ -34,7 +34,7 @@ EXPLAIN = (
 
 @dataclass
 class ModelCalls:
-    """The model calls of one prepared edit; each request is stored as it was sent."""
+    """The model calls of one prepared edit; each request is stored as sent."""
 
     prepared: Prepared
     setup: ModelSetup
@@ -47,7 +47,7 @@ class ModelCalls:
             check_fits(request, self.setup.context_tokens)
         spec = self.setup.model.spec
         self.ui.note(f"asking {display_name(spec)}")
-        if provider_of(spec).answered_by == "user":  # the user is asked now
+        if provider_of(spec).answered_by == "user":  # the user writes the reply in the terminal
             self.ui.quiet()
         return requests
 
@@ -80,19 +80,19 @@ class ModelCalls:
         )  # fmt: skip
 
     def _corrections(self, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], float | None]:
-        """The prompts that a small model gets instead of the conversation after it repeated itself or failed the
-        check, and their temperature; none if it is asked as usual.
+        """The prompts for a small model that repeated itself or failed the check, instead of the conversation, and
+        their temperature; no prompts if neither happened.
 
-        After a failed check the first attempt is shown as the file. Told in a conversation what is wrong with its
-        answer, Qwen2.5-Coder-1.5B repeats it; shown it as a file with a defect, it corrects what it understands. Of
-        several files only those that the output names are asked for, if it names any.
+        After a failed check the prompt shows the first attempt as the file: in a conversation about its mistake
+        Qwen2.5-Coder-1.5B repeats its answer, but it corrects a file with a defect. If the output names some of the
+        files, only those are requested.
         """
         prepared, last = self.prepared, turns[-1]
         paths = prepared.context.request.paths
         replies = [turn.text for turn in turns if turn.role == "assistant"]
         same = replies.count(replies[-1]) if replies else 0
         if same > 1 or last.text.startswith(UNCHANGED):
-            # other words: a small model repeats its answer to the same ones at any temperature
+            # use another wording: a small model repeats its answer to the same prompt at any temperature
             temperature = None if same < 3 else retry_temperature(turns)
             return _prompts(prepared, paths, plain=True), temperature
         draft = prepared.session.draft
@@ -111,14 +111,16 @@ class ModelCalls:
                 continue
             sources[path] = replace(source, data=texts[path].data)
             old, new = decode(source.data or b""), decode(texts[path].data)
-            if path in windows and old is not None and new is not None:  # where they are in the first attempt
+            if (
+                path in windows and old is not None and new is not None
+            ):  # move them to the lines of the attempt
                 rows = [(window, *rows_now(window, old.lines, new.lines)) for window in windows[path]]
                 windows[path] = tuple(
                     replace(window, first=first + 1, last=max(last, first + 1))
                     for window, first, last in rows
                 )
         tried = [path for path in paths if path in texts]
-        named = [path for path in tried if path.rpartition("/")[2] in output]
+        failing = [path for path in tried if path.rpartition("/")[2] in output]
         changed = replace(
             prepared,
             context=replace(prepared.context, sources=sources),
@@ -127,10 +129,10 @@ class ModelCalls:
         note = (
             f"\nThe file above already has a first attempt, which fails the check:\n{output}\nCorrect it.\n"
         )
-        return _prompts(changed, named or tried, note=note), retry_temperature(turns)
+        return _prompts(changed, failing or tried, note=note), retry_temperature(turns)
 
     def locate(self, key: str) -> str:
-        """Ask a small model which part of a long file the request is about: names, on one line."""
+        """Ask a small model which part of a long file the request is about; returns names on one line."""
         self.ui.note(f"asking {display_name(self.setup.model.spec)} which part of the file to change")
         message = Message("user", (Part(self.prepared.question, "question"),))
         request = Request((), (message,), PART_TOKENS, key + PART)
@@ -139,7 +141,7 @@ class ModelCalls:
         return " ".join(reply.text.split())
 
     def explain(self, state: State) -> str:
-        """The model's explanation of its change, asked outside of the conversation."""
+        """Ask the model to explain its change; question and answer are not added to the conversation."""
         request = self.requests(state)[0]
         messages = (*request.messages, Message("user", (Part(EXPLAIN),)))
         request = replace(request, messages=messages, key=request.key + "explain")
@@ -151,7 +153,7 @@ class ModelCalls:
         return reply.text
 
     def record(self, request: Request, reply: Reply) -> dict[str, str]:
-        """Store the text that was sent and the blocks that came back; returns the metadata of the turn."""
+        """Store the request and the blocks of the reply; returns the metadata of the turn."""
         dirs = layout(self.prepared.session.worktree)
         return {
             "time": now(),

@@ -1,7 +1,7 @@
-"""From a finished draft to the commit: compare with the disk, ask, write, check, commit. Or nothing at all.
+"""Take a finished draft to the commit: compare it with the disk, ask the user, write, check, commit; all or nothing.
 
-The diff is what is shown and stored, the bytes are what is written. A second parser that shares no code with the first
-must agree that they say the same (`read_back`)."""
+The user sees a diff, but bytes are written: `read_back` verifies with an independent parser that both are the same
+change."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Message = Callable[[tuple[FileChange, ...]], str]
 
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
-RELOCATIONS = 3  # someone who saves more often than this between a yes and the write is still at work
+RELOCATIONS = 3  # give up if a file changes more often than this between the user's yes and the write
 
 
 class _Sensitive(RepoagentError):
@@ -56,12 +56,11 @@ def review_and_commit(
     *,
     remarks: tuple[str, ...] = (),
 ) -> CommitOutcome:
-    """Take the draft through the user's review, the write, the check and the commit.
+    """Review the draft with the user, write it, run the check and commit.
 
     Raises SentBack for a rejection with a reason, a failed check or hook (everything is unchanged); NothingDone for a
-    plain rejection or an empty draft; Refused when the change no longer fits the files, or contains sensitive ones that
-    were not requested (it is saved as a patch file); NotNow, NoCommit and Busy when it fits but cannot be committed
-    now.
+    plain rejection or an empty draft; Refused if the change no longer fits the files, or contains sensitive files that
+    were not requested (it is saved as a patch file); NotNow, NoCommit and Busy if it fits but cannot be committed now.
     """
     remarks = (*remarks, *rebind(session, edit_id))
     proposal = agreed(session, edit_id, message, ui, explain, remarks=remarks)
@@ -93,7 +92,7 @@ def agreed(
     *,
     remarks: tuple[str, ...] = (),
 ) -> Proposal:
-    """The draft as a proposal that the user has accepted; a dry run does not ask. Raises as `review_and_commit`."""
+    """Propose the draft to the user until it is accepted; a dry run does not ask. Raises as `review_and_commit`."""
     if not session.draft.edits:
         raise NothingDone("no changes: the files already match the answer.")
     proposal = _propose(session, session.draft.edits, message, remarks)
@@ -131,10 +130,10 @@ def agreed(
 
 
 def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
-    """Bind the draft to the files on disk; a file that the user changed since gets the change applied to its new text.
+    """Read the files again, and apply the draft to the new text of those that have changed since.
 
-    Only exact matches count: the lines are the file's own, so anything else would be a guess. Returns notes for the
-    user. Raises Refused, with the change saved as a patch file, when it no longer fits.
+    Only exact matches count: the draft quotes the lines of the file, so anything else would be a guess. Returns notes
+    for the user. If the change no longer fits, saves it as a patch file and raises Refused.
     """
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
@@ -190,7 +189,7 @@ def _propose(
 
 
 def _parses_worse(session: EditSession, changes: tuple[FileChange, ...]) -> str:
-    """Which file would no longer parse, and why; "" for none, or where that is not asked for."""
+    """The first file that would no longer parse, and why; "" if there is none, or with --no-parse-check."""
     from repoagent.syntax.regressions import parses_worse
 
     for change in changes if session.request.parse_check else ():
@@ -201,13 +200,13 @@ def _parses_worse(session: EditSession, changes: tuple[FileChange, ...]) -> str:
 
 
 def _diff(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:
-    """The diff that says exactly what `changes` would write, as a second parser has verified."""
+    """The canonical diff of `changes`, verified by `read_back`."""
     diff = canonical_diff(changes, hash_name=session.worktree.object_format)
     return diff, read_back(diff, changes)
 
 
 def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
-    """Save a change that could not be applied, and say where; outside of a repository nothing is saved."""
+    """Save a change that could not be applied, and return where in words; outside of a repository nothing is saved."""
     if not session.worktree.git_dir.is_dir():
         return "nothing was written"
     path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
@@ -216,10 +215,10 @@ def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
 
 
 def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
-    """Parse `diff`, the canonical one of `changes`, and count it.
+    """Parse `diff`, the canonical diff of `changes`, with another parser and count its lines.
 
-    Raises ValueError if unidiff rejects it, or if the parsed hunks, applied to the bytes before, do not produce the
-    bytes after: that is a defect, and nothing may be written.
+    Raises ValueError if unidiff rejects it, or if its hunks, applied to the old bytes, do not produce the new bytes:
+    that is a bug, and nothing may be written.
     """
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
@@ -237,7 +236,7 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
 
 
 def _applied(file: PatchedFile, before: bytes) -> bytes:
-    """`before` with the hunks of `file`, by their numbers alone."""
+    """Apply the hunks of `file` to `before`, by line number alone."""
     lines = _LINE.findall(before)
     after: list[bytes] = []
     at = 0
@@ -248,7 +247,7 @@ def _applied(file: PatchedFile, before: bytes) -> bytes:
         new: list[bytes] = []
         sides: list[list[bytes]] = []
         for line in hunk:
-            if line.line_type == "\\":  # no newline at the end of the line before, on its sides
+            if line.line_type == "\\":  # the previous line has no newline
                 for side in sides:
                     side[-1] = side[-1].removesuffix(b"\n")
                 continue

@@ -21,11 +21,11 @@ from repoagent.patch.model import decode
 from repoagent.storage.secrets import mask, without_secrets
 
 NEIGHBORS = "These often change with it, or are named like it; read one only if you need it"
-LANGUAGES, SUBJECTS = 4, 4  # of the repository that are told
-MOST_NAMED = 8  # files to edit that the rules name again
-WARMER, WARMEST = 0.3, 0.8  # the temperature of another try: the same prompt at 0 has the same answer
-CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of a failing check that a small model is shown
-_NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
+LANGUAGES, SUBJECTS = 4, 4  # of the repository, in the prompt
+MOST_NAMED = 8  # the rules repeat the names of the files to edit if there are at most so many
+WARMER, WARMEST = 0.3, 0.8  # temperature of a retry (per attempt, maximum): at 0 the answer would be the same
+CHECK_LINES, CHECK_CHARACTERS = 24, 900  # of the output of a failed check, for a small model
+_NOISE = re.compile(  # tracebacks, and the output of the test runners of node and Python
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=]{5,}|Ran \d|TAP version|#\s|\d+\.\.\d+$|\.\.\.$|---$|ok \d|not ok \d|"
     r"\S.*\((?:file:|node:)|(?:duration_ms|location|type|failureType|code|name|operator|stack|error|expected|actual|"
     r"generatedMessage):\s*(?:\|-|'[^']*'|[\d.]+|true|false)?\s*$|\d+: \d+$)"
@@ -34,19 +34,18 @@ _NOISE = re.compile(  # of tracebacks, and of node's and Python's test runners
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent before any turn: the system parts, and the parts of the opening message (the request is last and
-    ends in the `reminder`).
+    """The system message and the first user message, as parts; the last part is the request, which ends in `reminder`.
 
-    `afresh`: after a setback the model is asked again with only the reason, because a small one copies what it sees:
-    its own bad answer and the words of the error.
+    `afresh`: after a setback send this prompt again with the reason, without the conversation, because a small model
+    copies its own bad answer.
     """
 
     system: tuple[Part, ...]
     opening: tuple[Part, ...]
     reminder: str = ""
     afresh: bool = False
-    grammar: str = ""  # of an answer in the form that was asked for first
-    tools: tuple[Schema, ...] = ()  # those that are offered as native ones
+    grammar: str = ""  # of an answer in the first requested form
+    tools: tuple[Schema, ...] = ()  # native tools
 
     def request(
         self,
@@ -80,7 +79,7 @@ class Prompt:
         return Request(self.system, (message,), max_output_tokens, key, self.grammar, temperature)
 
     def _retry_note(self, turns: Sequence[Turn]) -> str:
-        """The request with the reasons why the last reply was refused."""
+        """The request and the reasons for the refusal of the last reply."""
         last = max(number for number, turn in enumerate(turns) if turn.role != "observation")
         text, reminder = "", self.reminder
         for turn in turns[last + 1 :]:
@@ -112,7 +111,7 @@ def prompt_text(name: str) -> str:
 
 
 def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
-    """What is asked, independent of the wording of the prompt; cassettes match on it."""
+    """A key for a question that does not depend on the wording of the prompt; cassettes match by it."""
     return json.dumps(
         {"request": instruction, "files": dict(sorted(blobs.items())), "turn": turn},
         ensure_ascii=False,
@@ -121,7 +120,7 @@ def request_key(instruction: str, blobs: Mapping[str, str], turn: int) -> str:
 
 
 def cached(parts: Sequence[Part], worth: int = 1) -> list[Part]:
-    """The non-empty `parts`, with a cache breakpoint after the last, unless it is not `worth` one."""
+    """The non-empty `parts`, with a cache breakpoint after the last one if `worth` is not 0."""
     filled = [part for part in parts if part.text]
     if filled and worth:
         filled[-1] = replace(filled[-1], cache=True)
@@ -135,7 +134,7 @@ def repository_line(facts: Facts) -> str:
 
 
 def subjects_block(facts: Facts) -> str:
-    """The last subjects, as a model for the style of the commit message."""
+    """The last subjects, as examples of the style of commit messages."""
     text = "\n".join(facts.subjects[:SUBJECTS])
     return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
 
@@ -146,7 +145,7 @@ def facts_block(facts: Facts) -> str:
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """What the command line lets the model change, and what happens to its edit."""
+    """The files that the model may change according to the command line, and the check that will run."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
@@ -173,12 +172,12 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
 
 
 def _code(text: str) -> str:
-    """A path or a command in backticks, or quoted where these cannot hold it."""
+    """A path or a command in backticks, or in quotes if it contains a backtick."""
     return f"`{text}`" if text.isprintable() and "`" not in text else quoted(text)
 
 
 def shown(data: bytes) -> str:
-    """A file as a model sees it: decoded, with plain newlines, undecodable bytes as U+FFFD, keys and tokens masked.
+    """The text of a file as shown to a model: plain newlines, undecodable bytes as U+FFFD, secrets masked.
 
     Raises Refused for a binary file.
     """
@@ -190,7 +189,7 @@ def shown(data: bytes) -> str:
 
 
 def file_block(source: Source, role: str) -> str:
-    """One file in a fence that nothing in it can end."""
+    """The block of one file, in a fence that its content cannot close."""
     name = named(source.path)
     if source.data is None:
         return f"File {name} ({role}) does not exist yet: create it.\n\n"
@@ -204,7 +203,7 @@ def file_block(source: Source, role: str) -> str:
 
 
 def named(path: str) -> str:
-    """A path in prose, quoted if it contains what would break the line."""
+    """A path for prose, in quotes if it has unprintable characters such as newlines."""
     return path if path.isprintable() else quoted(path)
 
 
@@ -214,7 +213,7 @@ def quoted(path: str) -> str:
 
 
 def request_block(request: EditRequest) -> str:
-    """The request with the places that the user pointed at."""
+    """The request, with the lines and symbols that the user named."""
     places = []
     for target in request.targets:
         name = named(target.path)
@@ -246,5 +245,5 @@ def headed(title: str, text: str) -> str:
 
 
 def quoted_block(title: str, text: str, tag: str = "") -> str:
-    """A block of other people's words, so fenced that nothing in it can pass for the protocol or a turn."""
+    """A block of untrusted text, in a fence, so that none of it can pass for the protocol or a turn."""
     return headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""

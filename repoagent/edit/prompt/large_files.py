@@ -1,6 +1,6 @@
-"""Files that are too long for a prompt: which ones, their outline within a budget, and the parts to show.
+"""Decide which files are too long for a prompt, and show parts and an outline of them within a budget.
 
-`read_part` is what one `read` of a model shows: lines, or characters of one long line."""
+`read_part` serves the model's `read`: lines, or characters of one long line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from repoagent.edit.prompt.relevance import About, Query, Touched, Unit
     from repoagent.syntax.symbol import Symbol
 
-LONGEST, SHORT = 110, 45  # characters of a signature
+LONGEST, SHORT = 110, 45  # characters of a whole and of a shortened signature
 LONGEST_NAME = 60
-NEAR = 8  # definitions on both sides of a part that is shown
+NEAR = 8  # definitions before and after a shown part that rank higher than others
 PARTS_BYTES, MAP_BYTES = 24 * 1024, 6 * 1024  # of one file, at most
-LEAST_BYTES = 3 * 1024  # of one file, however many there are
-BYTES_A_TOKEN = 3  # as `estimate_tokens` counts
-SPARE_TOKENS = 1_000  # for the words between the blocks
-LONG_LINE = 2_000  # characters of a line that hardly any person wrote
+LEAST_BYTES = 3 * 1024  # of one file, for any number of files
+BYTES_A_TOKEN = 3  # as in `estimate_tokens`
+SPARE_TOKENS = 1_000  # for the text between the blocks
+LONG_LINE = 2_000  # characters; a longer line was hardly written by hand
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def limit_for(inline: int, window: int | None) -> int:
 
 
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
-    """The files not to show whole, with their budgets: those above `inline`, and the longest ones that do not fit
-    `room`. Together they take about as much as one inline file and half of the rest of `room`; the other half is
-    for what the model reads."""
+    """The files not to show in full, with their budgets: those above `inline` bytes, and the longest of those that
+    exceed `room`. Together they take at most about the size of one inline file, or half of the remaining `room`; the
+    other half is left for what the model reads."""
     left, waiting = room, len(sizes)
     cut: list[str] = []
     for path in sorted(sizes, key=sizes.__getitem__):
@@ -86,7 +86,7 @@ class Excerpt:
     longest: int
 
 
-@lru_cache(maxsize=8)  # what a prompt holds is asked for more than once
+@lru_cache(maxsize=8)  # a prompt is built more than once
 def excerpt_of(path: str, data: bytes, about: About, budget: Budget) -> Excerpt:
     """The parts of a file that a request is about, and its outline. Raises Refused for a binary file."""
     from repoagent.edit.prompt.relevance import choose, read_query, units
@@ -117,9 +117,8 @@ def long_files(
     *,
     bare: bool,
 ) -> dict[str, Long]:
-    """The blocks of those files that are too long to show in full, by path: those above `inline` bytes, and those
-    without `room` (bytes, None for an unknown window). `bare`: for a model without tools that copies what it sees,
-    only the parts."""
+    """The blocks of the files that are too long to show in full, by path; see `too_long` (`room` in bytes, None for an
+    unknown window). `bare`: only the parts, for a small model, which copies what it sees."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
     sizes = {path: len(source.data or b"") for path, source in known.items()}
     blocks = {}
@@ -135,7 +134,7 @@ def long_files(
 
 
 def _block(name: str, role: str, excerpt: Excerpt) -> str:
-    """The block of a long file, in fences that nothing in it can end; without a `role` only its parts."""
+    """The block of a long file, in fences that its content cannot close; without a `role` only its parts."""
     path = quoted(name)
     whole: list[str] = []
     pieces: dict[int, list[str]] = {}
@@ -167,18 +166,19 @@ def _block(name: str, role: str, excerpt: Excerpt) -> str:
 
 
 def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, budget: int) -> str:
-    """One line for each definition: its lines, and its signature indented by depth; at most about `budget` bytes.
+    """The outline of a file: one line for each definition with its lines and its signature, indented by depth.
 
-    Where all do not fit, signatures are shortened, then definitions are only named, then only counted. These come
-    first: what is shown and its parents, its neighbors, definitions with a word of the request in their name, outer
-    before inner ones.
+    To stay within about `budget` bytes it shortens signatures, then only names definitions, then only counts them,
+    starting with the least important. The most important are the shown definitions and their parents, then their
+    neighbors, then those with a word of the request in their name, then outer before inner ones.
     """
     order = _by_importance(symbols, parts, query)
     lines = {longest: [_line(symbol, longest) for symbol in symbols] for longest in (SHORT, LONGEST)}
     names = [f"{' '.join(symbol.name.split())[:LONGEST_NAME]} {symbol.first_line}" for symbol in symbols]
 
     def drawn(full: int, short: int = 0, named: int = 0) -> str:
-        """The first `full` definitions in `order` with whole signatures, up to `short` and `named` with less."""
+        """The outline with whole signatures for the first `full` definitions in `order`, shortened ones up to number
+        `short`, and names up to number `named`."""
         how = ["count"] * len(symbols)
         for form, count in (("name", named), ("short", short), ("full", full)):
             for number in order[:count]:
@@ -197,7 +197,7 @@ def file_map(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query, bud
         return "".join(text)
 
     def most(limit: int, draw: Callable[[int], str], bytes: int) -> int:
-        """The largest count up to `limit` for which what is drawn has at most so many bytes."""
+        """The largest count up to `limit` with at most `bytes` bytes of outline."""
         return bisect_right(range(1, limit + 1), bytes, key=lambda count: _size(draw(count)))
 
     everything = drawn(len(symbols))
@@ -224,8 +224,8 @@ def _line(symbol: Symbol, longest: int) -> str:
 
 
 def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Query) -> list[int]:
-    """The numbers of the definitions, the most important first."""
-    distance: dict[int, float] = {}  # of those shown, around or next to what is shown
+    """The indexes of the definitions, the most important first."""
+    distance: dict[int, float] = {}  # from a shown part, of the definitions in, around or near it
     starts = [symbol.first_line for symbol in symbols]
     for part in parts:
         low, high = bisect_left(starts, part.first), bisect_right(starts, part.last)
@@ -233,7 +233,7 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
             away = max(low - number, number - high + 1, 0)
             distance[number] = min(distance.get(number, away), away)
         depth = None
-        for number in range(low - 1, -1, -1):  # what encloses the first line
+        for number in range(low - 1, -1, -1):  # the definitions that enclose the first line
             if depth == 0:
                 break
             if depth is None or symbols[number].depth < depth:
@@ -256,7 +256,7 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
             return distance[number], -named, number
         if named:
             return NEAR - named, 0, number
-        evenly = (number & -number) or len(symbols)  # the higher the power of two, the fewer have it
+        evenly = (number & -number) or len(symbols)  # multiples of high powers of two first: spread evenly
         return NEAR + 1 + symbols[number].depth - evenly / (len(symbols) + 1), 0, number
 
     return sorted(range(len(symbols)), key=key)
@@ -264,8 +264,8 @@ def _by_importance(symbols: Sequence[Symbol], parts: Sequence[Unit], query: Quer
 
 @dataclass(frozen=True)
 class Read:
-    """Lines `first` to `last` or `characters` of one line (from 1, both inclusive). `rest` says how to continue if
-    it was cut."""
+    """Lines `first` to `last`, or `characters` of one line (from 1, both inclusive). `rest` tells the model how to read
+    on if `text` was cut."""
 
     text: str
     first: int

@@ -2,7 +2,7 @@
 
 Segments are ranked by BM25 over their words and names, with the names of definitions weighted more ("BM25F":
 Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009). Lines that recent commits touched count more,
-because a place that changed recently often changes again."""
+because what changed recently often changes again."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
 WORD = re.compile(r"\w+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^\W\da-zA-Z_]+|\d+")
 _LIKE_CODE = re.compile(r"_|\d|[a-z][A-Z]|^[A-Z]{2}.*[a-z]")
-# Lines that the user or a program names: "line 12", "lines 10-40", "L12", `file.py:12`, `File "file.py", line 12`.
+# Line numbers in a request or in pasted output: "line 12", "lines 10-40", "L12", `file.py:12`, `File "file.py", line
+# 12`.
 _LINES = re.compile(
     r"(?:(?P<file>[\w./\\+-]*\w\.\w{1,8})[:(]|(?:\"(?P<quoted>[^\"\n]+)\", )?\b[Ll]ines?\s+|\bL)"
     r"(?P<first>\d{1,7})(?:\s*(?:-|–|to|and|\.\.)\s*L?(?P<last>\d{1,7}))?\b"
 )
-MOST_LINES = 40  # lines that a request names; a log may name thousands
-# What nearly every request says, and what says nothing of a place.
+MOST_LINES = 40  # line numbers to use of a request; a pasted log may have thousands
+# Words that are common in requests and do not help to find the lines.
 _PLAIN = frozenset(
     WORD.findall(
         """
@@ -51,7 +52,7 @@ _PLAIN = frozenset(
     )
 )
 _PLAIN_WEIGHT = 0.15
-_NAME_WEIGHT = 2.5  # of a whole name, next to that of its parts
+_NAME_WEIGHT = 2.5  # of a whole name, in addition to its parts
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def _stem(word: str) -> str:
 
 
 def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ...]]:
-    """The terms of the query in each name: stems, and "=" with a whole name. Names without any are omitted."""
-    # all of a stem but its last letter is unchanged in the word: one search excludes nearly all names
+    """The query terms in each name: stems, and "=" followed by a whole name. Omits names without any."""
+    # a word contains its stem, except for the last letter: one search excludes nearly all names
     begins = {word[:-1] or word for word in query.words}
     if not begins:
         return {}
@@ -122,7 +123,7 @@ def known_terms(names: Collection[str], query: Query) -> dict[str, tuple[str, ..
     return known
 
 
-UNIT_BYTES = 1_600  # of a segment; measured with bench/large: larger ones waste room, smaller ones are torn
+UNIT_BYTES = 1_600  # of a segment; with bench/large: larger ones waste space, smaller ones split definitions
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ class Unit:
 
 @lru_cache(maxsize=4)  # the prompts of one edit, and the benchmark, ask for the same file more than once
 def units(path: str, text: str) -> tuple[Unit, ...]:
-    """The segments of a text with plain newlines, in order; lines that are longer or cut by a segment in pieces."""
+    """The segments of a text (with plain newlines) in order. Lines that are too long, or that cross the border of a
+    segment, are cut into pieces."""
     from repoagent.split.splitter import segments
 
     data = text.encode("utf-8", "surrogatepass")
@@ -152,7 +154,7 @@ def units(path: str, text: str) -> tuple[Unit, ...]:
         at += len(data[segment.start : segment.end].translate(None, bytes(range(0x80, 0xC0))))  # characters
         cuts.append(at)
     result: list[Unit] = []
-    at = start = 0  # of the line, and of the whole lines before it that are not in a unit yet
+    at = start = 0  # offsets of the line, and of the first line that is not in a unit yet
     start_line = 1
     for number, line in enumerate(text.split("\n"), 1):
         end = min(at + len(line) + 1, len(text))
@@ -173,16 +175,14 @@ def units(path: str, text: str) -> tuple[Unit, ...]:
 
 
 SATURATION, LENGTH = 1.2, 0.75  # k1 and b
-BEGINS, HOLDS = (
-    4.0,
-    1.0,
-)  # how often a name counts in the segment where its definition begins, and in its others
+# Weights of the name of a definition in the segment where it begins, and in its other segments.
+BEGINS, HOLDS = 4.0, 1.0
 MOST_SEGMENTS = 64  # of one definition
-QUOTE = 12.0  # of a quotation that only one segment holds
+QUOTE = 12.0  # score of a quotation in only one segment; shared if several contain it
 
 
 def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> list[float]:
-    """A score >= 0 for each segment."""
+    """The BM25F score (>= 0) of each segment."""
     words = [Counter(WORD.findall(unit.text)) for unit in units]
     symbol_words = {symbol: WORD.findall(symbol.name) for symbol in symbols}
     names = {name for count in words for name in count}.union(*symbol_words.values())
@@ -222,22 +222,22 @@ def _scores(units: Sequence[Unit], symbols: Sequence[Symbol], query: Query) -> l
 
 
 COMMITS = 10
-MOST = 10 << 20  # bytes of all the versions that are compared
+MOST = 10 << 20  # bytes of all versions to compare
 _HUNK = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 _OPTIONS = (
     "log", "--no-follow", "--no-merges", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
     "--no-textconv", "--no-renames", "-p", "-U0", "--format=%x01",
 )  # fmt: skip
 
-# First and last line (from 1, in the text of that commit) and the age: 0 for the last commit, 1 for the one before.
+# First and last line (from 1, in the text of the commit), and the age: 0 for the last commit, 1 for the previous one.
 Touched = tuple[int, int, int]
 
 
 def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None) -> tuple[Touched, ...]:
-    """The lines that the last commits of a file of `size` bytes added or changed: COMMITS, fewer for a huge file, none
-    before `since` (seconds since 1970).
+    """The lines that the last commits (at most COMMITS, fewer for a huge file, none before `since`, seconds since 1970)
+    added to or changed in a file of `size` bytes.
 
-    Line numbers are those of each commit, which is accurate enough for a neighborhood.
+    Line numbers are those of each commit, which is accurate enough here.
     """
     commits = max(1, min(COMMITS, MOST // max(1, size)))
     bound = [] if since is None else [f"--max-age={since}"]
@@ -252,20 +252,23 @@ def recently_touched(worktree: WorkTree, path: str, size: int, since: int | None
     )
 
 
-HEAD_BYTES = 1_200  # of the beginning of the file, which says what it is; at least these, in whole lines
-NEIGHBOR = 0.2  # of the score of the segments next to one
-RECENT, OLDER = 0.2, 0.8  # of the best score for what the last commit touched; of that for each commit before
-NAMED = 1.0  # of the best score for a definition that the request names
+HEAD_BYTES = 1_200  # of the beginning of the file, which tells what it is
+NEIGHBOR = 0.2  # share of the score of the segments before and after
+RECENT, OLDER = (
+    0.2,
+    0.8,
+)  # bonus for lines of the last commit (share of the best score); factor per older commit
+NAMED = 1.0  # bonus for a definition that the request names (share of the best score)
 MOST_NAMED = 12
-FLOOR = 0.2  # of the best score: what has less to do with the request is not worth its tokens
-FEW = 20  # lines that are added where a part breaks off inside a function
-POINTED, AROUND = 1e6, 1e4  # where the user pointed at lines, and the definition around them
+FLOOR = 0.2  # least share of the best score: anything below is not worth its tokens
+FEW = 20  # lines to add at most if a part begins or ends inside a function
+POINTED, AROUND = 1e6, 1e4  # scores of the lines that the user named, and of the definition around them
 
 
 @dataclass(frozen=True)
 class About:
-    """What decides which parts matter: the request, the lines that the user pointed at (from 1, both inclusive), and
-    those that recent commits touched."""
+    """The criteria for the parts to show: the request, the line ranges that the user named (`places`, from 1, both
+    inclusive), and the lines that recent commits touched."""
 
     request: str
     places: tuple[tuple[int, int], ...] = ()
@@ -277,7 +280,7 @@ def choose(
 ) -> list[Unit]:
     """The parts to show, in file order, adjacent ones merged; at most about `budget` bytes.
 
-    The beginning of the file is always included; then what was pointed at, then what the request is most about.
+    The beginning of the file is always included, then the lines that the user named, then the best scores.
     """
     if not units:
         return []
@@ -291,7 +294,7 @@ def choose(
         if best and ranked[number] < FLOOR * best and len(chosen) > 1:
             break
         if about.places and ranked[number] < AROUND and left < budget // 2:
-            break  # the user has pointed at lines
+            break  # the user named lines: other parts get at most half
         unit = units[number]
         if unit.size > left and ranked[number] >= AROUND and left > budget // 8:
             unit = _beginning(unit, left)
@@ -307,12 +310,11 @@ def choose(
 
 
 def _completed(parts: Sequence[Unit], text: str, symbols: Sequence[Symbol], left: int) -> Iterator[Unit]:
-    """The parts, with the lines of a function that a part begins or ends in where only a few are missing, as far as
-    the `left` bytes allow."""
+    """The parts, extended to whole functions if only a few lines are missing, as far as the `left` bytes allow."""
     rows = [f"{row}\n" for row in text.split("\n")]
     rows[-1] = rows[-1][:-1]
     spans = [(s.first_line, s.last_line) for s in symbols if s.kind in ("function", "method")]
-    low = 1  # the first line that no part before this one has
+    low = 1  # the first line after the previous part
     for number, part in enumerate(parts):
         high = parts[number + 1].first - 1 if number + 1 < len(parts) else len(rows)
         begins = [a for a, b in spans if max(low, part.first - FEW) <= a < part.first <= b]
@@ -346,7 +348,7 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
         for number, score in enumerate(plain)
     ]
     bodies = [s for s in symbols if s.kind in ("function", "method")]
-    # above all else what was pointed at; then what is next, and the function around
+    # first the lines that the user named, then the segments before and after, and the function around them
     for first, end in (*about.places, *query.lines):
         pointed = _covering(units, first, end)
         for row, number in enumerate(pointed):
@@ -360,14 +362,14 @@ def _ranked(path: str, units: Sequence[Unit], symbols: Sequence[Symbol], about: 
 
 
 def _covering(units: Sequence[Unit], first: int, last: int) -> range:
-    """The numbers of the segments that have lines `first` to `last`; the last one for lines after the end."""
+    """The indexes of the segments with lines `first` to `last`; of the last segment for lines after the end."""
     start = min(bisect_left(units, first, key=lambda unit: unit.last), len(units) - 1)
     end = bisect_right(units, last, lo=start, key=lambda unit: unit.first)
     return range(start, max(start + 1, end))
 
 
 def _beginning(unit: Unit, size: int) -> Unit:
-    """As many of its first lines as have that many bytes, at least one; or as many characters of a piece of a line."""
+    """The first lines of a unit that fit `size` bytes, at least one; of a piece of a line, its first characters."""
     if unit.size <= size:
         return unit
     if unit.columns is not None:
@@ -384,7 +386,7 @@ def _beginning(unit: Unit, size: int) -> Unit:
 
 
 def _merged(units: Iterable[Unit]) -> list[Unit]:
-    """Units that follow each other as one."""
+    """Merge adjacent units."""
     merged: list[Unit] = []
     for unit in units:
         last = merged[-1] if merged else None
