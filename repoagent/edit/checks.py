@@ -1,4 +1,4 @@
-"""The `--check` command, and the preconditions of a commit that are tested before a model is paid."""
+"""Run the `--check` command, and test the preconditions of a commit before a model is paid."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.secrets import without_secrets
 
-OUTPUT_LIMIT = 8 * 1024  # what a model is shown of a failing check, in bytes
-KEPT = 1024 * 1024  # bytes of the output that are kept, and the end of what is longer
+OUTPUT_LIMIT = 8 * 1024  # bytes of the output of a failed check that a model sees
+KEPT = 1024 * 1024  # bytes of the output to keep: the end of a longer one
 UNCONFINED = (
     "It ran in the sandbox, without network and without write access outside the work tree: if that is the cause, "
     "use --check-unconfined or set check.unconfined in your own configuration."
 )
-# What programs print where they miss the network or may not write: in the words of libc, Python, Node, Go, Java, Rust.
+# Messages of programs without network or write access, from libc, Python, Node, Go, Java and Rust.
 _MISSED = re.compile(
     rb"read-only file system|permission denied|operation not permitted|network is (unreachable|down)|\bEROFS\b"
     rb"|\bEACCES\b|\bEPERM\b|\bENETUNREACH\b|\bEAI_AGAIN\b|\bENOTFOUND\b|could not resolve|couldn't resolve"
@@ -36,13 +36,13 @@ _MISSED = re.compile(
     rb"|address family not supported|socket: not allowed",
     re.IGNORECASE,
 )
-LOCK_SECONDS = 2.0  # git's own commands hold the index lock for an instant; an older lock was left by a kill
+LOCK_SECONDS = 2.0  # git commands hold the index lock for a moment; an older lock is left from a killed one
 LOCK_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """How a check ended. `ended` says why it was stopped ("" if it ended by itself), `confined` whether it ran in
+    """The result of a check. `ended` is the reason why it was stopped ("" if it was not), `confined` whether it ran in
     the sandbox."""
 
     command: str
@@ -58,7 +58,7 @@ class CheckResult:
 
     @property
     def how(self) -> str:
-        """How it failed, as a predicate of the check."""
+        """The failure as a predicate: "failed with ..."."""
         return self.ended or f"failed with exit code {self.returncode}"
 
     @property
@@ -84,10 +84,10 @@ def run_check(
 ) -> CheckResult:
     """Run `check` in a shell at the top of the work tree, without standard input.
 
-    `accepted`: the user has seen and accepted the change; otherwise the check is confined where possible. `running`
-    gets the command and the file with its output. On a timeout, on ^C and when this program dies, every process of the
-    check is ended; a timeout is a failure. The output is stripped of the secrets of the environment. Raises OSError if
-    it cannot be started.
+    `accepted`: the user has seen and accepted the change; otherwise the check runs in the sandbox if possible.
+    `running` is called with the command and the file with its output. All processes of the check are killed on a
+    timeout, which counts as a failure, on ^C, and if this program dies. Secrets of the environment are removed from the
+    output. Raises OSError if the check cannot be started.
     """
     import tempfile
 
@@ -120,10 +120,10 @@ def run_check(
 
 
 def preflight(worktree: WorkTree, request: EditRequest) -> None:
-    """Raise what the commit would raise in the end, as far as it does not depend on the change.
+    """Raise the errors of the later commit that do not depend on the change.
 
-    UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy while
-    another program holds the index.
+    Raises UsageError for an unknown revision or a missing identity; Refused for a branch that cannot be created; Busy
+    while another program locks the index.
     """
     if not request.commits:
         return
@@ -141,7 +141,7 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
             "`git config --global user.email ADDRESS`"
         )
     path, deadline = lock_path(worktree), time.monotonic() + LOCK_SECONDS
-    while path.exists() and not _is_of_an_edit(path):  # an edit will be done when this one commits
+    while path.exists() and not _is_of_an_edit(path):  # the lock of an edit will be gone before the commit
         if time.monotonic() > deadline:
             raise Busy(
                 f"{path} exists: another git command is running in this work tree. Try again when it is done; "
@@ -159,8 +159,8 @@ def _is_of_an_edit(path: Path) -> bool:
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:
-    """Raise Refused for a file whose state differs from the last commit so that the edit's commit would contain more
-    than the edit."""
+    """Raise Refused if the commit would contain more than the edit: a file is not in the last commit, or missing from
+    the work tree."""
     if not request.commits or request.commit.include_dirty:
         return
     committed = head_blobs(worktree, request.paths)

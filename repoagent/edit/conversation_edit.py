@@ -1,4 +1,4 @@
-"""Rewrite a stored conversation by a model's diff, which the applier of all edits places and `check` verifies."""
+"""Rewrite a stored conversation by a diff of a model, which is applied as in any edit and verified by `check`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AGAIN = "{problem}\n\nNothing was changed. Send the whole diff again, made agai
 
 @dataclass(frozen=True)
 class RewriteRequest:
-    """A request to rewrite the conversation `original`; `user_turns`: turns of the user may change too."""
+    """A request to rewrite the conversation `original`; `user_turns`: it may also change turns of the user."""
 
     original: StoredConversation
     request: str
@@ -44,12 +44,12 @@ class RewriteRequest:
 
     @property
     def text(self) -> str:
-        """The conversation as shown to a model, with keys and tokens masked."""
+        """The conversation as shown to a model, with secrets masked."""
         return mask(self.original.text)
 
 
 def first_request(rewrite_request: RewriteRequest, *, max_output_tokens: int) -> Request:
-    """The question to the model: instructions, the file with the hash of its bytes, the request."""
+    """The first request to the model: instructions, the file with the hash of its bytes, the user's request."""
     nonce = rewrite_request.original.conversation.nonce
     system = (files("repoagent.edit") / "prompts" / "conversation_edit.md").read_text(encoding="utf-8")
     system = system.format(name=NAME, nonce=nonce, person=_MAY_GO if rewrite_request.user_turns else _STAYS)
@@ -68,7 +68,7 @@ NO_CHANGE = "no changes: before and after are the same"
 
 @dataclass(frozen=True)
 class RewriteResult:
-    """A rewritten conversation: its bytes before and after, the diff as git would show it, and the model's remarks."""
+    """A rewritten conversation: the original, the new bytes, the diff in git's format, and the model's remarks."""
 
     original: StoredConversation
     after: bytes
@@ -78,7 +78,7 @@ class RewriteResult:
 
 @dataclass(frozen=True)
 class RewriteCallbacks:
-    """Receivers of the model's progress: pieces of its reply, waits, and why a reply was rejected."""
+    """Called on progress of the model: with pieces of its reply, waits, and the reason why a reply was rejected."""
 
     text: OnText
     void: OnText
@@ -89,11 +89,11 @@ class RewriteCallbacks:
 def rewrite(
     layout: Layout, rewrite_request: RewriteRequest, setup: ModelSetup, callbacks: RewriteCallbacks
 ) -> RewriteResult:
-    """Ask the model of `setup` for the change, a second time if its diff is rejected. Only the sent requests are
-    written.
+    """Ask the model of `setup` for the change, a second time if its diff is rejected. Writes nothing but the sent
+    requests.
 
-    Raises NothingDone if the model says that nothing has to change, Refused if its diff does not fit or would break the
-    conversation, UsageError if the conversation exceeds its window, and what `complete` raises.
+    Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
+    UsageError if the conversation exceeds the context window, and what `complete` raises.
     """
     request = first = first_request(rewrite_request, max_output_tokens=setup.max_output_tokens)
     problem: Refused = NoPatch()
@@ -125,16 +125,16 @@ def rewrite(
 
 
 def rewrite_in_editor(original: StoredConversation, text: str) -> RewriteResult:
-    """The change that the user made in an editor, where their own turns may change too. Raises Refused if the text
-    is no longer a conversation, NothingDone if it is the same."""
+    """The result of a change in an editor, which may include the user's own turns. Raises Refused if `text` is no
+    longer a conversation, NothingDone if it is unchanged."""
     if text == original.text:
         raise NothingDone(NO_CHANGE)
     return _checked(original, text.encode("utf-8", "surrogateescape"), user_turns=True)
 
 
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
-    """Write a rewritten conversation. If the file has changed since it was read, save the diff and raise
-    ConcurrentChange with its path. Raises as `change`."""
+    """Write a rewritten conversation. Raises as `change`; if the file has changed since it was read, saves the diff and
+    raises ConcurrentChange with its path."""
     place = done.original.place
     try:
         return change(layout, place, done.original.data, done.after, "edit")
@@ -147,7 +147,7 @@ def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
 
 
 def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
-    """The change of a reply. Raises NoPatch, PatchRefused, Refused."""
+    """Apply the diff in a reply. Raises NoPatch, PatchRefused, Refused."""
     original = rewrite_request.original
     text = unmask(answer)
     if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):

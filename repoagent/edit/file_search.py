@@ -1,6 +1,6 @@
-"""Search and list the files of a repository for a model, without ignored and withheld ones.
+"""Search and list the files of a repository for a model, without ignored and withheld files.
 
-Both ask git. `search` is bounded in time, memory and output."""
+Both call git. `search` is bounded in time, memory and output."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MATCH_LIMIT = 60
 FILE_LIMIT = 20  # of one file among several
 LINE_LIMIT = 200
 SECONDS = 5.0
-LARGEST = 4 * 1024 * 1024  # bytes of matching lines that are looked at
+LARGEST = 4 * 1024 * 1024  # bytes of matching lines to read from git
 LONGEST = 300  # characters of a pattern
-# As Python reads a pattern: \w and (?i) know all letters, and $ matches before the CR of a CRLF file.
+# Match like Python: \w and (?i) work for all letters, and $ matches before the CR of a CRLF file.
 _AS_PYTHON = "(*UCP)(*ANYCRLF)"
-_UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # git takes . for a byte otherwise
-# What PCRE reads in another way than Python: anchors of the whole text, counts without a minimum, grep's \< and \>.
+_UTF8 = {"LC_ALL": "C.UTF-8", "LANGUAGE": ""}  # otherwise . matches a byte
+# Syntax with another meaning in PCRE than in Python: anchors of the whole text, counts without a minimum.
 _DIFFERS = re.compile(r"\\.|\{(?=,\d+\})")
 _INSTEAD = {r"\A": "^", r"\Z": "$", r"\z": "$", "{": "{0"}
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
@@ -39,7 +39,7 @@ _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 @dataclass(frozen=True)
 class Matches:
-    """Matching lines as `path:line:text`, and a remark: what was omitted, or how else the pattern would match."""
+    """Matching lines as `path:line:text`, and a remark on omitted lines, or on a pattern that would match."""
 
     rows: tuple[str, ...] = ()
     remark: str = ""
@@ -48,12 +48,12 @@ class Matches:
 def search(
     top: Path, pattern: str, why_not: WhyNot, path: str = "", *, at: str | None = None, output: bool = False
 ) -> Matches:
-    """Lines that match a Perl regular expression in tracked and untracked files that may be shown, at most MATCH_LIMIT;
-    or in the one file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search in, or
-    "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git, and case is ignored.
+    """Find at most MATCH_LIMIT lines that match a Perl regular expression, in tracked and untracked files that may be
+    shown, or only in the file `path`, ignored or not. Long lines are cut around the match. `at` is a commit to search
+    in, or "" for the index. `output`: `path` is a file in the folder `top`, unrelated to git; ignore case.
 
-    If no line matches, lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or one
-    that takes too long.
+    If no line matches, finds lines that contain the pattern as plain text. Raises UsageError for an invalid pattern, or
+    one that takes too long.
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
@@ -65,13 +65,13 @@ def search(
         reason = ""
         if error.returncode == 128 and "-e option, '" in error.stderr:
             reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
-        elif error.returncode != 128 or "pcre2" not in error.stderr:  # which failed at a match
+        elif error.returncode != 128 or "pcre2" not in error.stderr:  # not a resource limit of PCRE
             raise
         matches = grep.matches("-F", "-e", pattern) if reason else Matches()
         if not matches.rows:
             raise UsageError(reason or "the pattern takes too long: use a simpler one") from None
         return Matches(matches.rows, f"Searched as plain text: {reason}. {matches.remark}".rstrip())
-    if not matches.rows and re.search(r"\\[<>]", pattern):  # the ends of a word, as grep has them
+    if not matches.rows and re.search(r"\\[<>]", pattern):  # the ends of a word in the syntax of grep
         matches = grep.matches("-P", "-e", re.sub(r"\\[<>]", r"\\b", perl))
     if not matches.rows and _SPECIAL.search(pattern) and (plain := grep.matches("-F", "-e", pattern)).rows:
         remark = "No line matches it as a regular expression; these lines contain it as plain text."
@@ -86,12 +86,12 @@ def search(
 
 
 class _TooMuch(Exception):
-    """Thrown into `git_stream`, which then ends git."""
+    """Raised within `git_stream`, so that it ends git."""
 
 
 @dataclass(frozen=True)
 class _Grep:
-    """What is searched, see `search`."""
+    """The parameters of `search`."""
 
     top: Path
     why_not: WhyNot
@@ -100,7 +100,7 @@ class _Grep:
     output: bool
 
     def _run(self, *how: str) -> tuple[bytes, bool]:
-        """What git grep prints, and whether it was cut off."""
+        """Run git grep; returns its output, and whether that was cut off."""
         args = ["grep", "-z", "--no-color", "--full-name", *how]
         if self.output:
             args += ["-a", "-i", "--no-index", "--", self.path]
@@ -161,17 +161,17 @@ class _Grep:
 
 
 def _around(text: bytes, at: int) -> str:
-    """A line, or what surrounds the match that begins at byte `at`, with the number of that character."""
+    """A line; of a long one the part around the match at byte `at`, with the position of the match in characters."""
     if len(text) <= LINE_LIMIT:
         return text.decode(errors="replace")
     start = max(0, at - LINE_LIMIT // 4)
     piece = text[start : start + LINE_LIMIT].decode(errors="ignore")
-    place = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
-    return f"{place}{'…' if start else ''}{piece}"
+    position = f"(character {len(text[:at].decode(errors='replace')) + 1}) " if at > LINE_LIMIT else ""
+    return f"{position}{'…' if start else ''}{piece}"
 
 
 LISTED = 100  # files and folders of one listing
-_NARROWER = 4  # folders that are named to look further in
+_NARROWER = 4  # folders to suggest for a narrower search
 _MOST_FORMS = 50  # patterns that braces may expand to
 
 
@@ -188,9 +188,8 @@ class File:
 
 @dataclass(frozen=True)
 class Listing:
-    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below
-    each folder, `more` what was omitted, by the folder to search in; `withheld` counts files that may not be
-    shown."""
+    """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below each
+    folder, `more` the number of omitted files by folder; `withheld` counts files that may not be shown."""
 
     files: Sequence[File] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
@@ -248,7 +247,7 @@ def listing_text(listing: Listing) -> str:
 
 
 def left_out_text(listing: Listing) -> str:
-    """How many entries were omitted and how to narrow the search; "" for none."""
+    """The number of omitted entries and how to narrow the search; "" if none were omitted."""
     lines = []
     if left := sum(listing.more.values()):
         largest = sorted(listing.more.items(), key=lambda item: (-item[1], item[0]))
@@ -261,7 +260,7 @@ def left_out_text(listing: Listing) -> str:
 
 
 def _pathspecs(path: str, pattern: str) -> list[str]:
-    """What git is asked for: everything below `path`, or what matches there."""
+    """The pathspecs for all files below `path`, or for those that match `pattern`."""
     if not pattern:
         return [f":(top,literal){path}"] if path else []
     base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
@@ -272,7 +271,7 @@ def _pathspecs(path: str, pattern: str) -> list[str]:
 
 
 def _forms(pattern: str) -> Iterator[str]:
-    """The patterns that braces stand for, which git does not know: `*.{c,h}` is `*.c` and `*.h`."""
+    """Expand braces, which git does not support: `*.{c,h}` becomes `*.c` and `*.h`."""
     braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
     if braces is None:
         yield pattern
@@ -282,14 +281,14 @@ def _forms(pattern: str) -> Iterator[str]:
 
 
 def _names(top: Path, why_not: WhyNot, pathspecs: Iterable[str]) -> tuple[dict[str, bool], int]:
-    """The files with whether git tracks them, and how many may not be shown."""
+    """The files that may be shown, with whether git tracks them; and the number of those that may not."""
     kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
     data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
     tracked: dict[str, bool] = {}
     withheld, gone = set(), set()
     for row in data.split(b"\0"):
-        name = os.fsdecode(row[2:]).rstrip("/")  # a repository inside of this one ends in a slash
-        if row[:1] in {b"R", b"S"}:  # deleted, or left out of a sparse checkout
+        name = os.fsdecode(row[2:]).rstrip("/")  # git lists a nested repository with a slash
+        if row[:1] in {b"R", b"S"}:  # deleted, or not in the sparse checkout
             gone.add(name)
         elif name and name not in tracked:
             if why_not(name) is None:
@@ -303,7 +302,7 @@ def _files(top: Path, names: Iterable[str], tracked: Mapping[str, bool]) -> Iter
     for name in names:
         try:
             status = os.lstat(top / name)
-        except (FileNotFoundError, NotADirectoryError):  # deleted just now
+        except (FileNotFoundError, NotADirectoryError):  # just deleted
             continue
         folder = stat.S_ISDIR(status.st_mode)
         kind = "submodule" if folder else "link" if stat.S_ISLNK(status.st_mode) else ""
@@ -311,13 +310,13 @@ def _files(top: Path, names: Iterable[str], tracked: Mapping[str, bool]) -> Iter
 
 
 def _folder(name: str, prefix: str) -> str:
-    """The folder below `prefix` that a file is in; "" for a file that is in `prefix` itself."""
+    """The folder directly below `prefix` that contains a file; "" for a file directly in `prefix`."""
     head, slash, _ = name[len(prefix) :].partition("/")
     return prefix + head if slash else ""
 
 
 def _row(path: str) -> str:
-    """A path on one line, in which no name can pass for another row."""
+    """A path on one line, escaped so that a file name cannot look like another row."""
     return path if path.isprintable() else ascii(path)[1:-1]
 
 

@@ -1,4 +1,4 @@
-"""Split a change into pieces, and build the change that has only the selected ones."""
+"""Split a change into pieces, and build a change from the selected pieces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Hunk:
     @property
     def text(self) -> str:
         old, new = _count(self.lines, _OLD), _count(self.lines, _NEW)
-        # where a side has no lines git names the line before
+        # for a side without lines git uses the number of the previous line
         head = f"@@ -{self.old + bool(old)},{old} +{self.new + bool(new)},{new} @@{self.section}"
         return "".join(f"{line}\n" for line in (head, *self.lines))
 
@@ -46,7 +46,7 @@ class Piece:
 
 
 def pieces(changes: Sequence[FileChange]) -> tuple[Piece, ...]:
-    """The pieces of `changes`, in order. A new, a deleted and a binary file are one piece."""
+    """The pieces of `changes`, in order. A new, deleted or binary file is one piece."""
     result: list[Piece] = []
     for number, change in enumerate(changes):
         if _is_whole(change):
@@ -63,9 +63,9 @@ def pieces(changes: Sequence[FileChange]) -> tuple[Piece, ...]:
 
 
 def _is_whole(change: FileChange) -> bool:
-    """Whether there is no file before or after, or only one of them is a symbolic link."""
-    becomes_other = change.mode != change.old_mode and SYMLINK in (change.mode, change.old_mode)
-    return change.is_new or change.is_deletion or becomes_other
+    """Whether the file is new, deleted, or changes from or to a symbolic link."""
+    changes_type = change.mode != change.old_mode and SYMLINK in (change.mode, change.old_mode)
+    return change.is_new or change.is_deletion or changes_type
 
 
 def split(piece: Piece) -> tuple[Piece, ...]:
@@ -83,12 +83,12 @@ def split(piece: Piece) -> tuple[Piece, ...]:
 
 
 def _blocks(hunk: Hunk) -> list[tuple[bool, list[str], int, int]]:
-    """The runs of changed lines and of context: whether changed, the lines, and the rows where they start."""
+    """The runs of changed lines and of context: whether changed, the lines, and the old and new start row."""
     blocks: list[tuple[bool, list[str], int, int]] = []
     old, new = hunk.old, hunk.new
     for line in hunk.lines:
         changed = line[0] in "+-"
-        # git's remark on a missing last newline goes with the line before it
+        # "\ No newline at end of file" belongs to the previous line
         if not blocks or (blocks[-1][0] != changed and not line.startswith("\\")):
             blocks.append((changed, [], old, new))
         blocks[-1][1].append(line)
@@ -98,9 +98,9 @@ def _blocks(hunk: Hunk) -> list[tuple[bool, list[str], int, int]]:
 
 
 def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[FileChange]:
-    """`changes` with only the accepted pieces, byte for byte; changes that become empty are omitted.
+    """`changes` reduced to the accepted pieces, byte for byte; omits changes that become empty.
 
-    Raises Refused if an accepted piece needs a path that a rejected one would have freed, ValueError for a hunk of
+    Raises Refused if an accepted piece needs a path that a rejected piece would have freed, ValueError for a hunk of
     other changes.
     """
     chosen = []
@@ -126,7 +126,7 @@ def select(changes: Sequence[FileChange], accepted: Collection[Piece]) -> list[F
 
 
 def _spliced(change: FileChange, accepted: Iterable[Piece]) -> bytes:
-    """The bytes before, with the lines of the accepted hunks from the bytes after."""
+    """The old bytes, with the lines of the accepted hunks taken from the new bytes."""
     before, after = ((data or b"").split(b"\n") for data in (change.before, change.after))
     before, after = ([*(line + b"\n" for line in lines[:-1]), lines[-1]] for lines in (before, after))
     out: list[bytes] = []
@@ -151,7 +151,7 @@ def _count(lines: Iterable[str], markers: tuple[str, ...]) -> int:
 
 
 def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
-    """The header and the hunks of the canonical diff of one file. Raises ValueError for anything else."""
+    """The header and the hunks of the canonical diff of one file. Raises ValueError for any other text."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
     at = next((number for number, line in enumerate(lines) if HUNK.fullmatch(line)), len(lines))
     header = "".join(f"{line}\n" for line in lines[:at])
@@ -169,7 +169,8 @@ def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
 
 
 def hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
-    """The end of a hunk of `old` and `new` lines that begins at `at`; its text may look like a header."""
+    """The index after a hunk of `old` and `new` lines that begins at `at`; counts, because its text may look like a
+    header."""
     while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
         old -= lines[at].startswith(_OLD)
         new -= lines[at].startswith(_NEW)

@@ -1,7 +1,6 @@
 """Write an edit to the memory of its files: the exchange, the notes and the record of the edit.
 
-A plain success makes no note. A model's notes are stored as its own, the reason of a user who rejected a change as the
-user's."""
+A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection."""
 
 from __future__ import annotations
 
@@ -46,14 +45,14 @@ class RecordedChanges:
 
     @property
     def state(self) -> str:
-        """As in `EditRecord`."""
+        """The state as in `EditRecord`."""
         return "committed" if self.commit is not None else "written" if self.written else "proposed"
 
 
 @dataclass(frozen=True)
 class Story:
-    """One edit as it went. If nothing was committed, `ended` says how it ended ("answered", "declined", "refused",
-    "failed") and `answer` has the model's text or the reason."""
+    """The course of one edit. If nothing was committed, `ended` is "answered", "declined", "refused" or "failed", and
+    `answer` the model's text or the reason."""
 
     edit_id: str
     request: str
@@ -85,9 +84,9 @@ def remember(
     result: CommitOutcome | None,
     limit: int = 0,
 ) -> None:
-    """Write `story` to the memory of every file that it changed or, if none, that it was to change.
+    """Write `story` to the memory of the changed files and of `targets`.
 
-    Conversations of more than `limit` bytes are compacted; 0 is no limit.
+    Conversations of more than `limit` bytes are compacted; 0 means no limit.
     """
     done = None if result is None else recorded_changes(result)
     written = remember_changes(worktree, story, done, memories, limit=limit)
@@ -116,12 +115,12 @@ def remember_changes(
     again: bool = False,
     limit: int = 0,
 ) -> set[str | None]:
-    """Write `story` to the memory of every written file, and return their paths. `again`: a crash may have
-    interrupted it; what is recorded is not recorded twice."""
+    """Write `story` to the memory of every written file, and return their paths. `again`: a crash may have interrupted
+    an earlier call; nothing is recorded twice."""
     paths: set[str | None] = set()
     for change in done.changes if done is not None and done.written else ():
         paths |= {change.old_path, change.path}
-        if SYMLINK in {change.mode, change.old_mode}:  # its target has a memory of its own
+        if SYMLINK in {change.mode, change.old_mode}:  # only the target has a memory
             continue
         memory = memories.get(change.old_path or "")
         data = None
@@ -150,7 +149,7 @@ def _write(
     data: bytes | None,
     again: bool = False,
 ) -> None:
-    """Write the turns, the notes and the record of one file; `data` is its current content, None if it is deleted."""
+    """Write the turns, the notes and the edit record of one file; `data` is its current content, None if deleted."""
     before, after = change.before, change.after if again or data is None else data
     codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
     record = EditRecord(
@@ -173,7 +172,7 @@ def _write(
         last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
         turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
         append(memory.conversation, *turns, again=again)
-    if record.commit or record.state == "written":  # a note that the same request was refused is obsolete
+    if record.commit or record.state == "written":  # drop the note that the same request was refused
         end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
         for note in notebook.read_notes(memory.notes):
             if (
@@ -207,11 +206,11 @@ def model_notes(
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those that it names, else those with most of the code that it names, else
-    all."""
-    named = {path for path in contents if PurePosixPath(path).name in note}
-    if named:
-        return named
+    """The files that a note is about: those that it names, else those with most of the names of code in it; all if it
+    has none."""
+    files = {path for path in contents if PurePosixPath(path).name in note}
+    if files:
+        return files
     count = len(notebook.code_names(note))
     missing = {path: len(notebook.missing_names(note, data)) for path, data in contents.items()}
     least = min(missing.values(), default=count)
@@ -221,7 +220,7 @@ def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
 def lessons(
     request: str, turns: Sequence[Turn], state: str, answer: str, model: str
 ) -> Iterator[tuple[str, str]]:
-    """Notes, each with its source, on what happened on the way to `state` (as in `EditRecord`); `answer` as in
+    """Notes on rejections, failed checks and refusals, each with its source. `state` as in `EditRecord`, `answer` as in
     `Story`."""
     quote = f'"{cut(request, _QUOTED)}"'
     changed = state in ("committed", "written")
@@ -246,19 +245,19 @@ def lessons(
 
 
 def undo_note(request: str) -> str:
-    """The user's note about an edit that they undo; `redo` drops it again."""
+    """The note, from the user, that an edit was undone; `redo` drops it."""
     return shorten_note(f'undid the edit "{cut(request, _QUOTED)}"')
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None for no file, and for a link, whose target has the memory."""
+    """The bytes of a file; None if it does not exist or is a link, whose target has the memory."""
     return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
 
 
 def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
-    """Record in the memories of its files that `edit` is now "undone" or "redone" (`state`), with its note.
+    """Record in the memories of the files of `edit` that it is now "undone" or "redone" (`state`), with a note.
 
-    `before` has the memories by path as they were before the files were written.
+    `before` has the memories by path, looked up before the files were written.
     """
     written = set()
     for path in edit.paths:
@@ -281,8 +280,8 @@ def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], 
 
 
 def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, Memory]) -> Memory | None:
-    """The memory of a file that the edit renamed: its old path is gone, and `data` is what the edit began or ended
-    with."""
+    """The memory in `before` of a file that the edit renamed: its old path no longer exists, and `data` is its content
+    before or after the edit."""
     blob, top = blob_hash(data, worktree.object_format), str(worktree.top)
     for memory in before.values():
         if os.path.lexists(worktree.top / memory.identity.path_in(top)):

@@ -1,7 +1,7 @@
-"""Which files a model may see and change: names of secrets, `.repoagentignore`, generated files.
+"""Decide which files a model may see and change: names of secrets, `.repoagentignore`, generated files.
 
-`IgnoreFile` matches patterns as git does, without backtracking: they come with the repository, and `a*a*a*a*b` must
-not take minutes."""
+`IgnoreFile` matches patterns as git does, but without backtracking: a repository may contain patterns such as
+`a*a*a*a*b`, which would take minutes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from repoagent.storage.atomic import read_regular
 IGNORE_FILE = ".repoagentignore"
 LARGEST = 256 * 1024  # bytes of that file
 
-# Names that usually hold secrets. Named on the command line they are used all the same.
-KEY_SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore")  # of keys, those of tests too
+# Names of files that usually contain secrets. They are allowed if named on the command line.
+KEY_SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore")  # of keys, also of keys for tests
 SECRET_NAMES = (
     ".env", ".env.*", "*.env", *(f"*{suffix}" for suffix in KEY_SUFFIXES), "*.kdbx", "*.ppk", "*.ovpn", "id_rsa",
     "id_dsa", "id_ecdsa", "id_ed25519", ".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", "pgpass.conf", ".htpasswd",
@@ -47,12 +47,12 @@ def holds_secrets(path: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _named(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """All patterns as one: it is asked of each file of a repository."""
+    """The patterns as one regular expression, because it is matched with every file of a repository."""
     return re.compile("|".join(map(fnmatch.translate, patterns)))
 
 
 def why_content_is_off_limits(data: bytes) -> str | None:
-    """Why this content should not be edited, or None."""
+    """The reason why this content should not be edited, or None."""
     head = data[:2048]
     if head.startswith(LFS_POINTER):
         return "it is a Git LFS pointer; run `git lfs pull` first"
@@ -62,10 +62,10 @@ def why_content_is_off_limits(data: bytes) -> str | None:
 
 
 def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
-    """A function that says why a path may not be shown to a model or edited by it (None: it may).
+    """Make a function that returns why a path may not be shown to a model or edited by it, None if it may.
 
     `.repoagentignore` (gitignore syntax, at the top of the work tree) applies even to named files; likely secrets are
-    only withheld if the user did not name them. `further` are more lines of that file.
+    allowed if the user named them. `further` are more lines of that file.
     """
     data = read_regular(top / IGNORE_FILE, most=LARGEST)
     ignored = IgnoreFile((data or b"") + b"\n" + further) if further or data is not None else None
@@ -93,7 +93,7 @@ _ITEM = re.compile(r"\[:([a-z]+):\]|\\?(.)(?:-\\?([^\]]))?", re.DOTALL)
 
 
 class _Pattern(NamedTuple):
-    """`parts` are those between slashes; None stands for `**`, any number of folders."""
+    """`parts` are the patterns between slashes; None means `**`, any number of folders."""
 
     parts: tuple[re.Pattern[str] | None, ...]
     negated: bool
@@ -101,10 +101,10 @@ class _Pattern(NamedTuple):
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether the pattern matches the whole path. After each `**` the first match is as good as any later one, so
-        the work grows with the product of both lengths, no more."""
+        the time is at most proportional to the product of both lengths."""
         parts = self.parts
         at = number = 0
-        resume, start = -1, 0  # the part after the last `**`, and the name at which it was tried last
+        resume, start = -1, 0  # the part after the last `**`, and the name where it was last tried
         while number < len(names):
             part = parts[at] if at < len(parts) else None
             if at < len(parts) and part is None:
@@ -147,7 +147,7 @@ class IgnoreFile:
 
 
 def _parsed(line: str) -> _Pattern | None:
-    """The pattern of a line; None for one that matches nothing."""
+    """Parse a line; None for a comment, an empty line, or a pattern that matches nothing."""
     while line.endswith(" ") and not line.endswith("\\ "):
         line = line[:-1]
     if not line or line.startswith("#"):
@@ -160,7 +160,7 @@ def _parsed(line: str) -> _Pattern | None:
         return None
     words: list[list[re.Match[str]]] = [[]]
     for token in _TOKEN.finditer(text.removeprefix("/")):
-        if token[0] in ("[", "\\"):  # an open set, a backslash at the end
+        if token[0] in ("[", "\\"):  # an unclosed set, or a backslash at the end
             return None
         if token[0] in ("/", "\\/"):
             words.append([])
@@ -172,14 +172,14 @@ def _parsed(line: str) -> _Pattern | None:
             parts.append(_name_pattern(word))
         elif not parts or parts[-1] is not None:
             parts.append(None)
-    if parts[-1] is None:  # what is inside, not the folder itself
+    if parts[-1] is None:  # `folder/**` matches the content of the folder, not the folder itself
         parts.append(re.compile(""))
     return _Pattern(tuple(parts), negated, folders_only)
 
 
 def _name_pattern(tokens: Sequence[re.Match[str]]) -> re.Pattern[str]:
-    """The pattern of one name. After each `*` but the last, the first match is final: a lookahead, as Python 3.10 has
-    no atomic groups."""
+    """The regular expression of one name. After each `*` but the last, the first match is final; this uses a lookahead,
+    because Python 3.10 has no atomic groups."""
     chunks = [""]
     for token in tokens:
         if token[0] == "*":

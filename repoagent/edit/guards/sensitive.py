@@ -1,10 +1,10 @@
-"""Changes that need a second yes: files that git, a server, an editor or an agent runs, secrets,
-mass deletions.
+"""Find changes that need a second confirmation: of files that git, a server, an editor or an agent runs, of secrets,
+and mass deletions.
 
-The list is short on purpose. A build file or a test runs when a user runs it and is not listed; a listed file acts on
-a commit, a push, a checkout, or when a folder is opened.
+The list is short on purpose. A build file or a test is not listed, because it runs only when a user runs it; a listed
+file takes effect on a commit, a push or a checkout, or when a folder is opened.
 
-`hidden_changes` finds what a reader of a diff would not see."""
+`hidden_changes` finds changes that are invisible in a diff."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ BY_HOOKS = "is run by git's hooks"
 BY_EDITORS = "is run or read by an editor or a shell that opens the folder"
 BY_AGENTS = "is run or read by coding agents"
 ON_OPENING = (BY_EDITORS, BY_AGENTS)
-RUN_BY_GIT = "is run by git ("  # how the reason begins of what is named in a setting's command line
+RUN_BY_GIT = "is run by git ("  # the beginning of the reason for a file in the command line of a git setting
 
-LEFTHOOK = tuple(  # any of them, and each next to the others
+LEFTHOOK = tuple(  # lefthook reads any of them, and the -local one in addition
     f"{name}{local}.{end}"
     for name in ("lefthook", ".lefthook")
     for local in ("", "-local")
     for end in ("yml", "yaml", "toml", "json")
 )
 
-# Why, and the files: a name alone counts in every folder, a path from the top; one that ends in / is all below it.
+# Reasons and files. A name matches in every folder, a path from the top; a name with a final / everything below.
 LIST: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("decides which filters, diff and merge programs git runs", (".gitattributes", ".lfsconfig")),
     ("decides what git fetches and checks out", (".gitmodules",)),
@@ -91,19 +91,19 @@ _INCLUDES = re.compile(r"include(if\..*)?\.path$")
 _OPTIONS = "can set any option of git"
 _WORD = re.compile(r"[^\s'\";|&()<>$`]+")
 NAMED = 3
-MASS, FEW = 10, 3  # files: above the one a deletion is asked about, below the other never
-# What changes the direction of text ("Trojan Source"), what has no width, and what a terminal obeys. Not among
-# them: the two joiners that scripts and emoji are written with, and a byte-order mark at the very beginning.
+MASS, FEW = 10, 3  # deleted files: ask if there are more than MASS, never if less than FEW
+# Characters that change the direction of text ("Trojan Source"), have no width, or control a terminal; except the two
+# joiners that scripts and emoji need, and a byte-order mark at the beginning.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-_CODES = 4  # invisible characters that are named
+_CODES = 4  # invisible characters to list
 
 
 @dataclass(frozen=True)
 class Concern:
-    """A sensitive file of a change and `why` it is, as a predicate; `asked`: the user named it. `deletes`: the
-    number of deleted files that it represents, or 0."""
+    """A sensitive file of a change; `why` is the reason as a predicate. `asked`: the user named the file. `deletes`:
+    the number of deleted files that it represents, or 0."""
 
     path: str
     why: str
@@ -120,7 +120,8 @@ def concerns(
 ) -> tuple[Concern, ...]:
     """The sensitive files in `changes`, each path once. `further` are the user's patterns, as in .gitignore.
 
-    Naming a file permits what it does, but not the value of a secret of the environment in it.
+    If the user named a file in `named`, its concern is marked as `asked`, except if it would contain the value of a
+    secret of the environment.
     """
     paths = dict.fromkeys(path for change in changes for path in (change.old_path, change.path) if path)
     if not paths:
@@ -147,7 +148,7 @@ def concerns(
                 why = f"would contain the value of the environment variable {name}"
                 sensitive.append(Concern(change.name, why))
                 break
-    new = {change.after for change in changes if change.before is None}  # what is moved is not gone
+    new = {change.after for change in changes if change.before is None}  # moved files are not deleted
     gone = [
         change.name
         for change in changes
@@ -160,7 +161,7 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether deleting so many of the tracked files needs a question: more than ten, or a tenth of them."""
+    """Whether to ask about deleting so many of the tracked files: more than ten, or at least a tenth of them."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 
@@ -170,13 +171,13 @@ def count_tracked(worktree: WorkTree) -> int:
 
 
 def described(sensitive: Sequence[Concern]) -> str:
-    """The concerns in one sentence without a full stop."""
+    """The concerns as one sentence without a full stop."""
     more = f" and {len(sensitive) - NAMED} more like these" if len(sensitive) > NAMED else ""
     return ", ".join(concern.sentence for concern in sensitive[:NAMED]) + more
 
 
 def listed(path: str) -> str | None:
-    """Why a path is in LIST, as the most permissive file system would read it; None if it is not."""
+    """The reason in LIST for a path, compared as the most permissive file system does; None if it is not listed."""
     plain = "/".join(_INVISIBLE.sub("", part).split(":")[0].rstrip(". ").lower() for part in path.split("/"))
     name = plain.rsplit("/", 1)[-1]
     for why, patterns in LIST:
@@ -190,7 +191,7 @@ def listed(path: str) -> str | None:
 
 
 def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str | None, dict[str, str]]:
-    """The hooks folder inside the work tree (None if elsewhere), and every other path in it that git, called with
+    """The hooks folder, if inside the work tree, else None; and the other paths in the work tree that git, called with
     `options`, runs or reads, existing or not, with the reason. Calls git once."""
     arguments = ("config", "-z", "--list", "--show-origin", "--includes")
     fields = os.fsdecode(git_output(worktree.top, *options, *arguments).stdout).split("\0")[:-1]
@@ -211,7 +212,7 @@ def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str 
             obeyed |= {path: f"{RUN_BY_GIT}{key})" for path in words if path}
     try:
         entries = list(os.scandir(hooks))
-    except OSError:  # no hooks, or none that git could run
+    except OSError:  # no hooks folder, or git cannot read it either
         entries = []
     linked = (_inside(worktree, entry.path) for entry in entries if entry.is_symlink())
     obeyed |= {path: BY_HOOKS for path in linked if path}
@@ -219,7 +220,7 @@ def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str 
 
 
 def _inside(worktree: WorkTree, name: str) -> str | None:
-    """The path in the work tree that `name` resolves to; None for one outside, or in a git directory."""
+    """The path in the work tree that `name` resolves to; None if it is outside, or in a git directory."""
     try:
         real = Path(os.path.realpath(worktree.top / _at_home(name)))
     except ValueError:  # not a file name
@@ -235,12 +236,12 @@ def _at_home(name: str) -> Path:
     path = Path(name)
     try:
         return path.expanduser()
-    except RuntimeError:  # an unknown user, or no home
+    except RuntimeError:  # unknown user, or no home folder
         return path
 
 
 def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:
-    """A sentence for each file that gets invisible characters or becomes executable."""
+    """A sentence for each file to which invisible characters are added, or that becomes executable."""
     for change in changes:
         if change.path is None:
             continue

@@ -1,4 +1,4 @@
-"""Detect losses that no one requested: definitions, the end of a whole file, or a file doubled."""
+"""Detect unrequested losses: removed definitions, a missing end of a whole file, or duplicate definitions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _REWRITTEN = re.compile(
     re.IGNORECASE,
 )
 _LAST_WINS = (".py", ".js", ".mjs", ".cjs", ".jsx")
-_SHORT = 12  # lines of a part that may well become half as long
+_SHORT = 12  # lines; a shorter part may become half as long
 
-# The path, the lines that were there, and those that came in their place.
+# The path, the old lines, and the new lines.
 Part = tuple[str, Sequence[str], Sequence[str]]
 
 
@@ -32,10 +32,10 @@ def unasked_losses(
     parts: Sequence[Part] = (),
     loose: bool = False,
 ) -> str:
-    """A sentence for the model if something disappears that neither the request nor its own text names, or "".
+    """A sentence for the model if the change removes something that neither the request nor the answer names, or "".
 
-    Only text that the file had when it was read (`originals`, by path) can be lost. `parts` are parts of files that
-    were rewritten as a whole; `loose` is that of `patch_spans`.
+    Only text of the file as read (`originals`, by path) can be lost. `parts` are the parts of files that were rewritten
+    as a whole; `loose` as in `patch_spans`.
     """
     text = f"{instruction} {_prose(answer, loose=loose)}"
     if lost := _lost_definitions(applied.changes, text, originals):
@@ -67,14 +67,14 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """A sentence if a whole file lacks its end, or definitions that nothing replaces and no text names, or "". For
-    patches without a request; `words` is the commit message."""
+    """For patches without a request: a sentence if a whole file lacks its end, or definitions that are not replaced and
+    not named in a text, or "". `words` is the commit message."""
     from repoagent.syntax.outline import outline
 
     text = f"{words} {_prose(answer, loose=False)}"
     lost = []
     for change, name in _lost_definitions(_rewritten(applied), text, {}):
-        # unless something replaces it: it is still used, or its lines are only deleted
+        # lost only if nothing replaces it: it is still used, or its lines are deleted without new ones
         before, after = shown(change.before or b""), shown(change.after or b"")
         used = re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after)
         symbols = outline(change.name, change.before or b"")
@@ -112,7 +112,7 @@ def _lost_ends(applied: Applied, text: str) -> str:
 def _lost_definitions(
     changes: Sequence[FileChange], text: str, originals: Mapping[str, bytes]
 ) -> list[tuple[FileChange, str]]:
-    """The definitions that are gone, in no file now, and not named in the text."""
+    """The definitions that are removed, not moved to another file, and not named in the text."""
     from repoagent.syntax.outline import definitions, lost_definitions
 
     words = set(re.findall(r"\w+", text))
@@ -134,7 +134,7 @@ def _lost_definitions(
 
 
 def _doubled(changes: Sequence[FileChange]) -> str:
-    """Names of functions that a file had once and now has twice, in languages where the second would win."""
+    """The names of definitions that are now duplicate in a file, in languages where the last one wins."""
     from repoagent.syntax.outline import outline
 
     for change in changes:
@@ -154,8 +154,8 @@ def _doubled(changes: Sequence[FileChange]) -> str:
 
 
 def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines at the end are gone, where the new text stops at one of the old lines, as an answer does that was
-    not written to its end."""
+    """The number of missing lines at the end, if the new text ends with one of the old lines, as an unfinished answer
+    does; else 0."""
     before, after = ("\n".join(lines).rstrip().split("\n") for lines in (old, new))
     if after[-1] not in before:
         return 0
@@ -167,7 +167,7 @@ def _lost_tail(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _prose(answer: str, *, loose: bool) -> str:
-    """The answer without its patches: what the model says in words."""
+    """The text of an answer without its patches."""
     from repoagent.patch.parse.blocks import patch_spans
 
     words, at = [], 0
