@@ -1,8 +1,8 @@
-"""The command line: a module for each command; it parses arguments, calls one function, shows the answer.
+"""The command line: a module for each command, which parses arguments, calls one function and prints the result.
 
 Read app.py (the table of commands) first, then run_program.py (errors and exit codes), session.py (the global options)
 and one of commands/. chat/ is `repoagent chat`, ui/ has output and questions. All of them import this module, so it has
-only what must work before anything else is loaded: `main` and the signals that end it.
+only what is needed before anything else is loaded: `main` and the signals that end it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from repoagent.errors import Exit
 
 __all__ = ["Ended", "die", "listen", "main"]
 
-# New objects before a collection: imported modules are never garbage, and scanning them takes a tenth of the start-up.
+# New objects that trigger a collection. Imported modules are never garbage; scanning them takes a tenth of the
+# start-up.
 _COLLECT_AFTER = 50_000
 
 
 class Ended(KeyboardInterrupt):
-    """The signal `number` (`kill`, a closed terminal): as after ^C, what is half done is rolled back first."""
+    """The signal `number` (`kill`, a closed terminal). As after ^C, unfinished work is rolled back first."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"ended by {signal.Signals(number).name}")
@@ -47,9 +48,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     except Ended as ended:
         die(ended.number)
         code = int(Exit.INTERRUPTED)
-    except KeyboardInterrupt:  # during the imports, or again while `run` reported the first
+    except KeyboardInterrupt:  # during the imports, or a second ^C while `run` reported the first
         code = int(Exit.INTERRUPTED)
-    gc.freeze()  # or Python scans all objects, twice, before it exits
+    gc.freeze()  # otherwise Python scans all objects, twice, before it exits
     sys.exit(code)
 
 
@@ -65,6 +66,6 @@ def _end(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def die(number: int) -> None:
-    """Die of the signal as if nothing had handled it, so that the parent process sees which one it was."""
+    """Die of the signal as if it had not been handled, so that the parent process sees which one it was."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.git.worktree import WorkTree
 
-# heading of the help: {name: ("module:command", in repoagent.cli.commands unless it has a dot; its line of help)}
+# heading: {name: ("module:command", short help)}; modules without a dot are in repoagent.cli.commands
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Do": {
         "edit": ("edit:command", "Change files as you ask, in one commit."),
         "run": ("run:command", "Do a whole task and commit the result."),
         "chat": ("repoagent.cli.chat.command:command", "Work with a model, turn by turn."),
         "ask": ("ask:command", "Ask a model about files, pictures or a pipe."),
-        "apply": ("apply:command", "Apply a patch from anywhere, in one commit."),
+        "apply": ("apply:command", "Apply a patch from any source, in one commit."),
         "undo": ("undo:undo", "Undo the last edit, or an earlier one."),
         "redo": ("undo:redo", "Redo an edit that you undid."),
     },
@@ -48,7 +48,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Manage": {
         "memory": ("memory:command", "Show and change what is remembered about files."),
         "conversation": ("conversation:command", "Save, branch and rewrite conversations."),
-        "runs": ("runs:command", "List runs, follow them and steer them."),
+        "runs": ("runs:command", "List, follow and control runs."),
         "split": ("split:command", "Split a large file into segments, and join them."),
         "models": ("models:command", "List the available models, or test one."),
         "config": ("config:command", "Show and set options."),
@@ -59,14 +59,14 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 }
 HIDDEN = {
     "help": ("help:command", "Show the help of a command, or a page."),
-    "mine": ("mine:command", "Read the history of the repository into its index."),
+    "mine": ("mine:command", "Index the history of the repository."),
     "completion": ("repoagent.cli.completion:command", "Print the completion script of a shell."),
 }
 COMMANDS = {name: entry for group in [*GROUPS.values(), HIDDEN] for name, entry in group.items()}
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and line of help (`table`); `groups` adds their headings in the help."""
+    """A group with the names and short help of its commands in `table`, so that it imports them only when they run."""
 
     table: Mapping[str, tuple[str, str]]
 
@@ -112,7 +112,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, self.table))  # the columns of all groups are one
+        width = max(map(len, self.table))  # one width for all groups
         for heading, group in self.groups.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), line) for name, (_, line) in group.items()])
@@ -131,7 +131,7 @@ class LazyGroup(click.Group):
 
 
 class Program(LazyGroup):
-    """The group of all commands, by what they are for."""
+    """The group of all commands, under headings by purpose."""
 
     table = COMMANDS
     groups = GROUPS
@@ -197,7 +197,7 @@ def _in_repository() -> bool:
 
 
 def settle(worktree: WorkTree, terminal: Terminal) -> None:
-    """Complete or roll back interrupted edits from the journal, with a note on each."""
+    """Complete or roll back interrupted edits from the journal, and print a note about each."""
     from repoagent.edit.unfinished import settle as settle_all
 
     settle_all(worktree, lambda sentence: terminal.note(f"recovered: {sentence}"), terminal.warn)

@@ -14,13 +14,13 @@ from repoagent.cli.session import Session
 from repoagent.errors import UsageError
 
 LONG = 15  # a command with more options than this shows the first group only, and the rest with --help-all
-_ALL = f"{__name__}.all"  # where a context notes that all groups are shown
+_ALL = f"{__name__}.all"  # the key in ctx.meta: show all groups
 
 Groups = Mapping[str, Sequence[str]]
 
 
 class Command(click.Command):
-    """A command with its options in groups: `option_groups` has their parameters by heading, the most useful first.
+    """A command with its options in groups: `option_groups` has the parameters by heading, the most useful first.
 
     `verbs` are subcommands by their first argument: `config init`, `review dismiss`.
     """
@@ -71,7 +71,7 @@ class Command(click.Command):
                 break
 
     def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
-        """All options by heading. Those that no group names are in the first one."""
+        """All options by heading. Options that are in no group belong to the first one."""
         params = {one.name or "": one for one in self.get_params(ctx) if isinstance(one, click.Option)}
         named = {name for names in self.option_groups.values() for name in names}
         rest = [param for name, param in params.items() if name not in named]
@@ -108,7 +108,7 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that are allowed before and after the name of a command; `hidden` in the help of a command."""
+    """The options that are allowed before and after the name of a command; after it they are `hidden` in the help."""
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(
@@ -136,7 +136,7 @@ def add_global_options(command: click.Command) -> None:
 
 def words_in(file: Path, what: str) -> str:
     """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
-    not UTF-8, where it is called `what`."""
+    not UTF-8; the message calls the text `what`."""
     try:
         data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
         return data.decode("utf-8-sig")

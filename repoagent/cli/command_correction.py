@@ -1,4 +1,4 @@
-"""Correct a command line with a mistyped file or a task in place of a command, and run it once the user agrees."""
+"""Correct a command line with a mistyped file, or a task instead of a command, and run it if the user agrees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DECIDED = {"-y", "--yes", "-n", "--dry-run", "--show-prompt"}
 
 
 class Task(UsageError):
-    """A task in place of a file or a command. `command` is the one before it, "" for none."""
+    """A task instead of a file or a command. `command` is the command before it, "" if none."""
 
     def __init__(self, problem: str, task: str, command: str = "") -> None:
         self.problem, self.task, self.command = problem, task, command
@@ -36,12 +36,12 @@ class Task(UsageError):
 
 
 def corrected(error: UsageError, ctx: click.Context, name: str, arguments: Sequence[str]) -> list[str] | None:
-    """The corrected arguments, None where there is no clear correction. Raises NothingDone when the user says no."""
+    """The corrected arguments, None without a clear correction. Raises NothingDone if the user declines."""
     terminal = (ctx.find_object(Session) or Session()).terminal()
     if isinstance(error, Task):
         start = arguments.index(error.command or error.task)
         instead = [*arguments[:start], "run", *arguments[start + bool(error.command) :]]
-        question = f"{error.problem}. Do this as a task, with `{name} run`"
+        question = f"{error.problem}. Run this as a task with `{name} run`"
         return instead if _agreed(terminal, question) else None
     if not isinstance(error, NoSuchFile) or error.match is None:
         return None

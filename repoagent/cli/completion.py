@@ -1,9 +1,9 @@
 """`repoagent completion`, and the completion itself: `answer` reads the line that the shell sends, has click find the
-parameter at the cursor, and prints the candidates in the form of the shell.
+parameter at the cursor, and prints the candidates in the format of the shell.
 
-PARAMETERS tells from the word in the help (FILE, REV, SPEC) which function finds the values of a parameter. Such a
-function gives (value, description) for what is typed so far; it runs at most one git command or reads one file, and
-gives nothing on an error.
+PARAMETERS maps the word in the help (FILE, REV, SPEC) to the function that finds the values of a parameter. Such a
+function yields (value, description) for the text typed so far; it runs at most one git command or reads one file, and
+yields nothing on an error.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _REFS = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote 
 
 
 def files(incomplete: str, *, folders_only: bool = False) -> Candidates:
-    """Names of files in a folder; that of a folder ends with a slash."""
+    """Names of files in a folder; names of folders end with a slash."""
     folder, slash, begin = incomplete.rpartition("/")
     try:
         names = os.scandir(Path(folder + slash).expanduser() if folder + slash else ".")
@@ -75,7 +75,7 @@ def files(incomplete: str, *, folders_only: bool = False) -> Candidates:
 
 
 def revisions(incomplete: str) -> Candidates:
-    """HEAD, branches, tags and remote branches; also after the dots of a range."""
+    """HEAD, branches, tags and remote branches, also after the dots of a range."""
     from repoagent.git.process import git
 
     if ":" in incomplete:
@@ -113,7 +113,7 @@ def models(incomplete: str) -> Candidates:
     known = names()
     known |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
     try:
-        settings = load(None)  # finding the repository's configuration would double the time
+        settings = load(None)  # also finding the repository's configuration would take twice as long
         known |= dict.fromkeys(settings.family("models"), "configured")
         known |= settings.names("alias")
     except RepoagentError:  # a broken configuration has no aliases
@@ -187,7 +187,7 @@ PARAMETERS: Mapping[str, Find | str] = {
     "EDIT": _edits,
     "RUN": runs,
 }
-# (command, parameter) where the word would mislead
+# (command, parameter) for which the word is misleading
 EXCEPTIONS: Mapping[tuple[str, str], Find | str | None] = {
     ("test", "name"): models,
     ("outline", "language"): _languages,
@@ -227,7 +227,7 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter, command: str = "") -> Find | str | None:
-    """What finds the values of `param`; None where its type does (a choice) and for free text."""
+    """The function that finds the values of `param`; None if its type does (a choice), and for free text."""
     if isinstance(param, click.Option) and (param.is_flag or param.count):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
@@ -245,7 +245,7 @@ def finder_of(param: click.Parameter, command: str = "") -> Find | str | None:
 # The line, as the shell sends it
 
 _ESCAPABLE = '$`"\\'  # in double quotes; before another character a backslash is literal
-_PLAIN = frozenset("_./@%+,:=^{}~-")  # with letters, digits and what is not ASCII
+_PLAIN = frozenset("_./@%+,:=^{}~-")  # with letters, digits and non-ASCII characters
 _GIT_OPTIONS = (  # of git itself, with a value in the next word
     "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env",
 )  # fmt: skip
@@ -253,8 +253,8 @@ _GIT_OPTIONS = (  # of git itself, with a value in the next word
 
 class Typed(NamedTuple):
     """The `words` before the one at the cursor (`incomplete`), all unquoted; `quote` is the open quotation mark, or "".
-    `prefix` is how many characters of `incomplete` the shell keeps: bash replaces only what follows the last of
-    COMP_WORDBREAKS.
+    `prefix` is the number of characters of `incomplete` that the shell does not replace: bash replaces only what
+    follows the last of COMP_WORDBREAKS.
     """
 
     words: list[str]
@@ -306,8 +306,8 @@ def quoted(text: str, quote: str = "") -> str:
 
 
 def after_program(words: list[str]) -> tuple[list[str], tuple[str, ...]] | None:
-    """What follows `repoagent`, or `git [OPTION...] repoagent`, and the folders of all -C options, git's included; None
-    for another command of git."""
+    """The words after `repoagent`, or `git [OPTION...] repoagent`, and the folders of all -C options, including git's;
+    None for another command of git."""
     if not words:
         return None
     at, git_words = 0, []
@@ -332,8 +332,8 @@ def after_program(words: list[str]) -> tuple[list[str], tuple[str, ...]] | None:
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
     """Do what the shell asks: `bash_source` prints the script of that shell, `bash_complete` the candidates for the
-    line in COMP_WORDS. Returns the exit code, 2 for an unknown instruction. An invalid line, and an error such as a
-    missing repository, give no candidates."""
+    line in COMP_WORDS. Returns the exit code, 2 for an unknown instruction. There are no candidates for an invalid
+    line or on an error, such as a missing repository."""
     shell, _, task = instruction.partition("_")
     if shell not in SHELLS or task not in ("source", "complete"):
         return 2
@@ -349,7 +349,7 @@ def answer(cli: click.Command, name: str, instruction: str) -> int:
     try:
         for folder in folders:
             os.chdir(folder)
-        # the shell looks for files in its own folder; and fish does not find names after an open quote
+        # the shell completes files in its own folder only, and fish does not complete after an open quote
         list_files = shell == "fish" or bool(folders)
         items = list(_candidates(cli, name, arguments, typed.incomplete, list_files=list_files))
     except (RepoagentError, OSError, click.ClickException):
@@ -363,8 +363,8 @@ def answer(cli: click.Command, name: str, instruction: str) -> int:
 def _candidates(
     cli: click.Command, name: str, arguments: list[str], incomplete: str, *, list_files: bool
 ) -> Iterator[CompletionItem[str]]:
-    """The candidates for `incomplete`, with what is before a `=` in it. More may follow one of the type "part"; for
-    the types "file" and "dir" the shell lists names itself, unless we `list_files`."""
+    """The candidates for `incomplete`, with the text before a `=`. The user goes on typing after a candidate of type
+    "part"; for the types "file" and "dir" the shell lists names itself, unless `list_files`."""
     arguments = ["--" if word == "--end-of-options" else word for word in arguments]
     option, equals, _ = incomplete.partition("=")
     head = f"{option}=" if equals and option.startswith("--") and "--" not in arguments else ""
@@ -379,7 +379,7 @@ def _candidates(
 
 
 def _output(shell: str, item: CompletionItem[str], typed: Typed) -> str:
-    """A candidate as the script of the shell reads it: a line, for zsh three."""
+    """A candidate in the format of the shell's script: a line, or three for zsh."""
     by_shell = item.type in ("file", "dir")
     line = " ".join((item.help or "").split())
     if shell == "bash":

@@ -1,4 +1,4 @@
-"""The report file of an internal error: enough to fix it, without secrets."""
+"""The report file of an internal error: the details needed to fix it, without secrets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 
 
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Write the report of `error` to a new private file, in the git directory or else in the temporary folder; returns
-    a sentence with its path, or the whole report where no file can be written."""
+    """Write the report of `error` to a new private file in the git directory or the temporary folder; return a sentence
+    with its path, or the whole report if no file can be written."""
     first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ)
     text = redact(compose(error, arguments), os.environ)
     name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
@@ -35,7 +35,7 @@ def write_report(error: BaseException, arguments: Sequence[str]) -> str:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text.encode("utf-8", "backslashreplace"))
             return f"internal error ({first.splitlines()[0]}); see the report in {path}"
-        except OSError:  # a full or read-only disk: the next folder, or the screen
+        except OSError:  # a full or read-only disk: try the next folder, then the screen
             continue
     return f"internal error; could not write a report:\n{text}"
 
@@ -55,7 +55,7 @@ def compose(error: BaseException, arguments: Sequence[str]) -> str:
 
 
 def _git(*arguments: str) -> str:
-    """The output of git, "" without a repository, git or folder."""
+    """The output of git, "" without git or a repository."""
     from repoagent.git.process import git
 
     try:

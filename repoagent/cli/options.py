@@ -1,4 +1,4 @@
-"""The options that several commands share: of those that call a model, and of those that commit."""
+"""Options shared by commands that call a model, and by commands that commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ effort_option = click.option(
     "--effort",
     type=click.Choice(["low", "medium", "high", "xhigh", "max"]),
     metavar="LEVEL",
-    help="How much to think: low, medium, high, xhigh or max.",
+    help="Reasoning effort: low, medium, high, xhigh or max.",
 )
 max_tokens_option = click.option(
     "--max-tokens", type=click.IntRange(1), metavar="N", help="Use at most N tokens, in and out."
@@ -46,12 +46,12 @@ reply_option = click.option(
     help="Read the reply for --model manual from FILE; - is standard input.",
 )
 show_prompt_option = click.option(
-    "--show-prompt", is_flag=True, help="Print what would be sent and its tokens; send nothing."
+    "--show-prompt", is_flag=True, help="Print the prompt and its tokens; send nothing."
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# which options exclude which others, by parameter
+# options that exclude each other, by parameter
 COMMIT_CONFLICTS: Mapping[str, Sequence[str]] = {
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
     "no_commit": ("branch", "fixup", "edit_message", "signoff", "sign"),
@@ -85,7 +85,7 @@ _ASKING = (
 )
 check_unconfined_option = click.option(
     "--check-unconfined", is_flag=True, default=None,
-    help="Run the check outside the sandbox, even before you saw the change.",
+    help="Run the check outside the sandbox, even before you have seen the change.",
 )  # fmt: skip
 _COMMITTING = (
     click.option("--branch", metavar="NAME", help="Create branch NAME at HEAD and commit there."),
@@ -115,7 +115,7 @@ class Committing(Command):
 
 
 def asking(function: F) -> F:
-    """Add the options on confirmation and writing: `yes`, `by_hunk`, `dry_run`, `no_commit`, `allow_sensitive`,
+    """Add the options for confirmation and writing: `yes`, `by_hunk`, `dry_run`, `no_commit`, `allow_sensitive`,
     `no_parse_check`."""
     return together(*_ASKING)(function)
 
@@ -137,14 +137,14 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, by the options that the command has of those that `git commit` has."""
+    """How to commit, from the options of `git commit` that the command has."""
     from repoagent.git.transaction.results import Options
 
     return Options(**{name: getattr(options, name) for name in _COMMIT if hasattr(options, name)})
 
 
 def edit_request(options: SimpleNamespace, settings: Settings, instruction: str, **more: Any) -> EditRequest:
-    """The request of an edit, by the options of the command and the settings; `more` are further fields."""
+    """The request of an edit, from the options of the command and the settings; `more` are further fields."""
     from repoagent.edit.request import EditRequest
     from repoagent.tasks.check import check_of
 
@@ -177,7 +177,7 @@ def parse_check(options: SimpleNamespace) -> dict[str, object]:
 
 
 def refuse_conflicts(options: SimpleNamespace, *tables: Mapping[str, Sequence[str]]) -> None:
-    """Raise UsageError for options that `tables` do not allow together."""
+    """Raise UsageError for options that cannot be combined according to `tables`."""
     for conflicts in tables:
         for option, others in conflicts.items():
             for other in others:
@@ -186,10 +186,10 @@ def refuse_conflicts(options: SimpleNamespace, *tables: Mapping[str, Sequence[st
 
 
 def is_given(options: SimpleNamespace, option: str) -> bool:
-    """Whether the option exists and was set."""
+    """Whether the command has the option and it was set."""
     return getattr(options, option, None) not in (None, False, ())
 
 
 def flag(option: str) -> str:
-    """The option of a parameter, as the user writes it."""
+    """The option of a parameter as on the command line."""
     return "--" + FLAGS.get(option, option).replace("_", "-")

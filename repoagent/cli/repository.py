@@ -1,4 +1,4 @@
-"""What a command works with: the repository of the current folder, its settings, the terminal."""
+"""The repository of the current folder, its settings and the terminal: the arguments of most commands."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class Repository(NamedTuple):
         return relative(self.worktree, path, self.cwd)
 
     def settle(self) -> None:
-        """Complete or roll back interrupted edits, with a note on each; the first step of a command that writes."""
+        """Complete or roll back interrupted edits, with a note about each; the first step of a command that writes."""
         from repoagent.cli.app import settle
 
         settle(self.worktree, self.terminal)
 
     def shown(self, path: Path) -> str:
-        """The path of one of our files: relative to the current folder or, if shorter, absolute."""
+        """The path of a file of repoagent: relative to the current folder or, if shorter, absolute."""
         near = os.path.relpath(path, self.cwd)
         return near if len(near) < len(str(path)) else str(path)
 
     def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
-        """Ask yes or no; `choices` says what they do. Raises UsageError(`refusal`) without a terminal, NothingDone(
-        `declined`) for a no."""
+        """Ask yes or no; `choices` describes both. Raises UsageError(`refusal`) without a terminal, and
+        NothingDone(`declined`) for a no."""
         if not self.terminal.can_ask:
             raise UsageError(refusal)
         if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":
@@ -66,7 +66,7 @@ def open_repository(session: Session, flags: Mapping[str, object] | None = None)
 
 
 def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
-    """Decorator: the command gets the repository of the current folder first, and `--json` as `as_json`."""
+    """Decorator: pass the repository of the current folder to the command, and add `--json` as `as_json`."""
 
     @json_option
     @pass_session
@@ -77,8 +77,8 @@ def pass_repository(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def find_worktree(*, refused_ok: bool = False) -> WorkTree | None:
-    """The work tree of the current folder, None outside one. `refused_ok`: None also for a repository that cannot be
-    trusted or read; else UsageError is raised for it."""
+    """The work tree of the current folder, None outside one. With `refused_ok`, also None for a repository that
+    cannot be trusted or read; otherwise that raises UsageError."""
     from repoagent.git.worktree import NoWorkTree, open_worktree
 
     try:

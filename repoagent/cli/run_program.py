@@ -1,6 +1,6 @@
 """Run the program, and turn every outcome into one sentence and one exit code.
 
-A command that must do something after its error was reported appends it to `at_end`.
+A command appends functions to call after its error was reported to `at_end`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from repoagent.errors import CheckFailed, Exit, RepoagentError, UsageError
 
 at_end: list[Callable[[], None]] = []
 
-BROKEN_PIPE = 141  # what a shell reports for git when SIGPIPE ends it
-# errors of the system, not of repoagent: a full or read-only disk, a quota, no permission, too many open files
+BROKEN_PIPE = 141  # as a shell reports for git ended by SIGPIPE
+# errors of the system, not bugs: a full or read-only disk, a quota, no permission, too many open files
 SYSTEM = {
     errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.EMFILE,
     errno.ENFILE, errno.ENOLCK,
 }  # fmt: skip
 GONE = "the current folder was deleted; change to an existing one and try again"
 COMPLETE = "_REPOAGENT_COMPLETE"
-MOST_LINES = 12  # of the output of a check, on a terminal
+MOST_LINES = 12  # of the output of a check on a terminal
 
 
 def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
-    """Run `cli` with `arguments`; returns the exit code. `program` is the path that it was called by.
+    """Run `cli` with `arguments` and return the exit code. `program` is the path it was called by.
 
     A command returns None or an exit code, or raises. An error is printed as a line on standard error or, with `--json`
     among the arguments, as a JSON object on standard output.
@@ -65,7 +65,7 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
     except BaseException as error:
         if isinstance(error, (SystemExit, GeneratorExit, Ended)):
             raise
-        if COMPLETE in os.environ:  # no error in the middle of a command line; REPOAGENT_TRACE has it
+        if COMPLETE in os.environ:  # print no error into a command line; REPOAGENT_TRACE logs it
             from repoagent import tracing
 
             tracing.line("error", repr(error))
@@ -77,12 +77,12 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
 
 
 def called_as(program: str) -> str:
-    """The name of the program in messages: `git repoagent` when git runs it as a subcommand."""
+    """The name of the program in messages: `git repoagent` if git runs it as a subcommand."""
     return "git repoagent" if program.rpartition("/")[2] == "git-repoagent" else "repoagent"
 
 
 def _git_s_way(arguments: Sequence[str]) -> list[str]:
-    """Replace git's `--end-of-options` by the `--` that click knows. A later `--`, between revisions and paths, stays
+    """Replace git's `--end-of-options` with the `--` that click knows. A later `--`, between revisions and paths, stays
     unless an argument before it starts with a dash."""
     marks = [at for at, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
     if not marks or arguments[marks[0]] == "--":
@@ -97,13 +97,13 @@ def _git_s_way(arguments: Sequence[str]) -> list[str]:
 
 
 def _has_flag(arguments: Sequence[str], *flags: str) -> bool:
-    """Whether a flag is among the options, without the parser: its own errors obey the flag too."""
+    """Whether a flag is among the options, without the parser: errors of the parser depend on the flag, too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     return any(flag in options for flag in flags)
 
 
 def _open_standard_streams() -> None:
-    """Open /dev/null for closed standard streams, as git does: otherwise a file gets their numbers."""
+    """Open /dev/null for closed standard streams, as git does: otherwise another file gets their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -130,7 +130,7 @@ def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
 
 
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
-    """Print what `error` means to the user; returns its exit code."""
+    """Print the message for `error` and return its exit code."""
     from repoagent.cli.ui.terminal import Terminal, to_nowhere
     from repoagent.cli.ui.terminal_text import clean, fold, paint
 
@@ -144,7 +144,7 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
             ours = error if isinstance(error, RepoagentError) else RepoagentError()
             _print_json(code, sentence, {**ours.details(), **ours.told()})
         elif code == Exit.INTERRUPTED:
-            sys.stderr.write("\n" if sys.stderr.isatty() else "")  # ends the line on which ^C was echoed
+            sys.stderr.write("\n" if sys.stderr.isatty() else "")  # end the line on which ^C was echoed
         else:
             terminal = Terminal.open()
             if isinstance(error, CheckFailed) and error.printed.strip() and not error.shown:
@@ -159,7 +159,7 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _output_closed()
-    except OSError:  # a full disk: the other stream may still work
+    except OSError:  # a full disk: try the other stream
         to_nowhere(sys.stdout)
         try:
             sys.stderr.write(line)
@@ -221,14 +221,14 @@ def _print_causes(error: BaseException) -> None:
     from repoagent.cli.ui.terminal_text import clean
     from repoagent.display_text import redact
 
-    # a server may have echoed the key, and an error of a library may quote it
+    # the message of a server or a library may contain the key
     sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))
 
 
 def _output_closed() -> bool:
-    """Whether the reader of our output has closed its pipe; later output is discarded then.
+    """Whether the reader of our output has closed its pipe; if so, discard later output.
 
-    A BrokenPipeError may also come from a pipe to a child process, and is an error then.
+    Otherwise a BrokenPipeError comes from a pipe to a child process, and is an error.
     """
     from repoagent.cli.ui.terminal import to_nowhere
 

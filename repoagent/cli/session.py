@@ -1,4 +1,4 @@
-"""The global options (`Session`), and the settings and the terminal that each command starts with."""
+"""The global options (`Session`), which open the settings and the terminal of each command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.storage.layout import Layout
 
-# commands whose output may be longer than a screen, and that ask nothing while they print it
+# commands whose output may be longer than a screen, and that ask no questions while they print
 PAGED = frozenset(
     {
         "activity",
@@ -39,15 +39,15 @@ PAGED = frozenset(
 )
 
 
-class Session(NamedTuple):  # each run imports this module, and a dataclass would take 2 ms more
-    """One run of the program. A command gets it with `@pass_session`."""
+class Session(NamedTuple):  # imported by each command; a dataclass would take 2 ms more
+    """The global options. `@pass_session` passes them to a command."""
 
     color: str | None = None
     verbose: bool = False
     no_pager: bool = False
 
     def terminal(self, settings: Settings | None = None) -> Terminal:
-        """The terminal, colored as the flag or the settings say."""
+        """The terminal, with colors according to --color or the settings."""
         from repoagent.cli.ui.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
@@ -56,7 +56,8 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
     ) -> tuple[Settings, Terminal]:
-        """Load the settings (`flags` by option key, None for not given) and print their warnings."""
+        """Load the settings and print warnings about them. `flags` has the value of each key, None if it was not
+        set."""
         from repoagent.config.layers import load
 
         settings = load(layout, flags={**(flags or {}), "color": self.color})
@@ -67,7 +68,7 @@ class Session(NamedTuple):  # each run imports this module, and a dataclass woul
 
 
 def _paged() -> str:
-    """The name of the current command where its output may go into a pager, else "" (also for JSON)."""
+    """The name of the current command if its output may go into a pager, otherwise "" (also for JSON)."""
     ctx = click.get_current_context(silent=True)
     words: list[str] = []
     while ctx is not None and ctx.parent is not None:
@@ -80,7 +81,7 @@ def _paged() -> str:
 
 
 def find_layout() -> Layout | None:
-    """The layout of the current repository; None outside of one."""
+    """The layout of the current repository; None outside one."""
     from pathlib import Path
 
     from repoagent.errors import UsageError
@@ -97,14 +98,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 
 
 def write_json(terminal: Terminal, content: Mapping[str, object]) -> None:
-    """Write the result of `--json`; its format has a version. Paths become texts, dataclasses objects."""
+    """Write the result of `--json`, with the version of the format. Paths become strings, dataclasses objects."""
     import json
 
     terminal.result(json.dumps({"version": 1, **content}, indent=2, default=_plain) + "\n")
 
 
 def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
-    """Attributes of `value` for JSON, by their names or renamed (new name: attribute); an empty text is null."""
+    """Attributes of `value` for JSON, by name or renamed (new name=attribute); an empty string becomes null."""
     attributes = {**dict(zip(names, names, strict=True)), **renamed}
     return {
         name: None if (item := getattr(value, attribute)) == "" else item
@@ -113,7 +114,7 @@ def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> object:
-    """A value of JSON for one of another type."""
+    """Convert a value of another type for JSON."""
     from os import PathLike, fspath
 
     return fspath(value) if isinstance(value, PathLike) else dict(vars(value))

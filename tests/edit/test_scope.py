@@ -9,7 +9,7 @@ from tests.edit.conftest import GREET, QUESTION, Open, Run, Script, diff
 
 README = diff("README.md", "-A small repository.", "+A small repository that greets.")
 BOTH = GREET + README
-ASKED = "README.md has to change too; allow it [y,n,?]? "
+ASKED = "README.md has to change, too. Allow it [y,n,?]? "
 COMMAND = ("edit", "src/app.py", "greet with a comma")
 
 

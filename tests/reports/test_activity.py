@@ -56,7 +56,7 @@ def test_nothing_was_done(repo: GitRepo, run: Run) -> None:
     repo.commit(a="1")
     done = run("activity")
     assert (done.code, done.out) == (1, "")
-    assert "no activity here since" in done.err
+    assert "no activity since" in done.err
     done = run("activity", "--html", "page.html")
     assert done.code == 1 and "Nothing yet" in (repo.top / "page.html").read_text()
 

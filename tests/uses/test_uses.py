@@ -121,7 +121,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code_", "sentence"),
     [
-        (["nowhere"], 1, "no symbol is named nowhere"),
+        (["nowhere"], 1, "no symbol named nowhere"),
         (["a b"], 2, "'a b' is not a symbol; use NAME, Class.method or FILE:NAME"),
         (["src/none.py"], 2, "no such file: src/none.py"),
         (["src"], 2, "src is a folder; name a file or a symbol"),

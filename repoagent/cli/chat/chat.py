@@ -1,7 +1,7 @@
 """The state of a chat (`Chat`), one turn of it, and the status line.
 
-`serve_json` is the chat with a program: lines of JSON in both directions (`commands/run_output.py` has the events);
-each turn ends with `end` or `error`.
+`serve_json` runs the chat for a program: lines of JSON in both directions (`commands/run_output.py` has the events).
+Each turn ends with `end` or `error`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
-    """As `Working`, but the model's words are not dim: they are what a chat is about."""
+    """`Working` for a chat: the model's words are not dim."""
 
     styles = ()
 
@@ -67,12 +67,12 @@ class Speaking(Working):
 
 @dataclass
 class Chat:
-    """The state of a chat. `flags` are those of the options that are settings.
+    """The state of a chat. `flags` are the options that override settings.
 
-    `model_setup` holds the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits`
-    are the ids of the edits of this chat, `undone` those that /undo undid, the last one last. `aside` goes to the model
-    with the next message: what the user did in between. `lives`: the run folder exists, and must exist at the next
-    turn."""
+    `model_setup` has the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits` are
+    the ids of the edits of this chat, `undone` those undone by /undo, oldest first. `aside` is sent to the model with
+    the next message: what the user did in the meantime. `lives`: the run folder was created, and must exist at the
+    next turn."""
 
     session: Session
     options: SimpleNamespace
@@ -101,7 +101,7 @@ class Chat:
 
     @property
     def has_user(self) -> bool:
-        """Whether a user types at a terminal, who can answer questions."""
+        """Whether a user at a terminal can answer questions."""
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
@@ -109,7 +109,7 @@ class Chat:
         return self.model_setup.meter.part(Limits(turns=self.calls, seconds=self.seconds))
 
     def request(self, prompt: str = "") -> RunRequest:
-        """The run that one turn is."""
+        """The request of one turn, which is a run."""
         options = self.options
         return RunRequest(
             prompt.strip(),
@@ -126,8 +126,8 @@ class Chat:
         )
 
     def turn(self, words: str) -> None:
-        """Send `words` to the model ("" resumes the turn that was stopped), print what comes and how it ends. Raises
-        what `perform` does."""
+        """Send `words` to the model ("" resumes a stopped turn), and print the reply and the outcome. Raises whatever
+        `perform` raises."""
         terminal = self.terminal
         with Speaking(terminal, "reading the repository") as working:
             ui = RunTerminal.of(terminal, working, self.mode)
@@ -143,8 +143,8 @@ class Chat:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:
-        """Run one turn. Raises KeyboardInterrupt and what `tasks.session.run` does; what happened before that is
-        kept. Raises Refused where the conversation was deleted; the next message starts a new one."""
+        """Run one turn. Raises KeyboardInterrupt and whatever `tasks.session.run` raises; what happened before is
+        saved. Raises Refused if the conversation was deleted; the next message starts a new one."""
         from repoagent.cli.app import settle
 
         settle(self.worktree, self.terminal)
@@ -159,13 +159,13 @@ class Chat:
         try:
             return run(self.worktree, request, self.settings, ui, replace(self.model_setup, meter=meter))
         finally:
-            if words and meter.attempts:  # it is in the conversation by now
+            if words and meter.attempts:  # they are in the conversation now
                 self.aside.clear()
             self.note_edits()
             self.lives = self.run_dir.folder.is_dir()
 
     def note_edits(self) -> None:
-        """Read from the record of the chat which edits of this work tree belong to it."""
+        """Update `edits` from the record of the chat: the edits in this work tree that belong to it."""
         from repoagent.git.undo_log import list_edits
 
         if self.run_dir.folder.is_dir():
@@ -190,7 +190,7 @@ class Chat:
         return uncommitted_files(self.worktree, self.run_dir)
 
     def show_uncommitted(self, paths: tuple[str, ...] | None = None) -> None:
-        """Print which files are written and not committed, and what to do about them."""
+        """Print the uncommitted files, and what to do about them."""
         if paths := self.uncommitted() if paths is None else paths:
             names = ", ".join(map(clean, paths[:SHOWN])) + (" …" if len(paths) > SHOWN else "")
             more = "; /diff shows the changes, /undo reverts them" if self.has_user else ""
@@ -204,7 +204,7 @@ def open_chat(
     opened: tuple[Layout, Settings, Terminal],
     flags: dict[str, object],
 ) -> Chat:
-    """Open a new or a resumed chat, with the model and the limits of the options and the settings. Raises ModelError,
+    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises ModelError and
     UsageError."""
     layout, settings, terminal = opened
     name, fresh = run_options.chosen_name(options, worktree, "chat")
@@ -228,7 +228,7 @@ def open_chat(
 def open_model(
     options: SimpleNamespace, settings: Settings, terminal: Terminal, limits: Limits
 ) -> ModelSetup:
-    """The model of the settings, and a meter. Raises ModelError, UsageError."""
+    """The model of the settings, and a meter. Raises ModelError and UsageError."""
     from repoagent.edit.model_setup import model_setup
 
     with terminal.working("opening the model") as working:
@@ -239,7 +239,7 @@ def open_model(
 
 
 def leave(chat: Chat, worktree: WorkTree) -> None:
-    """Remove the linked work tree that a resumed chat was in, as at the end of a run, when all in it is committed.
+    """Remove the linked work tree of a resumed chat if everything in it is committed, as at the end of a run.
     `worktree` is where the command was started."""
     if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
         branch = current_branch(chat.worktree)
@@ -269,14 +269,14 @@ def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
 
 
 def words_of(reply: str) -> str:
-    """The prose of a whole reply, without the actions and patches in it."""
+    """The prose of a whole reply, without actions and patches."""
     words = Words(ends=True)
     return (words.feed(reply) + words.rest()).strip() or "(only actions, no text)"
 
 
 def bar(chat: Chat, width: int) -> str:
-    """The status line: model, mode, branch, cost, uncommitted files. It drops from its end what does not fit into
-    `width` columns. It reads two small files and starts no process."""
+    """The status line: model, mode, branch, cost, uncommitted files. The last parts are dropped if they do not
+    fit into `width` columns. Reads two small files and starts no process."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     try:
@@ -302,7 +302,7 @@ def _short(name: str) -> str:
 
 
 def serve_json(chat: Chat) -> Exit:
-    """Run the turns of a program until it sends stop or its input ends; returns the exit code of the last turn."""
+    """Run the turns of a program until it sends stop or its input ends; return the exit code of the last turn."""
     events = run_output.EventStream(yes=chat.mode in {"auto", "auto-edit"})
     model = display_name(chat.model_setup.model.spec)
     run_output.emit("start", {"run": chat.name, "kind": "chat", "mode": chat.mode, "model": model})
@@ -316,7 +316,7 @@ def serve_json(chat: Chat) -> Exit:
         if not (isinstance(words, str) and words.strip()):
             if isinstance(message, dict) and message.get("stop"):
                 break
-            events.say('ignored a line that is not a turn: send {"say": "WORDS"}, or {"stop": true} to end')
+            events.say('ignored an invalid line: send {"say": "WORDS"}, or {"stop": true} to end')
             continue
         meter = chat.meter()
         try:

@@ -1,4 +1,4 @@
-"""The options of `repoagent chat`, and the loop from one input to the next."""
+"""The options of `repoagent chat`, and the loop that reads input."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ OPTION_GROUPS = {  # by their parameters
 def command(session: Session, /, **values: Any) -> Exit:
     """Work with a model, turn by turn.
 
-    The model looks around, changes files, runs commands, and commits what belongs together. The whole chat is recorded
-    in a file of yours; resume it with --continue or --resume.
+    The model reads code, changes files, runs commands and commits. The whole chat is recorded in .repoagent/; resume it
+    with --continue or --resume.
     """
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.llm.open_model import preload
@@ -68,7 +68,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     flags = run_options.flags_of(options)
     paths = layout(worktree)
     settings, terminal = session.open(paths, flags)
-    if options.json_stream:  # a program answers the questions, also at a terminal
+    if options.json_stream:  # a program answers questions, even on a terminal
         terminal = terminal._replace(reads=False)
     if options.as_json and terminal.can_ask:
         raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
@@ -106,7 +106,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 
 def _greet(chat: Chat) -> None:
-    """Print how to begin; for a resumed chat, its last turn too."""
+    """Print how to begin, and the last turn of a resumed chat."""
     from repoagent.cli.chat.chat import recap
 
     if not chat.has_user:
@@ -140,8 +140,7 @@ def _reader(chat: Chat) -> Reader:
 
 
 def _loop(chat: Chat, reader: Reader) -> None:
-    """Handle one input after another. At a terminal an error is shown and the chat continues; from a pipe it is
-    raised."""
+    """Read and handle inputs. At a terminal, an error is printed and the chat continues; from a pipe, it is raised."""
     while True:
         width = shutil.get_terminal_size((chat.terminal.width, 24)).columns  # it may have changed
         chat.terminal = chat.terminal._replace(width=width)
@@ -166,7 +165,7 @@ def _loop(chat: Chat, reader: Reader) -> None:
 
 
 def handle(chat: Chat, text: str) -> bool:
-    """Handle one input: a message, a slash command or a shell command. True when it ends the chat."""
+    """Handle one input: a message, a slash command or a shell command. Returns whether it ends the chat."""
     from repoagent.cli.chat import slash_commands
 
     words = text.strip()

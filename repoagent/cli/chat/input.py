@@ -1,6 +1,6 @@
-"""What the user types in a chat: the line editor of a terminal or the lines of a pipe, with history and completion.
+"""The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe.
 
-The history is a file per repository in the user's state folder. prompt_toolkit is imported here and nowhere else.
+The history is a file per repository in the user's state folder. Only this module imports prompt_toolkit.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 2_000
 MOST_PATHS = 60  # candidates
-MENU = 6  # lines that are reserved for the completions
+MENU = 6  # lines reserved for completions
 PROMPT = "> "
 AGAIN = "press ^C again, or ^D, to end the chat"
-_LONGEST = 16_384  # characters of an entry: a longer one was pasted
-_FRESH = 5.0  # seconds before git lists the files again
+_LONGEST = 16_384  # characters of a history entry: longer input was pasted
+_FRESH = 5.0  # seconds until git lists the files again
 _STYLE = {"bottom-toolbar": "noreverse"}
 _COLORS = {**_STYLE, "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # of a function key
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # sent by a function key
 _GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 _COMMAND = re.compile(r"/([a-z]*)\Z")
 _ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
@@ -65,7 +65,7 @@ _WORD = re.compile(r"""[^\s"'`(\[{<,;]*\Z""")
 
 
 class Reader(Protocol):
-    """Where a chat reads its input."""
+    """A source of input for a chat."""
 
     def read(self) -> str | None:
         """The next input, one line or several; None at the end. Raises KeyboardInterrupt for ^C."""
@@ -82,7 +82,7 @@ def history_file(worktree: WorkTree) -> Path:
 
 
 def entries(file: Path, warn: Warn) -> list[str]:
-    """The entries, oldest first. Rewrites the file with the last MOST_ENTRIES when it holds twice as many."""
+    """The entries, oldest first. Shortens the file to the last MOST_ENTRIES if it has twice as many."""
     records = json_files.read_records(file, warn=warn)
     texts = [text for record in records if isinstance(text := record.get("text"), str)]
     if len(texts) > 2 * MOST_ENTRIES:
@@ -92,13 +92,13 @@ def entries(file: Path, warn: Warn) -> list[str]:
 
 
 def add(file: Path, text: str) -> None:
-    """Append an entry, with keys and tokens masked. Raises Busy, and Refused where the file is not writable."""
+    """Append an entry, with keys and tokens masked. Raises Busy, and Refused if the file is not writable."""
     if len(text) <= _LONGEST:
         json_files.append_record(file, {"text": mask(text)})
 
 
 class _FileHistory(History):
-    """The history in its file. An error in reading or writing it is a warning."""
+    """The history file for prompt_toolkit. Errors in reading or writing it are warnings."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
         super().__init__()
@@ -129,12 +129,12 @@ def goes_on(text: str) -> bool:
 
 @dataclass
 class Lines:
-    """Lines of standard input, with a prompt on a terminal that cannot move its cursor."""
+    """Reads lines of standard input, with a prompt on a terminal that cannot move its cursor."""
 
     terminal: Terminal
 
     def read(self) -> str | None:
-        """What was typed before the prompt is the beginning of the input."""
+        """The next input, starting with text typed before the prompt."""
         *lines, begun = _erased(typed()).split("\n")
         with heard(typed_ahead=True):
             for at, line in enumerate(lines):
@@ -162,7 +162,7 @@ class Lines:
 
 
 def _erased(text: str) -> str:
-    """Apply the erase keys as a terminal does, and drop control sequences."""
+    """Apply erase keys as a terminal does, and drop control sequences."""
     text = re.sub(r"[^\n]*\x15", "", _SEQUENCE.sub("", text).replace("\b", "\x7f"))
     characters: list[str] = []
     for character in text:
@@ -186,7 +186,7 @@ class Paths:
         self._thread: threading.Thread | None = None
 
     def refresh(self) -> None:
-        """List the files again, in the background, unless the list is fresh. Returns at once."""
+        """List the files again in the background, unless the list is recent. Returns at once."""
         if self._thread is not None and self._thread.is_alive():
             return
         if not self._listed or time.monotonic() - self._listed >= _FRESH:
@@ -195,8 +195,8 @@ class Paths:
             self._thread.start()
 
     def candidates(self, word: str) -> list[str]:
-        """The completions of `word`: paths that start with it, folder by folder; for a word without a slash also files
-        in any folder whose name starts with it."""
+        """The completions of `word`: paths that start with it, folder by folder; for a word without a slash, also
+        files in any folder whose names start with it."""
 
         def matches() -> Iterator[str]:
             yield from below(self._found, word)
@@ -215,7 +215,7 @@ class Paths:
 
 
 def below(paths: Sequence[str], word: str) -> Iterator[str]:
-    """The sorted `paths` that start with `word`, up to the next slash: a folder in place of the files in it."""
+    """The sorted `paths` that start with `word`, up to the next slash: a folder instead of the files in it."""
     at = bisect_left(paths, word)
     while at < len(paths) and paths[at].startswith(word):
         slash = paths[at].find("/", len(word))
@@ -327,7 +327,7 @@ class Editor:
         """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
-        keys: list[KeyPress] = []  # typed before the prompt: as if they were typed now
+        keys: list[KeyPress] = []  # typed before the prompt, and handled as if typed at it
         Vt100Parser(keys.append).feed_and_flush(typed())
         store_typeahead(self._session.input, keys)
         try:
@@ -342,7 +342,7 @@ class Editor:
             raise
 
     def _drop(self, event: KeyPressEvent) -> None:
-        """Clear the input, which stays in the history; on an empty line, the second ^C in a row ends the chat."""
+        """Clear the input and save it in the history; on an empty line, the second ^C in a row ends the chat."""
         buffer = event.current_buffer
         if buffer.text:
             if buffer.text.strip():
@@ -355,6 +355,6 @@ class Editor:
             run_in_terminal(lambda: self._terminal.note(AGAIN, "dim"))
 
     def _typed(self, buffer: Buffer) -> None:
-        """Forget the first ^C when a key follows it."""
+        """A key after the first ^C cancels it."""
         if self._asked_to_end and buffer.text:
             self._asked_to_end = False

@@ -1,7 +1,7 @@
 """The slash commands, in the order of /help, and `!COMMAND`.
 
-Each command is a function of the chat and the words after its name. It returns what is sent to the model next ("" to
-resume the turn that was stopped), END, or None.
+Each command is a function of the chat and the words after its name. It returns the next message to the model ("" to
+resume the stopped turn), END, or None.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class End:
-    """What ends a chat."""
+    """The result of a command that ends the chat."""
 
 
 END = End()
@@ -59,15 +59,15 @@ MODE_LINES: dict[Mode, str] = {
     "auto": "change files and run commands, in a sandbox, without asking",
     "read-only": "change nothing",
 }
-MOST = 16_384  # bytes of an output that is sent: half of its beginning, half of its end
-_DIFF_LINES = 60  # shown with a question
+MOST = 16_384  # bytes of output that are sent: half from its beginning, half from its end
+_DIFF_LINES = 60  # of a diff shown with a question
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:\s+(.*))?", re.DOTALL)
 _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/")
 
 
 class Slash(NamedTuple):
-    """`offers` completes the words after the command. `typed`: only at a terminal, not from a pipe; `prints`: prints
-    text, which --json has no place for."""
+    """`offers` completes the words after the command. `typed`: works at a terminal only, not from a pipe; `prints`:
+    prints text, so it cannot be combined with --json."""
 
     arguments: str
     line: str
@@ -101,14 +101,14 @@ def _words(*words: str) -> Completer:
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """The command in `text` and the words after it; None where it is no command (a path, for example)."""
+    """The command in `text` and the words after it; None if it is not a command (but a path, for example)."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
 def perform(chat: Chat, name: str, words: str) -> Next:
-    """Run a slash command. Raises UsageError for an unknown one and for words that it does not take, and what the
-    command itself raises."""
+    """Run a slash command. Raises UsageError for an unknown command or unexpected arguments, and whatever the command
+    raises."""
     name = {"exit": "quit", "q": "quit"}.get(name, name)
     command = TABLE.get(name)
     if command is None:
@@ -133,12 +133,12 @@ def unknown(name: str) -> str:
 
 
 def commands() -> Candidates:
-    """Each command and what it does, for completion."""
+    """The commands with descriptions, for completion."""
     return ((f"/{name}", command.line) for name, command in TABLE.items())
 
 
 def arguments(chat: Chat, name: str, typed: str) -> Candidates:
-    """What may follow a command, for completion."""
+    """The arguments of a command, for completion."""
     command = TABLE.get(name)
     return command.offers(chat, typed) if command is not None and command.offers is not None else ()
 
@@ -203,7 +203,7 @@ def _undo_uncommitted(chat: Chat, words: str) -> None:
         chat.terminal.note(f"undid {', '.join(done.paths)}")
         chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
     if done.let_go:
-        chat.terminal.note(f"let go of {', '.join(done.let_go)}")
+        chat.terminal.note(f"no longer changes of this chat: {', '.join(done.let_go)}")
         chat.aside.append(f"(The uncommitted changes in {', '.join(done.let_go)} are mine from now on.)")
     for path in done.copies:
         chat.terminal.note(f"saved the previous content in {path}", "dim")
@@ -212,7 +212,7 @@ def _undo_uncommitted(chat: Chat, words: str) -> None:
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:
-    """Show a diff and ask; without a terminal the command itself is the yes. Raises NothingDone for a no."""
+    """Show a diff and ask; without a terminal, do not ask. Raises NothingDone for a no."""
     if not chat.has_user:
         return
     lines = shown.split("\n")
@@ -349,7 +349,7 @@ def _cost(chat: Chat, words: str) -> None:
     lambda chat, typed: completion.models(typed), typed=True, prints=True,
 )  # fmt: skip
 def _model(chat: Chat, words: str) -> None:
-    """The meter of the session stays."""
+    """Switch to another model, with the same meter."""
     if not words:
         known = chat.model_setup.context_tokens
         window = f", context of {known:,} tokens" if known else ""
@@ -407,7 +407,7 @@ def _saved(chat: Chat, typed: str) -> Candidates:
 
 @_slash("load", "NAME", "Continue a copy of a saved conversation.", _saved)
 def _load(chat: Chat, words: str) -> None:
-    """The saved one does not change."""
+    """The saved conversation does not change."""
     from repoagent.memory.conversation_changes import branch
     from repoagent.memory.conversation_names import named
     from repoagent.memory.conversations import find
@@ -423,7 +423,7 @@ def _load(chat: Chat, words: str) -> None:
 
 @_slash("clear", "", "Start a new conversation.")
 def _clear(chat: Chat, words: str) -> None:
-    """The current one stays on disk."""
+    """The current conversation stays on disk."""
     _require_turns(chat, "clear")
     _begin(chat, new_name("chat"), "started a new conversation")
 
@@ -444,7 +444,7 @@ def _begin(chat: Chat, name: str, what: str) -> None:
 
 @_slash("compact", "", "Summarize older turns to send fewer tokens.")
 def _compact(chat: Chat, words: str) -> None:
-    """A checkpoint replaces the older turns in what is sent from the next message on."""
+    """From the next message on, a checkpoint is sent instead of older turns."""
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.session import compact
 
@@ -481,8 +481,8 @@ def _quit(chat: Chat, words: str) -> End:
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run what follows `!` in the user's shell, unsandboxed: the user typed it. Raises UsageError for an empty command,
-    and without a terminal."""
+    """Run a command after `!` in the user's shell, without a sandbox: the user typed it. Raises UsageError for an empty
+    command, and without a terminal."""
     command = line.lstrip("!").strip()
     if not command:
         raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")
@@ -507,7 +507,7 @@ def run(chat: Chat, line: str) -> None:
 
 
 def _captured(command: list[str]) -> tuple[int, str]:
-    """The exit code and the output, which is shown as it comes; the middle of a long one is left out."""
+    """The exit code and the output, which is printed as it arrives; the middle of long output is left out."""
     half = MOST // 2
     head, tail, cut = b"", b"", 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:

@@ -34,14 +34,14 @@ Examples:
   repoagent activity --since ever --json | jq '.days'
   repoagent activity --cost --by model --since 7d
 
-The exit code is 1 if there is nothing to show."""
+The exit code is 1 if there was no activity."""
 BY = ("day", "model", "repository", "run", "file", "call")
 
 
 @click.command(epilog=EXAMPLES)
 @click.option(
     "--since", metavar="DAY", default="30d", show_default=True,
-    help="Start at DAY: YYYY-MM-DD, today, Nd or ever.",
+    help="Start at DAY: YYYY-MM-DD, today, Nd (N days ago) or ever.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N lines.  [default: 20]"
@@ -101,7 +101,7 @@ def command(session: Session, /, **values: Any) -> int:
         page = Page.of(terminal)
         page.write(_lines(activity, limit, page), terminal)
     else:
-        terminal.note(f"no activity here {words}")
+        terminal.note("no activity" if since == "ever" else f"no activity {words}")
     return Exit.DONE if activity.events or activity.spent else Exit.NOTHING
 
 
@@ -166,7 +166,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         yield from page.wrap(f"not applied: {text}", "", "", "dim")
 
 
-_ACTIVE = 6  # most active files, with their neighborhoods
+_ACTIVE = 6  # most active files whose neighborhoods are shown
 _NEIGHBORS = 4  # files of each
 
 
@@ -197,7 +197,7 @@ def _is_file(path: Path) -> bool:
 
 @dataclass
 class _Sum:
-    """Totals. `cost` (US dollars) lacks the `unpriced` calls."""
+    """Totals; `cost`, in US dollars, excludes the `unpriced` calls."""
 
     calls: int = 0
     sent: int = 0
@@ -221,7 +221,7 @@ class _Sum:
 
 
 def _share(entry: SpendEntry, parts: int) -> _Sum:
-    """A call, divided among `parts`."""
+    """The share of one of `parts` names in a call."""
     usage = entry.usage
     sent, written = round((usage.total - usage.output) / parts), round(usage.output / parts)
     return _Sum(1, sent, written, (entry.cost or 0.0) / parts, entry.cost is None, usage.estimated)
@@ -236,8 +236,7 @@ def _names(entry: SpendEntry, by: str) -> list[str]:
 
 
 def _show_cost(session: Session, options: SimpleNamespace) -> None:
-    """Print a line per --by: model calls, failed ones included, with tokens and cost. A call about several files is
-    divided among them."""
+    """Print calls, tokens and cost by day or by the value of --by. A call about several files is divided among them."""
     from repoagent.git.worktree import open_worktree
     from repoagent.llm.usage import dollars, read, state_folder
 

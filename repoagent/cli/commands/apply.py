@@ -1,4 +1,4 @@
-"""`repoagent apply`: validate and commit a patch from anywhere, as an edit does, without a model."""
+"""`repoagent apply`: validate and commit a patch, as an edit does, without a model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @click.option(
     "--source", "sources", multiple=True, metavar="PATH=BLOB",
-    help="The blob that the patch was made for, by its path. Repeatable.",
+    help="The blob that the patch is based on, by path. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--path", type=click.Path(), metavar="FILE", help="The file to change, if the patch names none."
@@ -89,7 +89,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     for option in OF_A_COMMIT if worktree is None else ():
         if shared.is_given(options, option):
             what = f"{shared.flag(option)} needs a git repository"
-            raise UsageError(f"{what}: outside one, nothing is committed")
+            raise UsageError(f"{what}; nothing is committed outside one")
     flags = {
         "check": options.check,
         "check.unconfined": options.check_unconfined,
@@ -128,7 +128,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 
 def _targets(path: str | None, worktree: WorkTree | None) -> tuple[Target, ...]:
-    """The file of --path: relative to this folder or, if there is no such file, to the top, as in a patch."""
+    """The file of --path: relative to the current folder or, if there is no such file, to the top, as in a patch."""
     from repoagent.edit.request import Target
     from repoagent.git.worktree import relative
 
@@ -158,7 +158,7 @@ def _name(file: str | None) -> str:
 
 
 def _message(options: SimpleNamespace) -> str:
-    """The commit message from the command line, "" for none."""
+    """The commit message from the command line, "" if none."""
     if options.words:
         text = "\n\n".join(options.words)
     elif options.message_file is None:
@@ -174,7 +174,7 @@ def _message(options: SimpleNamespace) -> str:
 
 
 def _ask_on_the_terminal() -> None:
-    """Reopen standard input, which is at its end, as the terminal: for questions and git's editor."""
+    """Reopen standard input, which was read to its end, as the terminal: for questions and git's editor."""
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -185,7 +185,7 @@ def _ask_on_the_terminal() -> None:
 
 
 def _show(outcome: ApplyOutcome, terminal: Terminal, said: set[str], *, as_json: bool) -> None:
-    """Print the outcome, with the tolerances if no question has shown them."""
+    """Print the outcome, and the applied tolerances unless a question has shown them."""
     from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
 

@@ -1,6 +1,6 @@
 """`repoagent ask`: send a prompt and files to a model and print its reply.
 
-A terminal shows the reply as it arrives. A pipe gets it whole at the end, since an attempt that breaks off is void.
+A terminal shows the reply as it arrives. A pipe gets it at the end, since an interrupted reply is discarded.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def command(session: Session, /, **values: Any) -> None:
 
     options = SimpleNamespace(**values)
     output = None if str(options.output) == "-" else options.output
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # its import takes long
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
     place = None if worktree is None else layout(worktree)
     settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
@@ -119,7 +119,7 @@ def command(session: Session, /, **values: Any) -> None:
 
 
 def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: bool) -> None:
-    """Write the reply to its destination. It is paid for, so print it if it cannot be written."""
+    """Write the reply to its destination; print it if it cannot be written, since it is paid for."""
     from repoagent.cli.ui.terminal import write_to
     from repoagent.llm.model import wire_text
 
@@ -148,7 +148,7 @@ def _file_object(file: AttachedFile) -> dict[str, object]:
 
 
 def _refuse_unwritable(output: Path) -> None:
-    """Raise UsageError if the reply could not be written, before it is paid for."""
+    """Raise UsageError if `output` cannot be written, before the reply is paid for."""
     if output.is_dir():
         raise UsageError(f"-o {output} is a directory")
     if not output.parent.is_dir():
@@ -163,7 +163,7 @@ PATIENCE = 2.0  # seconds without input before a note says what ask is waiting f
 
 def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
     """The prompt and the files. Standard input is read at most once: as the prompt, the file `-`, the reply or, if it
-    is not a terminal, another file. Raises UsageError for no prompt, and what reading a file raises."""
+    is not a terminal, another file. Raises UsageError without a prompt, and whatever reading a file raises."""
     from repoagent.tasks.ask import Question, read_files, read_stream
 
     names = list(options.arguments)
@@ -204,12 +204,12 @@ def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Ter
 def _looks_like_a_file(word: str) -> bool:
     try:
         return ("." in word or "/" in word) and not word.count(" ") and Path(word).is_file()
-    except (OSError, ValueError):  # too long for a name
+    except (OSError, ValueError):  # the word is too long for a file name
         return False
 
 
 def _is_piped(*kinds: Callable[[int], bool]) -> bool:
-    """Whether standard input is of one of these kinds, by default a pipe, a socket or a file."""
+    """Whether standard input is a pipe, a socket or a file, or one of `kinds`."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):
@@ -218,14 +218,14 @@ def _is_piped(*kinds: Callable[[int], bool]) -> bool:
 
 
 def _say_if_late(terminal: Terminal) -> None:
-    """Say what ask waits for when a pipe stays silent."""
+    """Print what ask is waiting for if a pipe sends nothing."""
     if _is_piped() and not select.select([sys.stdin.fileno()], [], [], PATIENCE)[0]:
         terminal.note("waiting for standard input; use </dev/null if there is none", "dim")
 
 
 @dataclass
 class Stream:
-    """Renders the pieces of a reply on standard output, if it is `live`."""
+    """Renders a reply on standard output as it arrives, if `live`."""
 
     terminal: Terminal
     working: Working
@@ -235,7 +235,6 @@ class Stream:
     _markdown: Markdown | Plain = field(init=False, repr=False)
 
     def text(self, piece: str) -> None:
-        """One piece."""
         if not self.live or not piece:
             return
         if not self._started:
@@ -245,7 +244,7 @@ class Stream:
         self._show(self._markdown.feed(piece))
 
     def void(self, text: str) -> None:
-        """The attempt so far broke off and does not count."""
+        """Discard the reply so far: the connection broke off."""
         if self._started:
             self._break()
             self.terminal.note("The reply broke off and was discarded.", "yellow")
@@ -262,7 +261,7 @@ class Stream:
         self.terminal.warn(sentence)
 
     def end(self, whole: str) -> None:
-        """Finish the reply; show all of it if it came at once."""
+        """Finish the reply; print all of it if it did not arrive in pieces."""
         if not self._started:
             self.text(whole)
         self._break()

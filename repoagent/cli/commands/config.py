@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
-# what git sees, by the .gitignore
+# the rules for what git tracks
 SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")
 
 CONTEXT = """\
@@ -105,8 +105,8 @@ def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def command(session: Session, /, **values: Any) -> None:
     """Show and set options.
 
-    Without arguments, list all options with their values and origins. With KEY, print its value; exit with 1 if it has
-    none. With VALUE, set it in your own file, or with --shared in the team's. Options that are lists take several
+    Without arguments, list all options with their values and origins. With KEY, print its value; exit with 1 if it is
+    not set. With VALUE, set it in your own file, or with --shared in the team's. Options that are lists take several
     VALUEs.
     """
     options = SimpleNamespace(**values)
@@ -150,7 +150,7 @@ def _show_one(session: Session, key: str, options: SimpleNamespace) -> None:
 
 
 def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleNamespace) -> None:
-    """Set an option to `values`, or remove it where there are none."""
+    """Set an option to `values`, or remove it if there are none."""
     from repoagent.config.layers import set_value, unset_value
     from repoagent.config.options import find_or_refuse
     from repoagent.config.settings import user_file
@@ -162,7 +162,7 @@ def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleN
     layout, shared = find_layout(), options.shared
     if shared and layout is None:
         raise UsageError("--shared needs a repository: run it in one, or leave out --shared")
-    path = user_file(os.environ).resolve()  # may be a link into a collection of such files, which stays one
+    path = user_file(os.environ).resolve()  # replace the target of a symbolic link (dotfiles), not the link
     if shared and layout is not None:
         path = layout.config
     value = None
@@ -191,7 +191,7 @@ _COLUMNS = (Column("option"), Column("value", cut="end", least=20), Column("from
 
 
 def _table(settings: list[Setting], page: Page) -> Iterator[str]:
-    """A line for each setting; those that are not defaults are highlighted."""
+    """A line for each setting; values that are not defaults are highlighted."""
     home = f"file:{Path.home()}/"
     rows: list[tuple[Cell, ...]] = []
     for setting in settings:
@@ -204,9 +204,9 @@ def _table(settings: list[Setting], page: Page) -> Iterator[str]:
 
 
 def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
-    """Create what is missing; each file with what was done: "made", "changed" or "kept".
+    """Create what is missing; return each file with "made", "changed" or "kept".
 
-    Raises Refused if a part of the folder is a symbolic link or of another kind.
+    Raises Refused if a directory or file is a symbolic link or of another kind.
     """
     from repoagent.storage.atomic import read_regular, write_whole
     from repoagent.storage.layout import ensure
@@ -231,7 +231,7 @@ def _set_up(layout: Layout, *, in_work_tree: bool) -> list[tuple[Path, str]]:
 
 
 def config_template() -> str:
-    """A `config.toml` of comments: every option that a repository may set, with its default."""
+    """A `config.toml` with every option that a repository may set and its default, commented out."""
     from repoagent.config.options import OPTIONS
 
     options = [option for option in OPTIONS if option.why_not_from_repository(option.default) is None]

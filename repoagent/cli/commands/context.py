@@ -94,7 +94,7 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class Block:
-    """A block: its role, its text, and whether it is before the last cache breakpoint."""
+    """A part of the prompt. `cached`: it is before the last cache breakpoint."""
 
     role: str
     part: Part
@@ -103,14 +103,14 @@ class Block:
 
     @property
     def source(self) -> str:
-        """Where the text comes from, in a word or two."""
+        """The origin of the text, in a word or two."""
         name = self.part.name
         return "your file" if name.startswith("context /") else _SOURCES.get(name, "work tree")
 
 
 @dataclass(frozen=True)
 class ShownPrompt:
-    """The blocks that the first call would send to `model`, in order. `counted`: tokens as counted by the provider."""
+    """The blocks that the first call would send to `model`, in order. `counted`: the tokens counted by the provider."""
 
     model: str
     window: int | None
@@ -142,7 +142,7 @@ def blocks_of(request: Request) -> tuple[Block, ...]:
 
 
 def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
-    """The blocks of one call, from its (role, part)s."""
+    """The blocks of one call, from its (role, part) pairs."""
     from repoagent.llm.usage import estimate_tokens
 
     parts = list(parts)
@@ -155,9 +155,9 @@ def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
 
 
 def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> ShownPrompt:
-    """What the first call for `request` would send, with estimated tokens; `count` asks the provider for the total.
+    """The prompt of the first call for `request`, with estimated tokens; `count` asks the provider for the total.
 
-    Raises what preparing the edit raises.
+    Raises whatever preparing the edit raises.
     """
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare
@@ -187,7 +187,7 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
 
 
 def show_request(request: Request, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
-    """Show the prompt of a request that is not an edit's. Nothing is sent, so it needs no key."""
+    """Show the prompt of a request other than an edit. Nothing is sent, so it needs no key."""
     from repoagent.edit.model_setup import answer_format
     from repoagent.llm.model import display_name
 
@@ -197,7 +197,7 @@ def show_request(request: Request, settings: Settings, terminal: Terminal, *, as
 
 
 def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count: bool = False) -> None:
-    """Write the exact texts to standard output, and a list of the blocks to standard error."""
+    """Write the exact text of the blocks to standard output, and a list of them to standard error."""
     for warning in prompt.warnings:
         terminal.warn(warning)
     if as_json:
@@ -234,7 +234,7 @@ _COLUMNS = (
 
 
 def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None:
-    """Write the blocks as a table: tokens, what a provider can cache, and the sources."""
+    """Write the blocks as a table: tokens, cache breakpoint and sources."""
     for warning in prompt.warnings:
         terminal.warn(warning)
     page = Page.of(terminal)
@@ -252,14 +252,14 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None
     rows.append((("total", "bold"), (f"{prompt.tokens:,}", "bold"), ("",), ("",), ("",)))
     page.write(page.table(_COLUMNS, rows, below), terminal)
     if prompt.asks_first:
-        terminal.note("This small model first chooses the part of the file that matters.", "dim")
+        terminal.note("This small model first selects the relevant part of the file.", "dim")
     part = prompt.tokens / prompt.window if prompt.window else 0.0
     share = f"{part:.0%}" if part >= 0.01 else "less than 1%"
     share = f", {share} of its context window" if prompt.window else ""
     terminal.note(f"estimated for {prompt.model}{share}", "dim")
     if masked := prompt.masked:
         what = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
-        terminal.note(f"{what} masked here, and restored in the diff of the model", "dim")
+        terminal.note(f"{what} masked in the prompt, and restored in the diff of the model", "dim")
     if count:
         terminal.note(_counted(prompt).strip(), "dim")
 
@@ -271,7 +271,7 @@ def _counted(prompt: ShownPrompt) -> str:
 
 
 def spec_of(settings: Settings) -> str:
-    """The model whose prompt is shown; it needs no key, since nothing is sent."""
+    """The model whose prompt is shown; it needs no key."""
     from repoagent.config.options import DEFAULT_MODEL
     from repoagent.llm.open_model import choose_model
 

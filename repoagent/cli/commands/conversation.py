@@ -1,6 +1,6 @@
 """`repoagent conversation`: the group, and the commands that need no model.
 
-conversation_edit has the others: edit and summarize.
+The module conversation_edit has `edit` and `summarize`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMANDS = {
     "summarize": ("conversation_edit:summarize_command", "Summarize a conversation with a model."),
     "edit": ("conversation_edit:edit_command", "Rewrite a conversation, with a model or in your editor."),
     "undo": ("conversation:undo", "Undo the last change of a conversation."),
-    "redo": ("conversation:redo", "Redo the change that you undid last."),
+    "redo": ("conversation:redo", "Redo the last undone change of a conversation."),
     "delete": ("conversation:delete_command", "Delete a conversation; undo restores it."),
 }
 
@@ -47,8 +47,8 @@ Examples:
   repoagent conversation edit parser-2 "drop the talk about names"
   repoagent conversation load parser-2 --into src/parse.py
 
-A conversation is given by its NAME, or as file:PATH for the one about that
-file. Each is a plain file, which you may read and edit."""
+Use the NAME of a conversation, or file:PATH for the one about that file. Each
+is a plain file, which you may read and edit."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
@@ -60,13 +60,13 @@ GROUP = "repoagent conversation"
 
 
 def examples(*lines: str, more: str = "") -> str:
-    """The epilog of a command: examples, each without `repoagent conversation`, and `more`."""
+    """The epilog of a command: `lines` are examples without `repoagent conversation`, `more` is the text after them."""
     shown = "\n".join(f"  {GROUP} {line}" for line in lines)
     return f"\b\nExamples:\n{shown}{more}"
 
 
 def complete_name(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The names with this prefix; none outside a repository, since a shell has no use for errors."""
+    """The names with this prefix; none on an error, such as outside a repository."""
     from repoagent.cli.session import find_layout
     from repoagent.memory.conversation_names import names
 
@@ -81,7 +81,7 @@ name_argument = click.argument("name", metavar="NAME", shell_complete=complete_n
 
 
 def resolver(repo: Repository) -> ConversationResolver:
-    """What finds conversations by the names of the command line."""
+    """The resolver of conversation names on the command line."""
     from repoagent.memory.conversations import ConversationResolver
 
     def why_not(path: str) -> str:
@@ -103,7 +103,7 @@ def _report(
     repo: Repository, command: str, place: ConversationRef, change: Change, *,
     sentence: str, as_json: bool, **more: object,
 ) -> None:  # fmt: skip
-    """Report what a command did: a sentence, or JSON."""
+    """Print what a command did, as a sentence or as JSON."""
     if not as_json:
         repo.terminal.styled(f"{one_line(sentence)}\n")
         return
@@ -118,7 +118,7 @@ def _report(
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
 @pass_repository
 def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
-    """Start the conversation NEW with the turns of NAME, up to TURN as `show` numbers them.
+    """Start the conversation NEW with the turns of NAME, up to number TURN of `show`.
 
     NAME does not change.
     """
@@ -164,7 +164,7 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) 
 
 
 def _read(repo: Repository, place: ConversationRef) -> bytes:
-    """The bytes of a conversation, even of a broken one. Raises UsageError if there is none."""
+    """The bytes of a conversation, even if it is broken. Raises UsageError if it does not exist."""
     from repoagent.memory.conversations import missing
     from repoagent.storage.atomic import read_regular
 
@@ -181,9 +181,9 @@ def _read(repo: Repository, place: ConversationRef) -> bytes:
 @click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the file it was saved from]")
 @pass_repository
 def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: bool) -> None:
-    """Replace the conversation about FILE by a copy of NAME; the next edit of FILE continues it.
+    """Replace the conversation about FILE with a copy of NAME; the next edit of FILE continues it.
 
-    `undo file:FILE` restores the former conversation.
+    `undo file:FILE` restores the previous conversation.
     """
     from repoagent.memory.conversation_changes import load
     from repoagent.memory.conversations import about_of, find
@@ -202,7 +202,7 @@ def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: b
     count, origin = len(source.conversation.turns), source.place.name
     sentence = f"{place.about} now has the {plural(count, 'turn')} of {origin}"
     if change.before:
-        sentence += f"; restore its former ones with {undo_command(place)}"
+        sentence += f"; restore the previous ones with {undo_command(place)}"
     _report(
         repo, "load", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count}
     )
@@ -218,13 +218,13 @@ def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: b
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
     help="What to copy; - reads a conversation file from standard input.  [default: the last one about a file]",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace an existing one; undo restores it.")
+@click.option("--force", is_flag=True, help="Replace an existing conversation; undo restores it.")
 @pass_repository
 def save_command(repo: Repository, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
     """Save a copy of a conversation as NAME.
 
     It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the file
-    that it is about; the rest is unchanged.
+    it is about; the rest is unchanged.
     """
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversation_names import named
@@ -256,7 +256,7 @@ def _source(repo: Repository, source: str | None) -> StoredConversation:
     last = last_spoken(repo.layout, warn=repo.terminal.warn)
     stored = None if last is None else read_stored(last)
     if stored is None:
-        raise NothingDone("no conversation about a file yet; use --from to name what to copy")
+        raise NothingDone("no conversation about a file yet; name one with --from")
     return stored
 
 
@@ -266,7 +266,7 @@ def _source(repo: Repository, source: str | None) -> StoredConversation:
 def undo(repo: Repository, /, *, name: str, as_json: bool) -> None:
     """Undo the last save, load, branch, edit, delete or compact of NAME.
 
-    What was added since stays if it merges cleanly; otherwise undo refuses.
+    Turns that were added since are kept if they merge cleanly; otherwise undo refuses.
     """
     _reverse(repo, name, "undo", as_json)
 
@@ -275,7 +275,7 @@ def undo(repo: Repository, /, *, name: str, as_json: bool) -> None:
 @name_argument
 @pass_repository
 def redo(repo: Repository, /, *, name: str, as_json: bool) -> None:
-    """Redo the change of NAME that was undone last."""
+    """Redo the last undone change of NAME."""
     _reverse(repo, name, "redo", as_json)
 
 
@@ -286,7 +286,7 @@ def _reverse(repo: Repository, name: str, verb: str, as_json: bool) -> None:
     place = resolver(repo).place(name, own=True)
     reversal = reverse(repo.layout, repo.worktree, place, warn=repo.terminal.warn)
     command = reversal.change.command
-    merged = "; what was written since is merged" if reversal.merged else ""
+    merged = "; merged with later changes" if reversal.merged else ""
     sentence = f"redid the {command} of {place.name}{merged}"
     if verb == "undo":
         deletes = "" if reversal.present else ", which deletes it"
@@ -313,7 +313,7 @@ _COLUMNS = (
 def list_command(repo: Repository, /, *, files: bool, zero: bool, as_json: bool) -> int:
     """List the saved conversations, with their kind, length and last turn.
 
-    The kinds: file, about one file; edit, of an unfinished edit; run, of a task; general, everything else.
+    Kinds: file (about one file), edit (of an unfinished edit), run (of a task) and general (everything else).
     """
     from repoagent.memory.conversations import entries, entries_of_files
 
@@ -346,7 +346,7 @@ def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
     if not piped:
         try:
             last = page.ago(datetime.fromisoformat(last.replace("Z", "+00:00")).timestamp())
-        except (ValueError, OverflowError):  # written by hand
+        except (ValueError, OverflowError):  # a date written by hand
             last = one_line(last)[:10]
     cells = (
         one_line(entry.place.name),
@@ -382,7 +382,7 @@ _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
 def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
     """Show the turns of NAME, numbered.
 
-    The text of each turn is indented, so that no text can look like the heading of a turn.
+    The text of each turn is indented, so that it cannot look like the heading of a turn.
     """
     from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversations import find
@@ -415,7 +415,7 @@ def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool
 
 
 def _chosen(text: str, count: int, name: str) -> range:
-    """The numbers of the turns that `text` asks for. Raises UsageError."""
+    """The turn numbers of a range such as 2..5. Raises UsageError if it is invalid."""
     match = _RANGE.fullmatch(text)
     if match is None or text in ("", "..") or (match[3] and not match[2]):
         raise UsageError(f"--turns {text}: use 3, 2..5, 4.., ..2 or -2..")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from repoagent.memory.conversations import StoredConversation
     from repoagent.memory.file_summary_store import Summary
 
-CODES = "\n\nThe exit codes 4 and 5 are about the model, as for an edit."
+CODES = "\n\nExit codes 4 and 5 are those of an edit: no usable model, or a limit."
 EDIT_EXAMPLES = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
@@ -47,7 +47,7 @@ EDIT_EXAMPLES = examples(
 @json_option
 @pass_session
 def edit_command(session: Session, /, **values: Any) -> None:
-    """Rewrite NAME as REQUEST says: a model sends a diff, which is checked, shown and written.
+    """Rewrite NAME as REQUEST describes: a model writes a diff, which is checked, shown and applied.
 
     Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
     your editor opens. `undo` undoes the change.
@@ -119,7 +119,7 @@ def _ask_model(
 
         callbacks = RewriteCallbacks(
             text=working.text if terminal.verbose else lambda piece: None,
-            void=lambda text: working.note("(the reply broke off and was discarded)"),
+            void=lambda text: working.note("(the reply was cut off and discarded)"),
             wait=summaries.retrying(working),
             again=ask_again,
         )
@@ -133,7 +133,7 @@ def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:
     while True:
         text = repo.terminal.edit_text(text, ".md") or ""
         if not text:
-            raise NothingDone(f"the editor saved an empty text; {stored.place.name} was not changed")
+            raise NothingDone(f"the editor saved an empty file; {stored.place.name} was not changed")
         try:
             return rewrite_in_editor(stored, text)
         except Refused as error:
@@ -184,7 +184,7 @@ def _show_rewrite(
     help="The length of the summary, roughly.",
 )  # fmt: skip
 @shared.model_option
-@click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
+@click.option("--refresh", is_flag=True, help="Summarize again, but keep summaries that you corrected.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @shared.max_cost_option
 @shared.record_option
@@ -192,9 +192,9 @@ def _show_rewrite(
 @json_option
 @pass_session
 def summarize_command(session: Session, /, **values: Any) -> None:
-    """Summarize NAME: what was wanted, what was decided, what did not work and what is open.
+    """Summarize NAME: goals, decisions, failed attempts and open questions.
 
-    The summary is cached by the hash of the text, so the same text is paid for once.
+    The summary is cached by the hash of the text, so you pay for the same text only once.
     """
     from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversation_summary import plan
@@ -241,7 +241,7 @@ def _summarize(
     what = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
     estimate = (todo.calls, usage, None if price is None else price.of(usage))
     few = options.yes or todo.calls <= summaries.FEW
-    summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="name a shorter one")
+    summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="name a shorter conversation")
     summaries.charge(ready, "summarize", repo.worktree.top, (place.about or place.name,))
     with waiting as working:
 

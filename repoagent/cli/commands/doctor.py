@@ -1,4 +1,4 @@
-"""`repoagent doctor`: check the setup, and what to do about problems."""
+"""`repoagent doctor`: check the setup, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 EPILOG = """\b
 Examples:
   repoagent doctor
-  repoagent doctor --online           also try to reach the models
+  repoagent doctor --online           also contact the models
   repoagent doctor --json | jq '.checks[] | select(.level != "ok")'
 
 doctor never prints a key, only the name of its variable. The exit code is 1 if there
@@ -44,7 +44,7 @@ def command(session: Session, online: bool, as_json: bool) -> Exit:
         page = Page.of(terminal)
         wide = max(display_width(check.name) for check in checks)
         indent = " " * (11 + wide)
-        for check in checks:  # the level, the name and the result; below that the remedy
+        for check in checks:  # level, name and result in a row, the remedy below it
             result, *rest = page.wrap(one_line(check.result), indent)
             advice = page.wrap(f"-> {one_line(check.advice)}", indent) if check.advice else []
             level = page.paint(check.level, STYLES[check.level]) + " " * (9 - len(check.level))

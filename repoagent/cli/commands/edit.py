@@ -1,4 +1,4 @@
-"""`repoagent edit`: one request, one validated change, one commit; with --again, the last request changed."""
+"""`repoagent edit`: one request, one validated change, one commit; --again changes and repeats the last request."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Examples:
   repoagent edit src/app.py::load tests/test_app.py "..." --check "pytest -q"
   git log -1 --format=%B | repoagent edit --yes CHANGES.md -
 """
-SETTINGS = {  # option of the command line: key of the configuration
+SETTINGS = {  # option: key of the configuration
     **{name: name for name in ("model", "check", "max_turns", "max_tokens", "max_cost", "effort")},
     "check_unconfined": "check.unconfined",
     "scope": "edit.scope",
     "edit_format": "edit.format",
 }
-CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # of options: by their parameters
+CONFLICTS = {"again": ("message_file", "show_prompt", "create")}  # parameters of options
 OPTION_GROUPS = {  # by their parameters
     "Options": (
         "model", "yes", "by_hunk", "dry_run", "no_commit", "check", "create", "read", "scope", "branch", "again",
@@ -62,7 +62,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--create", is_flag=True, help="Create files that do not exist.")
 @click.option(
     "--scope", type=click.Choice(["files", "neighbors", "repo"]), metavar="SCOPE",
-    help="Change only these files, also their neighbors, or any: files, neighbors or repo.",
+    help="What may change: the files only, also their neighbors, or any file (files, neighbors, repo).",
 )  # fmt: skip
 @click.option("--read", multiple=True, metavar="FILE", help="Show FILE to the model, read-only. Repeatable.")
 @shared.committing
@@ -73,7 +73,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--again", is_flag=True, help="Undo the last edit, change its request and run it again.")
 @click.option(
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
-    metavar="FORM", help="Ask the model to answer in this format: auto, diff, search, whole or function.",
+    metavar="FORM", help="Format of the model's answer: auto, diff, search, whole or function.",
 )  # fmt: skip
 @shared.effort_option
 @shared.reply_option
@@ -84,7 +84,7 @@ OPTION_GROUPS = {  # by their parameters
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> Exit:
-    """Change FILEs as INSTRUCTION says, and commit exactly that change.
+    """Change FILEs as INSTRUCTION describes, and commit exactly that change.
 
     FILE may name lines or a definition: FILE:10-40, FILE::symbol. Without an INSTRUCTION your editor opens; `-` reads
     it from standard input.
@@ -95,7 +95,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     if not options.arguments and not options.again:
         raise UsageError('no file and no instruction: use repoagent edit FILE "INSTRUCTION"')
     shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
-    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, which runs while git works
+    preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import, done while git runs
     flags = {**{key: getattr(options, name) for name, key in SETTINGS.items()}, **shared.parse_check(options)}
     repo = open_repository(session, flags)
     repo.settle()
@@ -133,7 +133,7 @@ def command(session: Session, /, **values: Any) -> Exit:
         return Exit.DONE
     shared.require_answers(terminal, options)
     waiting = terminal.working("reading the repository")
-    # fails before an instruction is written
+    # report errors before the user writes an instruction
     ready = model_setup(settings, options.record, options.reply, terminal.warn, waiting.progress)
     request = ask()
     with waiting as working:
@@ -162,7 +162,7 @@ def _files(
 ) -> tuple[tuple[Target, ...], tuple[str, ...], str | None]:
     """The files to change and to read, and the instruction if it is among the arguments.
 
-    Raises what `prepare` would raise for the files, before a model is opened or an instruction is written.
+    Raises whatever `prepare` raises for the files, before a model is opened or an instruction is written.
     """
     from dataclasses import replace
 
@@ -184,7 +184,7 @@ def _files(
         raise UsageError('no file to edit: use repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]
     targets = tuple(replace(target, path=relative(worktree, target.path, cwd)) for target in named)
-    for target in targets:  # first: the imports below are slow
+    for target in targets:  # before the imports below, which are slow
         if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
     from repoagent.edit.prompt.build import read_sources
@@ -196,7 +196,7 @@ def _files(
 def _instruction(
     text: str | None, options: SimpleNamespace, terminal: Terminal, targets: tuple[Target, ...]
 ) -> str:
-    """The instruction from the arguments, a file, standard input or the editor. Raises UsageError for none."""
+    """The instruction from the arguments, a file, standard input or the editor. Raises UsageError if it is empty."""
     if options.message_file is not None:
         text = words_in(options.message_file, "instruction")
     elif text == "-":
@@ -226,9 +226,9 @@ HEAD = (
 
 
 def _ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
-    """The new request, from `words` or the editor, and the last edit, which it replaces; nothing is undone yet.
+    """The new request, from `words` or the editor, and the last edit, which it will replace; undoes nothing yet.
 
-    Raises NothingDone for an empty request, UsageError without a terminal or for more than one argument.
+    Raises NothingDone for an empty request, UsageError for more than one argument or without a terminal.
     """
     from repoagent.edit.undo import last_request
 

@@ -1,4 +1,4 @@
-"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation in the wheel."""
+"""`repoagent help`: the help of a command, the exit codes, or a page of the documentation."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def exit_codes() -> str:
 
 
 def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context:
-    """The context of the command that `words` name. Raises UsageError for an unknown one."""
+    """The context of the command named by `words`. Raises UsageError for an unknown command."""
     for word in words:
         at, name, parent = context.command, word, context
         if isinstance(at, click.Group):

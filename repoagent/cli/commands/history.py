@@ -47,8 +47,10 @@ Examples:
     help="Show at most N commits.",
 )
 @click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
-@click.option("--model", metavar="SPEC", help="Summarize the commits that have no summary, with this model.")
-@click.option("--summarize", is_flag=True, help="Summarize them, with the configured model.")
+@click.option("--model", metavar="SPEC", help="Summarize commits without a summary with this model.")
+@click.option(
+    "--summarize", is_flag=True, help="Summarize commits without a summary with the configured model."
+)
 @click.option("--share", is_flag=True, help="Read summaries from git notes, and add new ones there.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option
@@ -58,8 +60,8 @@ Examples:
 def command(session: Session, /, **values: Any) -> None:
     """Show who works on FILE and what each commit did to it: changed definitions, lines, moves.
 
-    FILE may be a directory. A model is asked only with --model or --summarize; its summary of a commit is saved and
-    never paid for again.
+    FILE may be a directory. A model is used only with --model or --summarize; its summaries are saved, so you pay for
+    each commit once.
     """
     from repoagent.history.file_history import read_history
 
@@ -101,7 +103,7 @@ def _show(
 
 
 _LEAST, _NARROW = 60, 80  # columns
-_PERSONS = 8  # that are named
+_PERSONS = 8  # authors named
 _BAR = 12
 _PEOPLE = (Column(""), Column("", right=True), Column(""), Column("", dropped=1))
 _STEPS = (Column(""), Column(""), Column(""), Column("", cut="end", least=20), Column("", right=True))
@@ -135,7 +137,7 @@ def _people(history: HistoryReport, page: Page) -> Iterator[str]:
 
 
 def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
-    """Two lines for each commit; on a narrow page the author is on the second."""
+    """Two lines per commit; on a narrow page, the author is on the second line."""
     wide, path = page.width or 0, history.path
     narrow = wide < _NARROW
     indent = 14 + max((len(step.commit.short) for step in history.steps), default=0)
@@ -161,7 +163,7 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
 
 
 def _what(step: Step, page: Page, room: int) -> str:
-    """What it did: with fewer names where the line is short."""
+    """What the commit did; a short line has fewer names."""
     if step.summary:
         return _fitted(step.summary, page, room)
     lines = (clean(did(step, names=names)) for names in range(NAMES * 2, 0, -1))
@@ -175,10 +177,10 @@ _FEW = 5  # commits that need no confirmation
 def _show_with_summaries(
     history: HistoryReport, repo: Repository, options: SimpleNamespace, *, asks: bool
 ) -> None:
-    """Show `history` with the summaries that are saved or in the notes; with `asks` a model writes the missing ones.
+    """Show `history` with summaries that are saved or in git notes; with `asks`, a model writes the missing ones.
 
-    Raises UsageError if the cost cannot be confirmed, NothingDone if it is declined, ModelError if no summary is
-    usable, and what the model and the limits raise.
+    Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
+    usable, and whatever the model and the limits raise.
     """
     from repoagent.history.commit_summaries import Outcome, find_known
     from repoagent.history.summary_store import add_summaries, merge_fetched, write_notes
@@ -221,7 +223,7 @@ def _show_with_summaries(
                     push = "git push REMOTE refs/notes/repoagent"
                     terminal.note(f"updated {plural(count, 'note')}; share them with: {push}", "dim")
             except (GitError, UsageError, Busy) as error:
-                terminal.warn(f"could not share the summaries, which are saved here: {error}")
+                terminal.warn(f"could not share the summaries (they are saved locally): {error}")
     show(paid)
 
 
@@ -232,7 +234,7 @@ def _summarize(
     known: KnownSummaries,
     outcome: Outcome,
 ) -> dict[str, object]:
-    """Have the model write the missing summaries into `outcome`; return what that cost, as JSON data."""
+    """Have the model write the missing summaries into `outcome`; return the cost as JSON data."""
     from repoagent.cli.ui.progress import ready_for, report
     from repoagent.edit.guards.off_limits import gate
     from repoagent.history.commit_summaries import plan, summarize

@@ -1,6 +1,6 @@
-"""`repoagent hook`: review each commit or push from git's hooks. `hook run` is what they call.
+"""`repoagent hook`: review each commit or push in git's hooks, which call `hook run`.
 
-A hook stops git for findings, but not for its own failures unless it is --strict.
+A hook stops git for findings, but for its own failures only with --strict.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from repoagent.review.hooks.run import HookChanges
 
 NAMES = {
-    "pre-commit": "what is staged",
-    "commit-msg": "what is staged, with its message",
-    "pre-push": "what is pushed",
+    "pre-commit": "review staged changes",
+    "commit-msg": "review staged changes and the commit message",
+    "pre-push": "review pushed commits",
 }
 COMMANDS = {
     "install": ("hook:install", "Install hooks, next to existing ones."),
-    "uninstall": ("hook:uninstall", "Remove the hooks, and restore what was there."),
-    "status": ("hook:status", "Show which hooks are installed, and their owners."),
+    "uninstall": ("hook:uninstall", "Remove the hooks, and restore the previous ones."),
+    "status": ("hook:status", "Show which hooks are installed, and what they run."),
     "run": ("hook:run_command", "Run a hook; for git and hook managers."),
 }
 EXAMPLES = """\b
 Examples:
-  repoagent hook install                      review what is committed
+  repoagent hook install                      review each commit
   repoagent hook install --commit-msg         also read Review-Ignore trailers
   repoagent hook install --pre-push
   repoagent hook status
@@ -55,14 +55,14 @@ you use --strict.
 commit-msg, instead of pre-commit, reads trailers of the message:
   Review-Ignore: partner-missing docs/api.md
 
-An existing hook is kept and runs first; `uninstall` restores it. Hooks of a
+An existing hook still runs, first; `uninstall` restores it. Hooks of a
 hook manager (pre-commit, husky, lefthook) or of the repository are not
 changed; install prints what to add there."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
-    """Review each commit or push through git's hooks."""
+    """Review each commit or push in git's hooks."""
 
 
 _names = together(
@@ -90,29 +90,29 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     from repoagent.review.hooks import install
 
     names = _named(flags) or ("pre-commit",)
-    script = Path(sys.executable).with_name("repoagent")  # next to this Python, or else this Python
+    script = Path(sys.executable).with_name("repoagent")  # next to this Python, otherwise this Python
     program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, *ITSELF)
     changes = install.install(_inspect(), names, program, strict=strict, everywhere=everywhere)
     _report(session, changes, as_json=as_json)
 
 
-@click.command(short_help="Remove the hooks, and restore what was there.")
+@click.command(short_help="Remove the hooks, and restore the previous ones.")
 @_names
 @json_option
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
-    """Remove the named hooks of repoagent, by default all, and restore what they replaced."""
+    """Remove the named hooks of repoagent, by default all, and restore the ones they replaced."""
     from repoagent.review.hooks import install
 
     changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES))
     _report(session, changes or ["no hooks of repoagent here"], as_json=as_json)
 
 
-@click.command(short_help="Show which hooks are installed, and their owners.")
+@click.command(short_help="Show which hooks are installed, and what they run.")
 @json_option
 @pass_session
 def status(session: Session, /, *, as_json: bool) -> None:
-    """Show the folder of git's hooks here, and which program each hook belongs to."""
+    """Show the directory of git's hooks, and the program each hook belongs to."""
     hooks = _inspect()
     terminal = session.terminal()
     if as_json:
@@ -148,7 +148,7 @@ def _state(hook: HookFile) -> str:
         "none": "none",
         "ours": f"of repoagent{before}{idle}",
         "changed": f"of repoagent, changed by hand{before}{idle}",
-        "legacy": f"of repoagent, run by that of pre-commit{before}",
+        "legacy": f"of repoagent, run by the hook of pre-commit{before}",
         "odd": "not a file",
     }.get(hook.state, f"another hook{idle}")
 
@@ -176,7 +176,7 @@ def _report(session: Session, changes: list[str], *, as_json: bool) -> None:
 LEVELS = ("note", "warning", "error", "never")
 EPILOG = """\b
 Examples:
-  repoagent hook run pre-commit               what is staged
+  repoagent hook run pre-commit               staged changes
   repoagent hook run commit-msg "$1"          the same, with its message
   repoagent hook run pre-push "$@"            git's lines on standard input
 
@@ -185,7 +185,7 @@ review.fail_on, which is error unless you set it), otherwise 0. Without
 findings, nothing is printed."""
 
 
-@click.command(epilog=EPILOG, short_help="Do what a hook does; for git and hook managers.")
+@click.command(epilog=EPILOG, short_help="Run a hook; for git and hook managers.")
 @click.argument("name", metavar="HOOK")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1)
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
@@ -197,7 +197,7 @@ findings, nothing is printed."""
 @json_option
 @pass_session
 def run_command(session: Session, /, **values: Any) -> int:
-    """Review what git is about to commit or push, as the hook HOOK with git's arguments ARGS."""
+    """Review what git is about to commit or push, as hook HOOK with git's arguments ARGS."""
     options = SimpleNamespace(**values)
     try:
         return _run(session, options)
@@ -220,7 +220,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
 
     only, cwd = options.only, Path.cwd()
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
-    parse_levels(tuple(f"{rule}=note" for rule in only))  # so that a rule that does not exist is an error
+    parse_levels(tuple(f"{rule}=note" for rule in only))  # raises an error for an unknown rule
     worktree, head = open_at_head(cwd)
     place = layout(worktree)
     settings, terminal = session.open(place, {**off, "review.fail_on": options.fail_on})
@@ -228,7 +228,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     changes = changes_of(options.name, options.arguments, worktree, head, lines)
     for sentence in changes.notes:
         terminal.warn(sentence)
-    if changes.changes:  # several are pushed, and then one's own
+    if changes.changes:  # the settings of the base: the change must not weaken its own review
         settings = settings_before(changes.changes[0][0], worktree, place, settings)
     asks = not only and settings.text_or_none("review.model") is not None
     repo = Repository(worktree, place, _hasty(settings) if asks else settings, terminal, cwd)
@@ -251,7 +251,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
 
 
 def _hasty(settings: Settings) -> Settings:
-    """The settings with a shorter default for `review.max_seconds`."""
+    """The settings, with a shorter default for `review.max_seconds`."""
     from repoagent.review.hooks.run import SECONDS
 
     limit = settings.setting("review.max_seconds")
@@ -278,7 +278,7 @@ def _reports(changes: HookChanges, repo: Repository, *, asks: bool, strict: bool
 
 
 def _show(reports: list[Report], repo: Repository, limit: str, *, stops: bool) -> None:
-    """Findings that stop git in full, the others in brief, with the command that shows them in full."""
+    """Print findings that stop git in full, the others in brief with the command that shows them in full."""
     from repoagent.cli.commands.review_report import Brief, show
     from repoagent.review.finding import Level
 

@@ -33,13 +33,13 @@ uses, history, outline, segments, recall, read, review, apply. Without --write,
 )
 @pass_session
 def command(session: Session, /, *, write: bool, model: str | None, max_cost: float | None) -> int:
-    """Serve the neighbors, history, outlines and more of this repository to another assistant.
+    """Serve neighbors, history, outlines and more of this repository to another assistant.
 
     The server runs until its client closes it. It changes files only with --write.
     """
     if max_cost is not None and model is None:
         raise UsageError("--max-cost needs --model")
-    # the second came with the version that it takes
+    # mcp_types exists from the required version of mcp on
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
         raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
     terminal = session.terminal()

@@ -1,6 +1,6 @@
-"""`repoagent memory`: the group, what its commands share, and `note`, `edit`, `clear`, `relink` and `status`.
+"""`repoagent memory`: the group, helpers of its commands, and `note`, `edit`, `clear`, `relink` and `status`.
 
-The other commands are in memory_list (list, show) and memory_archive (export, import, gc, compact).
+The module memory_list has `list` and `show`, memory_archive `export`, `import`, `gc` and `compact`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
     "edit": ("memory:edit_command", "Change the notes or the conversation in an editor."),
     "note": ("memory:note_command", "Add a note about a file."),
     "clear": ("memory:clear_command", "Clear what is remembered about files, or restore it."),
-    "compact": ("memory_archive:compact_command", "Archive old exchanges and keep a line of each."),
+    "compact": ("memory_archive:compact_command", "Archive old exchanges, and note a line for each."),
     "relink": ("memory:relink_command", "Attach a memory to another file, or undo that."),
     "export": ("memory_archive:export_command", "Export memories to an archive."),
     "import": ("memory_archive:import_command", "Import memories from an archive."),
@@ -49,17 +49,17 @@ Examples:
   repoagent memory show src/app.py
   repoagent memory note src/app.py "the order of the results is relied on"
 
-FILE is a path, even of a file that is gone, or the name or id of a memory as
+FILE is a path, even of a deleted file, or the name or id of a memory as
 `memory list --json` and `memory show` print it."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
 def command() -> None:
-    """Show, correct and clear what is remembered about files: notes, conversations, edits."""
+    """Show, correct and clear what is remembered about files: notes, conversations and edits."""
 
 
 def find(repo: Repository, name: str, *, rekey: bool = False) -> MemoryTarget:
-    """The file or memory that `name` names; see `find_target`."""
+    """The file or memory with this name; see `find_target`."""
     from repoagent.memory.lookup import find_target
 
     return find_target(repo.layout, repo.worktree, name, repo.cwd, warn=repo.terminal.warn, rekey=rekey)
@@ -74,7 +74,7 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
 
 
 def find_memories(repo: Repository, files: tuple[str, ...], *, rekey: bool) -> list[Memory]:
-    """The memories of several files, each once."""
+    """The memories of several files, without duplicates."""
     return list(
         {
             memory.folder: memory for memory in (find_memory(repo, file, rekey=rekey) for file in files)
@@ -106,8 +106,8 @@ def _remembered(incomplete: str) -> list[str]:
         beginning = "" if beginning == "." else f"{beginning}/"
     if beginning.startswith("../"):
         return []
-    paths = by_prefix(layout(worktree), worktree, beginning, 500)  # a shell shows no more
-    begun = incomplete[: incomplete.rfind("/") + 1]  # what the shell compares with is what was typed
+    paths = by_prefix(layout(worktree), worktree, beginning, 500)  # more than a shell shows
+    begun = incomplete[: incomplete.rfind("/") + 1]  # the shell compares with the typed text
     return [begun + os.path.relpath(worktree.top / path, cwd / begun) for path in paths]
 
 
@@ -115,7 +115,7 @@ file_argument = click.argument("file", metavar="FILE", shell_complete=complete)
 
 
 def amount(size: float) -> str:
-    """A size in bytes as people read it: 812 B, 12.4 kB, 3.1 MB."""
+    """A readable size in bytes: 812 B, 12.4 kB, 3.1 MB."""
     units = ["B", "kB", "MB", "GB", "TB"]
     while size >= 1000 and len(units) > 1:
         size /= 1000
@@ -124,7 +124,7 @@ def amount(size: float) -> str:
 
 
 def quoted_name(memory: Memory, path: str) -> str:
-    """How a command line names a memory: by its path or, if that is unprintable, its folder."""
+    """The name of a memory on a command line: its path or, if that is unprintable, its folder."""
     return shlex.quote(path) if path.isprintable() else memory.folder.name
 
 
@@ -138,7 +138,7 @@ From standard input, each bullet and each paragraph becomes a note. Name code
 in `backticks`: when it disappears from the file, the note is marked as stale.
 --from copies the notes of another file.
 
-The exit code is 1 if all of the notes exist already."""
+The exit code is 1 if all notes exist already."""
 
 
 @click.command("note", epilog=NOTE_EXAMPLES)
@@ -151,7 +151,7 @@ The exit code is 1 if all of the notes exist already."""
 def note_command(
     repo: Repository, /, *, file: str, text: str | None, source: str | None, as_json: bool
 ) -> int:
-    """Add a note about FILE, which every later edit of it sees. `-` reads it from standard input.
+    """Add a note about FILE, which every later edit of it gets. `-` reads it from standard input.
 
     The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
     tokens in it are masked.
@@ -202,7 +202,7 @@ def _remember(repo: Repository, target: MemoryTarget) -> Memory:
     return remember(repo.layout, repo.worktree, target.path, data, commit=head, warn=repo.terminal.warn)
 
 
-_PROBLEMS = 5  # that are named
+_PROBLEMS = 5  # problems named
 _EMPTY = b"# Notes\n\n"
 EDIT_EXAMPLES = """\b
 Examples:
@@ -211,7 +211,7 @@ Examples:
   EDITOR="code --wait" repoagent memory edit src/app.py
 
 If a command writes to the file while you edit, both changes are merged; if
-they conflict, your text is saved in another file, which is named."""
+they conflict, your text is saved in another file, and its name is printed."""
 
 
 @click.command("edit", epilog=EDIT_EXAMPLES)
@@ -236,7 +236,7 @@ def edit_command(repo: Repository, /, *, file: str, conversation: bool, as_json:
     _require_editor(repo, path)
     after, problem = _edited(repo, before or _EMPTY, conversation=conversation)
     if after is None:
-        raise NothingDone("the editor failed or saved an empty text; nothing was changed")
+        raise NothingDone("the editor failed or saved an empty file; nothing was changed")
     if after == (before or _EMPTY):
         raise NothingDone("nothing was changed")
     try:
@@ -252,7 +252,7 @@ def edit_command(repo: Repository, /, *, file: str, conversation: bool, as_json:
     if as_json:
         write_json(repo.terminal, {"file": path, "bytes": len(after), "merged": merged})
     else:
-        more = "; merged with what was written while you edited" if merged else ""
+        more = "; merged with changes made while you edited" if merged else ""
         repo.terminal.note(f"saved {repo.shown(path)}{more}", "dim")
     return Exit.DONE
 
@@ -275,7 +275,8 @@ def _require_editor(repo: Repository, path: Path | None) -> None:
 
 
 def _edited(repo: Repository, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
-    """The edited text, None if the editor failed or saved nothing; and why it cannot be saved. Offers to reopen it."""
+    """The edited text (None if the editor failed or saved nothing), and the reason if it is invalid and the user did
+    not fix it."""
     from repoagent.memory.editing import check_conversation, check_notes
     from repoagent.storage.secrets import mask
 
@@ -312,9 +313,8 @@ Examples:
   repoagent memory clear --undo src/app.py
 
 Nothing is deleted: it moves to the archive/ folder of the memory, where
-prompts and searches ignore it, and --undo restores what was cleared last. To
-delete it for good, delete that folder. The memory stays attached to its
-file."""
+prompts and searches ignore it; --undo restores the last clear. To delete it
+for good, delete that folder. The memory stays attached to its file."""
 
 
 @click.command("clear", epilog=CLEAR_EXAMPLES)
@@ -325,7 +325,7 @@ file."""
 )
 @click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear the list of edits.")
 @click.option("--all", "everything", is_flag=True, help="Clear all of these (the default).")
-@click.option("--undo", is_flag=True, help="Restore what was cleared last.")
+@click.option("--undo", is_flag=True, help="Undo the last clear.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repository
@@ -334,7 +334,7 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], as_json: bool,
     options = SimpleNamespace(**values)
     if options.undo and (options.parts or options.everything):
         raise UsageError(
-            "--undo restores everything that was cleared last; it cannot be combined with other options"
+            "--undo restores all parts of the last clear; it cannot be combined with other options"
         )
     if as_json and not (options.undo or options.dry_run or options.yes):
         repo = repo._replace(terminal=repo.terminal._replace(reads=False))
@@ -352,7 +352,7 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], as_json: bool,
 
 Cleared = list[
     tuple["Memory", "Path | None", "Mapping[Part, int]"]
-]  # each with its archive and what is in it
+]  # each memory with its archive and the parts in it
 
 
 def _restore(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
@@ -360,7 +360,7 @@ def _restore(repo: Repository, memories: list[Memory], options: SimpleNamespace,
 
     archives = [(memory, found[-1]) for memory in memories if (found := archived_parts(memory))]
     if not archives:
-        raise NothingDone("nothing to restore: the archive has nothing that was cleared")
+        raise NothingDone("nothing to restore: nothing was cleared")
     for memory, archive in archives:
         if not options.dry_run:
             restore(memory, archive)
@@ -409,9 +409,9 @@ Examples:
   repoagent memory relink src/new.py --from src/old.py
   repoagent memory relink src/new.py --undo             undo the last relink
 
-The memory that --from names is attached to FILE and detached from its former
-file. The relink is recorded with its reason and can be undone. If FILE has
-another text, older notes are marked as being about an older text."""
+The memory named by --from is attached to FILE and detached from its previous
+file. The relink is recorded with its reason and can be undone. If the text of
+FILE differs, older notes are marked as being about an older text."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
@@ -454,7 +454,7 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
     verb = "would attach" if dry_run else "attached"
     terminal.result(f"{verb} the memory of {one_line(before)} to {one_line(path)}\n")
     if reason.startswith("linked by hand to another text"):
-        terminal.note("the file has another text, so older notes are marked", "dim")
+        terminal.note("the text of this file differs, so older notes are marked", "dim")
     if not dry_run:
         terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
     return Exit.DONE
@@ -465,14 +465,14 @@ Examples:
   repoagent memory status
   repoagent memory status --json | jq .states
 
-Files that could not be read are set aside as NAME.broken-N and never deleted:
-repair and rename them, or remove them."""
+Unreadable files are renamed to NAME.broken-N and never deleted: repair them
+and rename them back, or remove them."""
 
 
 @click.command("status", epilog=STATUS_EXAMPLES)
 @pass_repository
 def status_command(repo: Repository, /, *, as_json: bool) -> None:
-    """Show the number, states and size of memories, the files that are set aside, and whether locks work."""
+    """Show the number, states and size of memories, unreadable files, and whether locks work."""
     from repoagent.memory.lookup import totals
 
     with repo.terminal.working("reading all memories") as working:
@@ -512,7 +512,7 @@ def status_command(repo: Repository, /, *, as_json: bool) -> None:
         "options": [f"{key} = {value}" for key, value in options.items()],
         "set aside": few([shown(path) for path in total.set_aside]) or ["none"],
         "locks": [f"{shown(lock)}: {one_line(who)}" for lock, who in total.held]
-        or ["none held" + ("" if total.locks else "; locking works here")],
+        or ["none held" + ("" if total.locks else "; locking works")],
     }
     page = Page.of(repo.terminal)
     page.write(

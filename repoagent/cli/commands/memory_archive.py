@@ -1,4 +1,4 @@
-"""`repoagent memory export`, `import`, `gc` and `compact`: memories and old exchanges go to archives and come back."""
+"""`repoagent memory export`, `import`, `gc` and `compact`: archive memories and old exchanges, and import them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Examples:
   repoagent memory export src docs/guide.md -o team.tar.gz
   repoagent memory export --no-conversations | ssh host 'cat > notes.tar.gz'
 
-The archive is a tar of plain files and a manifest.json. The same memories make
+The archive is a tar of plain files and a manifest.json. The same memories give
 the same bytes, so you can commit it. It contains nothing about this machine
 and no file contents; keys and tokens are masked. Import it with `repoagent
 memory import`."""
 
 
 def _count(**numbers: int) -> str:
-    """How many of each thing there are, without those of which there are none."""
+    """Numbers with their nouns, zeros left out."""
     return ", ".join(plural(number, thing.replace("_", " ")) for thing, number in numbers.items() if number)
 
 
@@ -110,7 +110,7 @@ def export_command(
     if broken:
         terminal.warn(f"left out {plural(broken, 'unreadable file')}")
     if lines:
-        terminal.warn(f"left out {plural(lines, 'line')} of edits in a format of a newer repoagent")
+        terminal.warn(f"left out {plural(lines, 'line')} of edits in the format of a newer repoagent")
     if masked:
         terminal.note(f"masked {masked} of what looks like a key or token")
     return Exit.DONE
@@ -122,12 +122,12 @@ Examples:
   repoagent memory import team.tar.gz
   ssh host cat notes.tar.gz | repoagent memory import -
 
-A memory goes to the file at its path, if the memory or git knows that file.
-Otherwise it is imported without a file; attach it with `repoagent memory
-relink`. An existing memory gets the notes that it lacks.
-Imported entries are marked; keys and tokens in them are masked.
+A memory is attached to the file at its path, if the memory or git knows that
+file. Otherwise it is imported without a file; attach it with `repoagent memory
+relink`. Missing notes are added to an existing memory. Imported entries are
+marked; keys and tokens in them are masked.
 
-The exit code is 1 if everything is here already."""
+The exit code is 1 if there is nothing new to import."""
 
 _OUTCOMES = {
     "new": ("new", "green"),
@@ -147,7 +147,7 @@ _IMPORT_COLUMNS = (
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bool) -> int:
-    """Import the memories of an archive, each for the file that it is about."""
+    """Import the memories of an archive, each for its file."""
     from repoagent.memory.archive.import_archive import import_memories, source_of
 
     terminal = repo.terminal
@@ -186,7 +186,7 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
 
 
 def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
-    """The archive, and whether `gc` of this repository wrote it."""
+    """The archive, and whether `gc` wrote it in this repository."""
     from repoagent.memory.archive.format import read_archive
     from repoagent.memory.archive.gc import archive_folder
 
@@ -208,7 +208,7 @@ def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
 
 
 def _remarks(memory: Arrival) -> str:
-    """What is new, and why it has no file here."""
+    """The new entries of an imported memory, and the reason if it has no file."""
     counts = memory.counts
     new = _count(note=counts.notes, edit=counts.edits, exchange=counts.exchanges)
     moved = memory.why or (f"from {memory.path}" if memory.at and memory.at != memory.path else "")
@@ -223,12 +223,12 @@ Examples:
   repoagent memory gc --older-than 0 --apply
   repoagent memory import .repoagent/archive/NAME.tar.gz    restore one
 
-A memory stays as long as its file, or a similar one, is in any work tree, at
-the tip of any branch or in a stash. gc deletes no memory: it moves each one to
-an archive in .repoagent/archive/.
+A memory is kept as long as its file, or a similar one, is in any work tree, at
+the tip of any branch or in a stash. gc does not delete memories: it moves each
+one to an archive in .repoagent/archive/.
 
-If conversations.keep_days is set, gc also deletes older exchanges, for good;
-a line of each stays among the notes."""
+If conversations.keep_days is set, gc also deletes older exchanges for good, and
+notes a line for each."""
 
 _GC_COLUMNS = (
     Column("path", cut="middle", least=14),
@@ -241,12 +241,14 @@ _GC_COLUMNS = (
 @click.command("gc", epilog=GC_EXAMPLES)
 @click.option(
     "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
-    help="Only memories unchanged for this many days.",
+    help="Archive only memories unchanged for this many days.",
 )  # fmt: skip
-@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them instead of listing them.")
+@click.option(
+    "--apply", "-y", "--yes", "apply", is_flag=True, help="Archive the memories instead of listing them."
+)
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
-    """Archive memories whose file is gone everywhere. Without --apply, only list them."""
+    """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""
     from repoagent.memory.archive.forget import ForgottenCounts, forget_conversations
     from repoagent.memory.archive.gc import collect
 
@@ -289,7 +291,7 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bo
     elif orphans:
         terminal.note(f"would archive {size}; do it with `repoagent memory gc --apply`")
     else:
-        kept = f"; kept {len(rows)} without a file here" if rows else ""
+        kept = f"; {len(rows)} without a file in this work tree kept" if rows else ""
         terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{kept}")
     if forgotten:
         verb = "deleted" if apply else "would delete"
@@ -301,7 +303,7 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bo
             _count(earlier_copy=forgotten.copies, past_run=forgotten.runs),
             amount(forgotten.bytes),
         ]
-        terminal.note(f"{verb} what is older than {days} days: {', '.join(filter(None, counts))}")
+        terminal.note(f"{verb} entries older than {days} days: {', '.join(filter(None, counts))}")
     return code
 
 
@@ -312,12 +314,12 @@ Examples:
   repoagent memory compact --all --dry-run
   repoagent memory compact src/app.py --model anthropic/claude-haiku-4-5
 
-The oldest exchanges move to the memory's archive/ folder, byte for byte, and
-each leaves a line among the notes; the last two stay. A model (--model or
-summary.model) also notes what is worth keeping. Above memory.limit bytes this
-happens automatically.
+The oldest exchanges move to the memory's archive/ folder unchanged, and a note
+has a line for each; the last two stay. A model (--model or summary.model) also
+notes what is worth keeping. Above memory.limit bytes this happens
+automatically.
 
-The exit codes 4 and 5 are about the model, as for an edit."""
+Exit codes 4 and 5 are those of an edit: no usable model, or a limit."""
 
 
 @click.command("compact", epilog=COMPACT_EXAMPLES)
@@ -358,12 +360,12 @@ def compact_command(session: Session, /, **values: Any) -> int:
     for memory, number in todo:
         try:
             compacted = _compact(repo, memory, ready)
-        except Refused as error:  # an unreadable one does not stop the others
+        except Refused as error:  # an unreadable conversation does not stop the others
             if len(todo) == 1:
                 raise
             terminal.warn(str(error))
             failed = error
-        except RepoagentError:  # such as a limit: what is done is done
+        except RepoagentError:  # such as a limit: report the completed ones first
             if done and not options.as_json:
                 _show_compaction(repo, done, None, options)
             raise
@@ -376,7 +378,7 @@ def compact_command(session: Session, /, **values: Any) -> int:
 
 
 def _with_old_exchanges(repo: Repository, options: SimpleNamespace) -> list[tuple[Memory, int]]:
-    """The memories with old exchanges, of the files or all, and the number of these."""
+    """The memories with old exchanges, of `files` or all, with the number of exchanges."""
     from repoagent.memory.compaction import old_exchanges
     from repoagent.memory.identity.store import memories
 

@@ -1,4 +1,4 @@
-"""`repoagent memory show` and `repoagent memory list`: what is remembered about one file, and about which files."""
+"""`repoagent memory show` (what is remembered about a file) and `repoagent memory list` (all memories)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SHOW_EXAMPLES = """\b
 Examples:
   repoagent memory show src/app.py
   repoagent memory show src/app.py --conversation | less
-  repoagent memory show app-py-1f2e3d4c         a memory whose file is gone
+  repoagent memory show app-py-1f2e3d4c         the memory of a deleted file
   repoagent memory show src/app.py --json | jq -r '.notes[].text'
 
-Notes about code that is gone from the file are marked. Under "files" are the
-plain files that all of this comes from; you may edit them."""
+Notes about code that the file no longer contains are marked. "files" lists the
+plain files that store all of this; you may edit them."""
 
 
 @click.command("show", epilog=SHOW_EXAMPLES)
@@ -38,9 +38,9 @@ plain files that all of this comes from; you may edit them."""
 @click.option("--conversation", is_flag=True, help="Print the conversation only, turn by turn.")
 @pass_repository
 def show_command(repo: Repository, /, *, file: str, conversation: bool, as_json: bool) -> None:
-    """Show what is remembered about FILE: notes, edits, how it was recognized, and the files that hold it.
+    """Show what is remembered about FILE: notes, edits, how it was recognized, and where it is stored.
 
-    This changes nothing: it does not attach the memory to a file that was moved.
+    This changes nothing: the memory of a moved file is not attached to its new path.
     """
     from repoagent.memory.lookup import load_file_memory
 
@@ -106,7 +106,7 @@ _EDIT_STYLES = {
 
 
 def _lines(known: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
-    """The page of a file: a head and sections."""
+    """The page of a file: a heading and sections."""
 
     def item(text: str, *styles: str) -> list[str]:
         return page.wrap(one_line(text), "  ", "  ", *styles)
@@ -158,15 +158,15 @@ def _head(known: FileMemory, page: Page) -> Iterator[str]:
     standing, at = known.standing, one_line(known.standing.at)
     yield page.paint(one_line(standing.path), "bold")
     if standing.state == "moved":
-        state = f"moved: its content is now at {at}; the next edit or note there moves the memory"
+        state = f"moved: its content is now at {at}; the next edit or note of that file moves the memory"
     elif standing.at:
         state = f"live, in another work tree: {at}"
     else:
-        state = "live" if standing.state == "live" else "orphaned: the file is gone, its memory remains"
+        state = "live" if standing.state == "live" else "orphaned: the file no longer exists"
     used = Page(None).ago(known.measure.used)
     yield from page.wrap(f"{state}; {amount(known.measure.size)}, last used {used}", "  ", "  ")
     if came_along(known.memory.folder):
-        origin = "tracked by git: it came with the repository, and others may have written it"
+        origin = "tracked by git: it came with the repository and may be the work of others"
         yield from page.wrap(origin, "  ", "  ")
 
 
@@ -174,7 +174,7 @@ def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str
     identity = known.memory.identity
     for (reason, path), steps in groupby(identity.rekeyings, lambda step: (step.reason, step.path)):
         if reason == "another inode" and not verbose:
-            continue  # each save of an editor, and each edit, may be one
+            continue  # an editor may create a new inode with each save
         several = [*steps]
         often = f", {len(several):,} times" if len(several) > 1 else ""
         yield f"{several[-1].time[:10]} {reason}{often}: {path}"
@@ -188,7 +188,7 @@ def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str
         yield f"undo back to {known.undo.before} with: repoagent memory relink --undo {name}"
 
 
-ON_A_TERMINAL = 2_000  # rows; more take long to list
+ON_A_TERMINAL = 2_000  # rows; listing more takes long
 _STYLES = {"live": "green", "moved": "yellow", "orphaned": "red"}
 _COLUMNS = (
     Column("size", right=True),
@@ -207,20 +207,25 @@ Examples:
 
 \b
 Columns:
-  size      of everything about the file, archive included
-  edits     that were requested, refused ones included
-  notes     in notes.md
-  last use  when something was last added
+  size      of all entries, including the archive
+  edits     number of requested edits, including refused ones
+  notes     number of notes in notes.md
+  last use  when an entry was last added
   state     live: the file exists; moved: its content is at another path,
-            which is shown; orphaned: the file is gone"""
+            which is shown; orphaned: the file is deleted"""
 
 
 @click.command("list", epilog=LIST_EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
-@click.option("--state", metavar="STATE", multiple=True, help="List only live, moved or orphaned ones.")
+@click.option(
+    "--state",
+    metavar="STATE",
+    multiple=True,
+    help="List only memories in this state: live, moved or orphaned.",
+)
 @click.option(
     "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
-    help="Sort by path, or the last used, largest or most edited first.",
+    help="Sort by path, or with the last used, largest or most edited first.",
 )  # fmt: skip
 @click.option(
     "-n", "--limit", type=click.IntRange(min=0), metavar="N",

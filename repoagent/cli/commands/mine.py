@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option("--status", "only_status", is_flag=True, help="Show the state of the index; do nothing.")
 @click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
 @click.option(
-    "--since", metavar="DATE", help="Index commits since DATE only, as git log --since does, now and later."
+    "--since",
+    metavar="DATE",
+    help="Index only commits since DATE (as in git log --since), also in later runs.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)
@@ -34,7 +36,7 @@ def command(
 ) -> int | None:
     """Index the history of the repository, newest commits first, or the commits since the last time.
 
-    `repoagent neighbors` also does this, step by step. You can interrupt it at any time and continue later. The index
+    `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
     is .repoagent/history.db; you may delete it.
     """
     from repoagent.cli import Ended
@@ -43,7 +45,7 @@ def command(
 
     only_status, rebuild = options["only_status"], options["rebuild"]
     if options["background"]:
-        os.setsid()  # ignore ^C and the end of the terminal
+        os.setsid()  # not ended by ^C or when the terminal is closed
         os.nice(10)
     if only_status and (rebuild or since is not None):
         raise UsageError("--status cannot be combined with --rebuild or --since")
@@ -93,7 +95,7 @@ def _line(state: State) -> str:
 
 
 def _seconds(worktree: WorkTree, date: str) -> int:
-    """A date as git reads it, in Unix seconds. git reads an unknown date as now, which raises UsageError."""
+    """A date as git parses it, in Unix seconds. Raises UsageError for an unknown date, which git takes for now."""
     from repoagent.git.process import git
 
     out = git(worktree.top, "rev-parse", f"--since={date}")

@@ -1,4 +1,4 @@
-"""`repoagent models`: the configured models and whether they can be reached; `models test` calls one."""
+"""`repoagent models`: the configured models and whether they can be reached; `models test` calls a model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 def command(ctx: click.Context, as_json: bool) -> None:
     """Show the configured models, the origin of their keys, and whether they can be reached.
 
-    This costs nothing: it asks providers for their lists of models only.
+    This costs nothing: it only asks providers for their lists of models.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(_show, as_json=as_json)
@@ -88,7 +88,7 @@ def _show(session: Session, as_json: bool) -> None:
 @json_option
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
-    """Test the model NAME (a spec or an alias; by default the one for edits) with a minimal call."""
+    """Test the model NAME (a spec or an alias; by default the model for edits) with a minimal call."""
     from repoagent.cli.ui.progress import as_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import smallest_request
@@ -138,7 +138,7 @@ def _state(row: StatusRow, page: Page) -> str:
 
 
 def _filled(pieces: list[str], indent: int, page: Page) -> list[str]:
-    """Pieces with a dot between them, on as many lines as they need, each indented."""
+    """Pieces separated by dots, on indented lines that fit the page."""
     lines = [" " * indent + pieces[0]]
     for piece in pieces[1:]:
         joined = f"{lines[-1]} · {piece}"
@@ -150,7 +150,7 @@ def _filled(pieces: list[str], indent: int, page: Page) -> list[str]:
 
 
 def _facts(row: StatusRow) -> list[str]:
-    """The window, the price, the edit format, where the key is from."""
+    """The context window, the price, the edit format and the origin of the key."""
     facts = [f"{row.context:,} tokens"] if row.context else []
     price = row.known.price
     source = row.known.sources.get("price", "")

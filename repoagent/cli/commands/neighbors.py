@@ -40,20 +40,20 @@ Columns:
             the best row
   together  how many of FILE's analyzed commits change it too
   rate      high: at least half of them; medium: at least a fifth; else low
-  last      when one commit last changed both
+  last      age of the last commit that changed both
   why       together: in the same commits; shared partners: both change with
-            the same files; current work: in the newest commits of all; like
+            the same files; current work: in the newest commits; like
             name, same folder: by its name and location
 
-Rows with little evidence are hidden unless --weak is used: at most one common
-commit out of ten or more, and a score below 0.1. --json prints all rows.
+Rows with little evidence (at most one common commit out of ten or more, and a
+score below 0.1) are hidden unless you use --weak. --json prints all rows.
 
-Put a FILE whose name starts with a dash after "--". A deleted file has its
-last neighbors; a file that is new to git has candidates by name and folder,
-marked as such. No neighbors: exit code 0.
+Put a FILE whose name starts with a dash after "--". For a deleted file, its
+last neighbors are shown; for a file without history, candidates by name and
+folder, marked as such. The exit code is 0 even without neighbors.
 
 The history comes from an index in .repoagent/history.db, which is created and
-updated on use. Until it is complete, the last commits of FILE are used."""
+updated when needed. Until it is complete, the last commits of FILE are used."""
 
 
 @click.command(epilog=EXAMPLES)
@@ -99,7 +99,7 @@ def command(session: Session, /, **values: Any) -> None:
     """Show which files change together with FILE.
 
     Files rank higher if they changed in the same commits more often, more recently and with fewer other files. They
-    are places to look, not files that must change. FILE may be a folder; several FILEs are combined.
+    are worth a look, but need not change. FILE may be a folder; several FILEs are combined.
     """
     options = SimpleNamespace(**values)
     _check(options)
@@ -143,7 +143,7 @@ def command(session: Session, /, **values: Any) -> None:
 
 
 def _check(options: SimpleNamespace) -> None:
-    """Raise UsageError for options that cannot be combined, and for values out of their range."""
+    """Raise UsageError for options that cannot be combined, and for values out of range."""
     flags = {"--json": options.as_json, "-z": options.nul, "--explain": options.explain}
     as_other = [f"--format {options.form}"] if options.form != "table" else []
     if options.whole:
@@ -164,7 +164,7 @@ def _check(options: SimpleNamespace) -> None:
 def _deliver(
     terminal: Terminal, text: str, output: str | None, *, exact: bool = False, browser: str = ""
 ) -> None:
-    """Write to the file of -o, or else to standard output; a page goes from a terminal to the browser."""
+    """Write to the file of -o or to standard output; on a terminal, open a page in the browser."""
     from repoagent.cli.ui.terminal import deliver, show_page
 
     if browser and output is None and terminal.shows:
@@ -176,7 +176,7 @@ def _deliver(
 
 
 def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
-    """Bytes of paths that are not UTF-8 are surrogate escapes; commits are full ids, or objects from `commits`."""
+    """The JSON text. Invalid UTF-8 in paths is surrogate-escaped; commits are full ids, or objects from `commits`."""
 
     def evidence(commit: str) -> object:
         if commit not in commits:
@@ -216,15 +216,15 @@ COLUMNS = (
     Column("why", dropped=2),
 )
 _RATE_STYLE = {"high": "green", "medium": "yellow", "low": "dim"}
-EXPLAINED = 10  # commits behind a row
-_WIDE, _MEDIUM = 110, 76  # columns from which numbers and two reasons are shown, and how long ago in words
+EXPLAINED = 10  # commits shown for a row
+_WIDE, _MEDIUM = 110, 76  # minimum columns to show numbers and two reasons; to show ages in words
 
 
 def table(
     found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float, *, weak: bool = True
 ) -> str:
-    """The heading, a line per row with the commits behind it if `commits` has them, and a legend; `now` is a Unix time.
-    Without `weak`, weak rows are only counted."""
+    """The heading, a line per row with its commits if `commits` has them, and a legend; `now` is a Unix time. Without
+    `weak`, weak rows are only counted."""
 
     def sentence(text: str, *styles: str) -> Iterator[str]:
         return page.sentence(one_line(text), *styles)
@@ -240,7 +240,7 @@ def table(
         if commits:
             below = {at: list(_behind(row, shown, commits, page)) for at, row in enumerate(shown.rows)}
         rows = list(page.table(COLUMNS, cells, below))
-        reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal drops that column
+        reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal omits that column
         lines += ["", *rows, "", *sentence(render.guidance(shown), "dim")]
         lines += sentence(render.legend(reasons), "dim")
     if left_out := len(found.rows) - len(shown.rows):
@@ -268,7 +268,7 @@ def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, .
 def _behind(
     row: Neighbor, found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page
 ) -> Iterator[str]:
-    """The newest commits behind a row, each cut where the terminal ends."""
+    """The newest commits of a row, each cut to the width of the page."""
     for number in row.evidence[:EXPLAINED]:
         commit = commits.get(found.ids[number])
         if commit is None:

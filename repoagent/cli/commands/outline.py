@@ -45,12 +45,12 @@ Examples:
   repoagent outline app.py::Server.run     one definition
   git show v1.0:app.py | repoagent outline - --language python
   repoagent outline README.md --json | jq '.files[].symbols[].name'
-  repoagent outline --summary src/app.py   its purpose, summarized by a model
+  repoagent outline --summary src/app.py   a summary by a model
 
 Each line shows the line numbers of a definition, including its comments and
 decorators, and its signature; its contents are indented below. The outline of
-Markdown and text has headings, that of JSON, YAML and XML the first two levels
-of keys, and more levels of large values.
+Markdown and text lists headings; that of JSON, YAML and XML the first two
+levels of keys, and more levels of large values.
 
 In a folder, only files that git tracks are outlined; files without a grammar
 are counted. The exit code is 1 if nothing was found."""
@@ -70,8 +70,8 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
     help="The length of a summary, roughly.  [default: 150]",
 )  # fmt: skip
 @shared.model_option
-@click.option("--refresh", is_flag=True, help="Replace summaries by a model; keep your corrections.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before a summary that takes many calls.")
+@click.option("--refresh", is_flag=True, help="Summarize again, but keep summaries that you corrected.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
 @shared.max_cost_option
 @shared.record_option
 @shared.reply_option
@@ -81,7 +81,7 @@ def command(session: Session, /, **values: Any) -> int:
     """Show what FILE defines: functions, classes, types, headings, keys, with their lines.
 
     FILE may be a folder, FILE::NAME for one definition, or - for standard input. --summary prints the purpose of FILE,
-    its main parts and what to know before changing it; only parts that changed since the last summary cost again.
+    its main parts and what to know before changing it; only parts that changed since the last summary cost anything.
     """
     options = SimpleNamespace(**values)
     for name in _OF_OUTLINE if options.summary else _OF_SUMMARY:
@@ -150,8 +150,8 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
 
 
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The paths of all files, folders expanded, and the definition requested for each path. Raises UsageError for a
-    missing file."""
+    """The paths of all files, with folders expanded, and the definition requested for each path. Raises UsageError for
+    a missing file."""
     from repoagent.git.similar_paths import no_such_file
 
     paths: dict[str, None] = {}
@@ -192,7 +192,7 @@ def _files_below(folder: str) -> list[str]:
         names.sort()
     else:
         listed = git(folder, "ls-files", "-z", "--cached", "--", ".").split(b"\0")[:-1]
-        names, which = list(dict.fromkeys(map(os.fsdecode, listed))), "file that git knows"
+        names, which = list(dict.fromkeys(map(os.fsdecode, listed))), "file tracked by git"
     prefix = "" if folder in (".", "./") else folder.rstrip("/") + "/"
     paths = [path for name in names if _is_regular(path := prefix + name)]
     if not paths:
@@ -201,7 +201,7 @@ def _files_below(folder: str) -> list[str]:
 
 
 def _is_regular(path: str) -> bool:
-    """Whether it is a file, not a link and not deleted in the work tree."""
+    """Whether `path` is a regular file: not a link, and not deleted in the work tree."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -244,7 +244,7 @@ _STYLES = {
     **dict.fromkeys(("declaration", "constant", "variable", "entry", "key", "element"), "cyan"),
     **dict.fromkeys(("selector", "rule"), "yellow"),
 }
-_NAMED = 5  # files of a kind that are named
+_NAMED = 5  # files named for each reason
 
 
 def _lines(outline: Outline, page: Page) -> Iterator[str]:
@@ -268,7 +268,7 @@ def _lines(outline: Outline, page: Page) -> Iterator[str]:
 
 
 def _painted(text: str, symbol: Symbol) -> str:
-    """The signature with its name, as a whole word, in the color of its kind."""
+    """The signature, with the name in the color of its kind."""
     name = clean(symbol.name)
     style = _STYLES.get(symbol.kind)
     if style is None:
@@ -295,8 +295,8 @@ def _show_left_out(left_out: Sequence[Outline], terminal: Terminal) -> None:
 
 
 def _show_summaries(session: Session, options: SimpleNamespace) -> None:
-    """Print a summary of each file. A large file is summarized by segments, which are then joined. Answers are cached
-    by the hash of their text."""
+    """Print a summary of each file. The segments of a large file are summarized first. Answers are cached by the hash
+    of the text."""
     from repoagent.git.worktree import layout
     from repoagent.memory.file_summaries import cached_summary, plan
     from repoagent.memory.file_summary_store import SummaryCache
@@ -329,8 +329,8 @@ def _summarize(
     settings: Settings,
     terminal: Terminal,
 ) -> None:
-    """Summarize what is not cached. Raises what the model and the limits raise, after showing the files that are
-    done."""
+    """Summarize what is not cached. Raises whatever the model and the limits raise, after showing the completed
+    summaries."""
     from repoagent.cli.ui.progress import ready_for, report
     from repoagent.memory.file_summaries import plan, summarize
 
@@ -365,7 +365,7 @@ def _summarize(
         raise
     except KeyboardInterrupt:
         if cache.layout is not None and ready.meter.usage.total:
-            terminal.note("interrupted; the answers so far are saved, run the command again to continue")
+            terminal.note("interrupted; the answers so far are saved. Run the command again to continue")
         raise
     _show_done(done, options, terminal, ready)
     report(terminal, ready)
@@ -374,7 +374,7 @@ def _summarize(
 def _show_done(
     done: list[FileSummary], options: SimpleNamespace, terminal: Terminal, ready: ModelSetup | None
 ) -> None:
-    """Print the summaries, with the paths if there are several."""
+    """Print the summaries, with paths if there are several."""
     if options.as_json:
         files = [_summary_object(each) for each in done]
         write_json(terminal, {"files": files, "spent": summaries.spent_object(ready)})
@@ -390,7 +390,7 @@ def _show_done(
 
 
 def _origin(file: FileSummary) -> str:
-    """What of a file's summary was new or cached, and which file to edit to correct it."""
+    """How much of a file's summary is new or cached, and which file to edit to correct it."""
     parts, summary = len(file.parts), file.summary
     state = "new" if file.asked else "cached"
     if parts > 1 and file.paid:
@@ -415,8 +415,8 @@ def _summary_object(file: FileSummary) -> dict[str, object]:
 
 
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:
-    """The files to summarize, each once. Raises UsageError for a missing file, Refused for a binary one or one that
-    must not be sent."""
+    """The files to summarize, without duplicates. Raises UsageError for a missing file, Refused for a binary file or
+    one that must not be sent."""
     from repoagent.edit.guards.off_limits import holds_secrets
     from repoagent.memory.file_summary_store import SourceFile
 
@@ -426,7 +426,7 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             file = SourceFile("", sys.stdin.buffer.read())
         else:
             file = _outside(Path(name)) if worktree is None else _inside(worktree, Path(name))
-            if len(names) > 1 and holds_secrets(file.path):  # a * of the shell may have named it
+            if len(names) > 1 and holds_secrets(file.path):  # the name may come from a * in the shell
                 raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
         if not file.encoding:
             raise Refused(f"{file.path or 'standard input'} is binary; only text can be summarized")

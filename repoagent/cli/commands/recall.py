@@ -22,7 +22,7 @@ from repoagent.errors import Exit, NothingDone, UsageError
 if TYPE_CHECKING:
     from repoagent.memory.search.search import Hit
 
-KINDS = {  # the value of --kind: its kind, and its color
+KINDS = {  # value of --kind: kind and color
     "notes": ("note", "yellow"),
     "edits": ("edit", "green"),
     "conversations": ("conversation", "cyan"),
@@ -39,9 +39,9 @@ Examples:
   repoagent recall timeout --file src/net     about files in a folder
 
 \b
-Each result has three lines: the file it is about, with kind and date; the
-text; and the plain file and line that contain it, which you may edit. The
-exit code is 1 if nothing was found.
+A result has three lines: the file it is about, with kind and date; the text;
+and the file and line where it is stored, which you may edit. The exit code is 1
+if nothing was found.
 
 Results match any of the words; rare words count more. An identifier is found
 by its parts, exact matches first. The only syntax is quotation marks."""
@@ -76,7 +76,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 def command(repo: Repository, /, **values: Any) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
-    The search includes your own edits of these files. It asks no model.
+    The search includes files of notes and conversations that you edited by hand. It uses no model.
     """
     from repoagent.memory.search.ranking import parse
     from repoagent.memory.search.search import Search, answer
@@ -117,13 +117,13 @@ def command(repo: Repository, /, **values: Any) -> int:
     elif not result.searched:
         raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
     else:
-        narrow = " of this kind or about these files" if kinds or paths else ""
+        narrow = " of this kind or for these files" if kinds or paths else ""
         terminal.note(f"nothing found{narrow} for {query!r}")
     return Exit.DONE if result.hits else Exit.NOTHING
 
 
 _INDENT = "    "
-_LINES = 2  # of a snippet
+_LINES = 2  # of a snippet on a terminal
 _IN_A_PIPE = 200  # characters of a snippet
 
 

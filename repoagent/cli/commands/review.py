@@ -1,6 +1,6 @@
-"""`repoagent review`: check a change with rules, and with a model if one is asked; --fix makes an edit of each finding.
+"""`repoagent review`: check a change with rules and optionally a model; --fix edits the files for each finding.
 
-`review dismiss ID` and `review accept ID` hide findings; `review --show-prompt` prints what a model would be sent.
+`review dismiss ID` and `review accept ID` hide findings; `review --show-prompt` prints the prompts for a model.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ct
 
 
 class Review(Command):
-    """The command, with pathspecs after `--`."""
+    """A command with pathspecs after `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take the arguments after `--` as pathspecs."""
         if "--" in args:
             place = args.index("--")
             ctx.meta[PATHSPECS] = tuple(args[place + 1 :])
@@ -63,7 +62,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The findings of the last review."""
+    """The ids of the findings of the last review."""
     from click.shell_completion import CompletionItem
 
     from repoagent.git.worktree import layout, open_at_head
@@ -111,8 +110,8 @@ _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
 
 EXAMPLES = """\b
 Examples:
-  repoagent review                        what is staged
-  repoagent review --base main            what this branch adds to main
+  repoagent review                        staged changes
+  repoagent review --base main            changes of this branch since main
   repoagent review v1.0..v1.1 -- src      a range, in one folder
   git diff HEAD~3 | repoagent review -    any diff
   repoagent review --rule fix-prone=off --fail-on warning
@@ -125,7 +124,7 @@ is still used, a leftover debugging line. Others look at the history: a
 missing partner file, a file that often needed fixes, an unusual shape, a
 generated or vendored file edited by hand, a changed interface whose callers
 are unchanged. A model is asked only with --model or --ask, or if review.model
-is set; its findings are reported only if the code that they quote is there.
+is set; its findings are reported only if the code that they quote exists.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""
@@ -141,9 +140,9 @@ OPTION_GROUPS = {  # by their parameters
 
 @click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
 @click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=_complete)
-@click.option("--staged", is_flag=True, help="Review what is staged (the default).")
+@click.option("--staged", is_flag=True, help="Review staged changes (the default).")
 @click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
-@click.option("--base", metavar="REF", help="Review what HEAD added since its merge base with REF.")
+@click.option("--base", metavar="REF", help="Review the changes of HEAD since its merge base with REF.")
 @click.option("--commit", metavar="REV", help="Review one commit.")
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="text", metavar="FORM",
@@ -151,7 +150,10 @@ OPTION_GROUPS = {  # by their parameters
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @click.option(
-    "--also", metavar="FORM=FILE", multiple=True, help="Write another form to FILE too. Repeatable."
+    "--also",
+    metavar="FORM=FILE",
+    multiple=True,
+    help="Also write the report in another format to FILE. Repeatable.",
 )
 @click.option(
     "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
@@ -161,10 +163,10 @@ OPTION_GROUPS = {  # by their parameters
     "--rule", "rules", metavar="ID=LEVEL", multiple=True,
     help="Set a rule to off, note, warning or error. Repeatable.",
 )  # fmt: skip
-@click.option("--model", metavar="SPEC", help="Also ask this model.")
-@click.option("--ask", is_flag=True, help="Also ask the model of review.model, or the one for edits.")
-@click.option("--no-model", is_flag=True, help="Ask no model, even if review.model is set.")
-@click.option("--strict", is_flag=True, help="Fail if the model cannot be asked, instead of warning.")
+@click.option("--model", metavar="SPEC", help="Also review with this model.")
+@click.option("--ask", is_flag=True, help="Also review with the model of review.model, or the one for edits.")
+@click.option("--no-model", is_flag=True, help="Use no model, even if review.model is set.")
+@click.option("--strict", is_flag=True, help="Fail if the model cannot be reached, instead of warning.")
 @click.option("--fix", is_flag=True, help="Fix the findings; with IDs, those of the last review.")
 @click.option(
     "--no-parse-check", is_flag=True, help="With --fix: accept a change that leaves a file unparsable."
@@ -176,7 +178,7 @@ OPTION_GROUPS = {  # by their parameters
 @shared.reply_option
 @click.option("--refresh", is_flag=True, help="Ask the model again instead of reusing its earlier answers.")
 @click.option(
-    "--learn", is_flag=True, help="Update the statistics of the history; this also happens automatically."
+    "--learn", is_flag=True, help="Update the statistics of the history now; normally this is automatic."
 )
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
@@ -185,7 +187,7 @@ OPTION_GROUPS = {  # by their parameters
 def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     """Find what is wrong or missing in a change, before it is committed or merged.
 
-    The change is what is staged; or RANGE (A..B), what is in B and not in A; or - for a diff on standard input.
+    Reviews staged changes by default; RANGE (A..B) reviews what is in B and not in A, and - a diff on standard input.
     """
     options = SimpleNamespace(**values)
     if options.learn:
@@ -195,7 +197,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     form = "json" if options.as_json else options.form
     is_text = form == "text"
     if is_text and options.output not in (None, "-"):
-        raise UsageError("-o needs another --format than text; to save the text, redirect it with > FILE")
+        raise UsageError("-o needs a --format other than text; to save the text, redirect it with > FILE")
     outputs: list[tuple[str, str | None]] = [] if is_text else [(form, options.output)]
     for text in options.also:
         also, _, path = text.partition("=")
@@ -291,7 +293,7 @@ def _review(
 
 def _learn(*, background: bool) -> int:
     if background:
-        os.setsid()  # ignore ^C and the end of the terminal
+        os.setsid()  # not ended by ^C or when the terminal is closed
         os.nice(10)
     from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.checks.statistics import learn
@@ -301,7 +303,7 @@ def _learn(*, background: bool) -> int:
 
 
 def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
-    """Print the blocks of each call's prompt. Raises NothingDone if there is nothing to send."""
+    """Print the prompt of each call. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
     from repoagent.llm.model import display_name
     from repoagent.review.llm.review import ReviewSession, prompts, review_settings
@@ -319,7 +321,7 @@ def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
 
 
 def _is_id(word: str) -> bool:
-    """Whether a word of the command line can be (the beginning of) a finding's id."""
+    """Whether an argument can be a prefix of a finding's id."""
     return 4 <= len(word) <= 12 and not word.lower().strip("0123456789abcdef")
 
 
@@ -330,7 +332,7 @@ def _require_answers(terminal: Terminal, options: SimpleNamespace) -> None:
 
 
 def _fix_named(repo: Repository, options: SimpleNamespace) -> Exit:
-    """Fix the findings of the last review that the command line names. Raises UsageError for an unknown id."""
+    """Fix the named findings of the last review. Raises UsageError for an unknown id."""
     from repoagent.review.finding import find_in, read_last
 
     last = read_last(repo.layout, warn=repo.terminal.warn)
@@ -339,10 +341,10 @@ def _fix_named(repo: Repository, options: SimpleNamespace) -> Exit:
 
 
 def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding], *, commits: bool) -> Exit:
-    """Fix `findings`, one edit each, in a commit each if the reviewed change is committed. A finding that cannot be
+    """Fix each of `findings` with an edit, and commit it if the reviewed change is committed. A finding that cannot be
     fixed is reported and skipped.
 
-    Raises NothingDone without a finding to fix, and the error of the only finding.
+    Raises NothingDone if there is nothing to fix, and the error if there is only one finding.
     """
     from repoagent.review.fix import as_data, can_be_fixed
 

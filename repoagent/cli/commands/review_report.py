@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _READABLE = 100  # columns of running text
 _COMMITS = 5
 _HEADS = 5  # findings in the short form
-_MANY = 5  # findings from which on a report needs a summary
-_TOP = 3  # findings that are named at its end
+_MANY = 5  # findings that make a summary worthwhile
+_TOP = 3  # findings repeated at the end
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
 
 
@@ -37,7 +37,7 @@ def reaches(reports: Iterable[Report], word: str) -> bool:
 
 
 def save_for_dismissal(place: Layout, report: Report) -> None:
-    """Save the report for `review dismiss`, if that can be written."""
+    """Save the report for `review dismiss`; ignore a failure to write it."""
     try:
         save_last(place, report)
     except (Refused, Busy):
@@ -45,15 +45,15 @@ def save_for_dismissal(place: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form for hooks: findings of rules `below` a level (None: all) are headings only; `why` tells how to see
-    the rest."""
+    """The short form for hooks: only headings for findings of rules `below` a level (None: all); `why` is a hint how to
+    see the rest."""
 
     below: Level | None
     why: str
 
 
 def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: Brief | None = None) -> None:
-    """Write the report to standard output, and what was not reviewed and other notes to standard error.
+    """Write the report to standard output; write notes, and what was not reviewed, to standard error.
 
     With `top`, paths are relative to the current folder, so that a terminal can open them.
     """
@@ -125,14 +125,14 @@ def lines(
 
 
 def _importance(finding: Finding) -> tuple[int, int, float]:
-    """Sorts findings: by level, then in the order of the table of rules, then by how sure they are."""
+    """Sort key: the level, the position in the table of rules, the confidence."""
     rules = list(RULES)
     rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
     return -finding.level, rule, -(finding.confidence or 0.0)
 
 
 def _is_small(finding: Finding, brief: Brief) -> bool:
-    """Whether its head is enough; what a model found is shown whole."""
+    """Whether the heading is enough; findings of a model are shown in full."""
     rule = RULES.get(finding.rule)
     below = brief.below is None or finding.level < brief.below
     return rule is not None and rule.source != "model" and below
@@ -253,14 +253,14 @@ def _fitted(text: str, room: int | None) -> Iterator[str]:
 
 
 _AROUND = 2  # lines before and after those of the finding
-_MOST = 12  # lines of the finding itself; of more, the first and the last
+_MOST = 12  # lines of the finding itself; of a longer one, the first and last lines
 _END = 3
 _TAB = 8
 _DIFF = 60  # lines of a suggestion
 
 
 def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
-    """The marked lines with context; removed lines as the finding quotes them; nothing for a whole file."""
+    """The marked lines with context, or removed lines as quoted by the finding; nothing for a whole file."""
     place = finding.location
     first, last = place.start, max(place.start, place.end)
     if first < 1:
@@ -306,7 +306,7 @@ def _tabless(text: str) -> str:
 
 
 def _suggested(report: Report, finding: Finding, page: Page) -> list[str]:
-    """The suggestion as a diff without headers; [] for none, or if it does not fit the text."""
+    """The suggestion as a diff without headers; [] if there is none, or if it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None or texts[0] == texts[1]:

@@ -1,6 +1,6 @@
 """`repoagent run`: a whole task, in this work tree or in a linked one.
 
-The options become a `RunRequest`; `run_in_worktree` runs it, and removes a linked work tree without changes.
+Builds a `RunRequest` from the options; `run_in_worktree` runs it, and removes a linked work tree without changes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Examples:
   repoagent run --mode auto-edit --check "pytest -q" -F task.md
   git log -1 --format=%B | repoagent run "add the test it lacks" -
 """
-CONFLICTS = {  # of options: by their parameters
+CONFLICTS = {  # parameters of options
     "show_prompt": ("continues", "resume", "conversation", "branch", "worktree", "json_stream"),
     "commit_per_edit": ("no_commit",),
 }
@@ -64,7 +64,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option(
     "--allow", multiple=True, metavar="PATTERN", help="Run matching commands without asking. Repeatable."
 )
-@click.option("--network", is_flag=True, help="Give commands in the sandbox network access.")
+@click.option("--network", is_flag=True, help="Allow network access in the sandbox.")
 @click.option("--no-sandbox", is_flag=True, help="Run commands without a sandbox, and ask about each.")
 @run_options.finish_options("run")
 @run_options.limit_options()
@@ -177,8 +177,8 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
 
 
 def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, str]:
-    """The request of the command line, and for a resumed run a sentence about the options that it inherits ("" for
-    none), which are added to `options`. Raises UsageError for invalid options."""
+    """The request of the command line, and for a resumed run a sentence about inherited options ("" if none), which are
+    added to `options`. Raises UsageError for invalid options."""
     from repoagent.agent.approvals.policy import MODES
     from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
@@ -191,7 +191,7 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
         ("--worktree", options.worktree, "DIR"),
         ("--branch", options.branch, "NAME"),
     ):
-        if str(value or "").startswith("-"):  # it took the next option as its value
+        if str(value or "").startswith("-"):  # click took the next option as the value
             raise UsageError(f"{option} needs a {what}, but is followed by {value}: use {option} {what}")
     inherited = ""
     if not fresh:
@@ -217,7 +217,7 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
 
 
 def _subagent_request(options: SimpleNamespace, layout: Layout) -> RunRequest:
-    """The request of a subagent; its limits are what its parent has left."""
+    """The request of a subagent, limited to what is left of its parent's limits."""
     from repoagent.git.transaction.results import Options
     from repoagent.llm.usage import Limits
     from repoagent.tasks.run_context import RunRequest

@@ -1,7 +1,7 @@
 """The options that `run` and `chat` share, and which of them a resumed run inherits.
 
-A resumed run keeps options that only narrow it or that say how its changes are committed. Options that give it power
-over your machine, work or money apply to one process only and have to be repeated.
+A resumed run inherits options that only restrict it or that affect how its changes are committed. Options that give
+it access to your machine, files or money apply to one process only and must be repeated.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 LAST = "last"
-SETTINGS = {  # option of the command line: key of the configuration
+SETTINGS = {  # option: key of the configuration
     **{name: name for name in ("model", "max_tokens", "max_cost", "effort")},
     "mode": "run.mode",
     "check_unconfined": "check.unconfined",
 }
-_MODES = ("read-only", "ask", "auto-edit", "auto")  # the narrowest first
-_HELP_OF_MODES = "What needs your approval: ask, auto-edit, auto or read-only."
+_MODES = ("read-only", "ask", "auto-edit", "auto")  # the most restrictive first
+_HELP_OF_MODES = "The approval mode: ask, auto-edit, auto or read-only."
 stream_option = click.option(
     "--json-stream", is_flag=True, help="Print each event as a line of JSON, as it happens."
 )
@@ -80,7 +80,7 @@ def finish_options(noun: str) -> Callable[[F], F]:
 
 
 def limit_options(of: str = "") -> Callable[[F], F]:
-    """The options for limits, agent and recording; `of` says what the limits on calls and seconds apply to."""
+    """The options for limits, agent and recording; `of` names what the limits on calls and seconds apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
     other = "Use another agent, from an installed package."
     return shared.together(
@@ -96,12 +96,12 @@ def limit_options(of: str = "") -> Callable[[F], F]:
 
 
 def commit_options(options: SimpleNamespace) -> Options:
-    """How to commit, by the options of `finish_options`; the branch of a run is that of its work tree."""
+    """The options of `finish_options` on how to commit; the branch of a run is that of its work tree."""
     return replace(shared.commit_options(options), branch=None)
 
 
 def limits(options: SimpleNamespace, settings: Settings) -> Limits:
-    """The limits of the options, or else of the settings."""
+    """The limits from the options, otherwise from the settings."""
     from repoagent.tasks.run_context import run_limits
 
     names = {"turns": "max_turns", "tokens": "max_tokens", "cost": "max_cost", "seconds": "max_time"}
@@ -110,8 +110,8 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
-    """The name of the run or chat, and whether it is new. Raises UsageError for a name that does not exist, NothingDone
-    if there is nothing to resume."""
+    """The name of the run or chat, and whether it is new. Raises UsageError for an unknown name, NothingDone if there
+    is nothing to resume."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversation_names import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory
@@ -132,7 +132,7 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     if options.resume:
         try:
             return find(place, options.resume).name, False
-        except UsageError:  # in another clone, a named run may have a conversation only
+        except UsageError:  # after cloning, a named run may have only a conversation
             if not has_conversation(options.resume):
                 raise
             return open_run_directory(place, options.resume).name, False
@@ -149,7 +149,7 @@ _LIMITS = {  # option: key of the configuration
     "max_cost": "max_cost",
     "max_time": "run.max_time",
 }
-_EITHER = {"commit_per_edit", "no_commit"}  # either of them now overrides the other from before
+_EITHER = {"commit_per_edit", "no_commit"}  # using one drops the other, which the run had before
 _INHERITED = ("check", "commit_per_edit", "no_commit", "signoff")
 _REPEATED = (
     "model", "effort", "agent", "allow", "network", "no_sandbox", "include_dirty", "no_verify", "allow_sensitive",
@@ -159,7 +159,7 @@ _SAVED = ("mode", *_LIMITS, *_INHERITED, *_REPEATED)
 
 
 def explicit_options(options: SimpleNamespace) -> dict[str, object]:
-    """The options that were given, for `run.json`; of a value with a key or token, only the name is saved."""
+    """The options that were set, for `run.json`; the value is left out if it has a key or token."""
     explicit: dict[str, object] = {}
     for name in _SAVED:
         value = getattr(options, name, None)
@@ -171,8 +171,8 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 
 
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
-    """Add to `options` those of the last process of the run that it inherits; return a sentence about these and the
-    others, "" for none."""
+    """Add the inherited options of the run's last process to `options`; return a sentence about these and the ones to
+    repeat, "" if there are none."""
     from repoagent.tasks.runs.list import read_run
     from repoagent.tasks.runs.live_run import host
 
@@ -196,7 +196,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
 
 
 def as_command_line(values: Mapping[str, object]) -> str:
-    """Options as they are written on a command line."""
+    """The options as a command line."""
     spelled = []
     for name, value in values.items():
         option = f"--{name.replace('_', '-')}"
@@ -206,8 +206,8 @@ def as_command_line(values: Mapping[str, object]) -> str:
 
 
 def _is_inherited(name: str, value: Any, settings: Settings, *, same_host: bool) -> bool:
-    """Whether a resumed run inherits this value: of the right type, no broader than the settings, and a check only on
-    the same machine."""
+    """Whether a resumed run inherits this value: it has the right type and does not exceed the settings. A check is
+    inherited only on the same machine."""
     if name == "mode":
         return value in _MODES and _MODES.index(value) <= _MODES.index(settings.text("run.mode"))
     if name in _LIMITS:

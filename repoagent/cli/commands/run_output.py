@@ -1,8 +1,8 @@
 """The output of a run: a stream of JSON events, and its outcome as text or JSON.
 
 Each line of the stream is an object with `version` and `event`. After `ask`, repoagent reads a line from standard
-input: an object with the question's `id`, an `answer` ("yes", "run", "always" or "no") and, for a no, a `reason` for
-the model. At the end of standard input the answer is no. {"stop": true} instead of an answer stops the run.
+input: an object with the question's `id`, an `answer` ("yes", "run", "always" or "no") and, for "no", a `reason` for
+the model. At the end of standard input the answer is "no". {"stop": true} instead of an answer stops the run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 VERSION = 1
 LONGEST = 1 << 20  # characters of an answer
-NOBODY = "no answer on standard input"
+NO_ANSWER = "no answer on standard input"
 
 
 def emit(event: str, data: Mapping[str, object]) -> None:
@@ -45,7 +45,7 @@ def emit(event: str, data: Mapping[str, object]) -> None:
 
 
 def emit_error(error: RepoagentError, meter: Meter | None = None) -> None:
-    """The last event of a failed run, with what it used."""
+    """Write the last event of a failed run, with its usage."""
     spent = {} if meter is None else {"usage": usage_object(meter.usage, meter.attempts), "cost": meter.cost}
     end = {"error": str(error), "exit": int(error.exit_code)}
     emit("error", {**end, **spent, **error.details(), **error.told()})
@@ -99,7 +99,7 @@ class EventStream:
     def decide(self, proposal: Proposal) -> Decision:
         files = [change.name for change in proposal.changes]
         data = {"diff": proposal.diff, "remarks": list(proposal.remarks), "files": files}
-        if proposal.message:  # the commit of edits that were already written
+        if proposal.message:  # commits edits that are already written
             emit("commit-proposed", {**data, "message": proposal.message})
             return Decision("yes")
         if self.yes:
@@ -152,7 +152,7 @@ class EventStream:
             allowed, always = answer in {"yes", "run", "always"}, answer in {"run", "always"}
             reason = str(reply.get("reason") or "")
             return Verdict(allowed, always=always, keep=answer == "always", reason=reason)
-        return Verdict(False, reason=NOBODY, by="nobody")
+        return Verdict(False, reason=NO_ANSWER, by="nobody")
 
 
 SHOWN = 8  # files
@@ -162,7 +162,7 @@ STAT_FILES = 20  # of a diffstat
 def show_run(
     worktree: WorkTree, outcome: RunOutcome, terminal: Terminal, *, as_json: bool, answered: bool = False
 ) -> None:
-    """Print the final message of a run unless it was `answered` live, its commits, and what it used."""
+    """Print the final message of a run unless it was `answered` live, its commits and its usage."""
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
@@ -181,13 +181,13 @@ def show_run(
 
 
 def _some(paths: Sequence[str]) -> str:
-    """Paths for a sentence; of many, the first."""
+    """Paths for a sentence; only the first ones if there are many."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return ", ".join(map(clean, paths[:SHOWN])) + more
 
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
-    """Print the result of the check, the commits with their diffstats, and the new files that they leave out."""
+    """Print the result of the check, the commits with diffstats, and the new files that were not committed."""
     if outcome.check is not None and outcome.commits:
         show_check(outcome.check, terminal)
     for commit in outcome.commits:
@@ -209,7 +209,7 @@ def exit_code(outcome: RunOutcome) -> Exit:
 
 
 def _diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
-    """The lines of `git show --stat`, without the last, which counts them all."""
+    """The lines of `git show --stat`, without the summary."""
     from repoagent.git.process import git
 
     stat = f"--stat={terminal.width},{terminal.width * 2 // 3},{STAT_FILES}"
@@ -218,7 +218,7 @@ def _diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
 
 
 def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:
-    """The branch that a commit is the tip of (None: of none), its subject, how much it changes ("2 files +3 -1")."""
+    """The branch whose tip the commit is (None if there is none), its subject and its size ("2 files +3 -1")."""
     from repoagent.git.process import git
 
     out = git(worktree.top, "show", "--root", "--numstat", "--format=%s", "--end-of-options", commit, "--")
@@ -231,12 +231,12 @@ def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, st
 
 
 def spent(outcome: RunOutcome) -> str:
-    """Calls, tokens, cost and seconds, in one line."""
+    """Calls, tokens, cost and seconds in one line."""
     return f"{plural(outcome.turns, 'call')} · {spending(outcome.usage, outcome.cost, outcome.seconds)}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
-    """The outcome as JSON data; its format has a version."""
+    """The outcome as JSON data, with the version of the format."""
     check = outcome.check
     lists = {name: list(getattr(outcome, name)) for name in ("messages", "commits", "left", "left_out")}
     return {
@@ -255,14 +255,14 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
 
 
 def usage_object(usage: Usage, calls: int) -> dict[str, object]:
-    """What was used, as JSON data."""
+    """Calls and tokens as JSON data."""
     names = ("input", "output", "cache_read", "cache_write", "estimated")
     return {**{name: getattr(usage, name) for name in names}, "calls": calls}
 
 
 def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:
-    """Tell how to resume an interrupted or failed run, and what it left uncommitted. Returns whether the error needs no
-    further message."""
+    """Print how to resume an interrupted or failed run, and what it left uncommitted. Returns whether the error needs
+    no further message."""
     from repoagent.git.worktree import layout
     from repoagent.llm.conversation import read
     from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
@@ -271,7 +271,7 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
 
     run_dir = RunDirectory(layout(worktree), name)
     try:
-        refuse_foreign(run_dir)  # a conversation that came with the repository
+        refuse_foreign(run_dir)  # the conversation came with the repository
         can_resume = not isinstance(error, (Busy, NothingDone)) and read(run_dir.conversation) is not None
     except RepoagentError:
         can_resume = False

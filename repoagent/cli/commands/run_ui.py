@@ -1,4 +1,4 @@
-"""The terminal of a run: what it shows, and how it asks for approval. Without a terminal, every request is refused."""
+"""The terminal of a run: shows its progress and asks for approval. Without a terminal, every request is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BELOW = 8  # lines of the screen below the request
 
 
 def ask_user(terminal: Terminal) -> Asker:
-    """An asker that shows the whole request and lets the user choose. "q" raises Stopped."""
+    """An asker that shows the whole request and asks the user. The answer "q" raises Stopped."""
 
     def ask(asked: ApprovalRequest) -> Verdict:
         from repoagent.tasks.runs.live_run import Stopped
@@ -58,7 +58,7 @@ def ask_user(terminal: Terminal) -> Asker:
             what = "you stopped the run; its changes so far are kept"
             raise Stopped(what, f'stopped at the question "{question.lower()}"')
         if answer == "n" and include:
-            return Verdict(False)  # the model can do nothing about it
+            return Verdict(False)  # a reason would not help the model
         if answer == "n":
             reason = terminal.ask_line("Reason, for the model (optional)")
             return Verdict(False, reason=f"the user said no: {reason}" if reason else "the user said no.")
@@ -68,7 +68,7 @@ def ask_user(terminal: Terminal) -> Asker:
 
 
 def refuse_all(asked: ApprovalRequest) -> Verdict:
-    """An asker without a terminal: refuse, and name the option that would allow it."""
+    """An asker without a terminal: refuse, and name the option that would allow the request."""
     reason = "no user to ask for approval" + (f" ({asked.why})" if asked.why else "")
     allow = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
@@ -82,7 +82,7 @@ def refuse_all(asked: ApprovalRequest) -> Verdict:
 
 
 def _show(terminal: Terminal, asked: ApprovalRequest) -> None:
-    """Print the whole request, with its folder, sandbox and notes."""
+    """Print the whole request with its folder, sandbox and notes."""
     width = max(20, terminal.width - 4)
     lines = folded(asked.what, width)
     terminal.note("")
@@ -124,12 +124,12 @@ def folded(text: str, width: int) -> list[str]:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `RunInterface` over a terminal or a pipe: prints a line per command; a no without a reason ends the run.
-    `asker` approves requests; with `yes`, edits need no approval."""
+    """A `RunInterface` for a terminal or a pipe: prints a line per command; a no without a reason ends the run. `asker`
+    approves requests; with `yes`, edits need no approval."""
 
     asker: Asker = field(default=refuse_all)
     _runs: str = ""
-    _said_no: bool = False  # the user, to what is performed now
+    _user_refused: bool = False  # the current action
 
     @classmethod
     def of(cls, terminal: Terminal, working: Working, mode: Mode) -> RunTerminal:
@@ -138,13 +138,13 @@ class RunTerminal(TerminalInterface):
         return cls(terminal, working, yes=mode in {"auto", "auto-edit"}, commits=False, asker=asker)
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask. A commit needs no diff: its edits were shown when they were written."""
+        """Show the diff and ask. A commit is not shown again: its edits were shown when they were written."""
         from repoagent.tasks.runs.live_run import Stopped
 
         if proposal.message:
             return Decision("yes")
         if not self.yes and not self.terminal.can_ask:
-            return Decision("no", reason="no terminal to ask: edits need `--mode auto-edit`.")
+            return Decision("no", reason="no terminal to ask for approval: edits need `--mode auto-edit`.")
         decision = super().decide(proposal)
         if decision.kind == "no" and not decision.reason:
             raise Stopped("you rejected the change; the run is stopped", "stopped at a rejected change")
@@ -165,8 +165,8 @@ class RunTerminal(TerminalInterface):
             event = replace(
                 event, observation=replace(seen, shown=f"\n{output.rstrip()}" if output.strip() else "")
             )
-        elif seen is not None and self._said_no:
-            self._said_no = False
+        elif seen is not None and self._user_refused:
+            self._user_refused = False
             event = replace(event, observation=replace(seen, shown=""))
         super().event(event)
 
@@ -174,7 +174,7 @@ class RunTerminal(TerminalInterface):
         self._show_refused()
         self.working.quiet()
         verdict = self.asker(request)
-        self._said_no = not verdict.allowed and verdict.by != "nobody"
+        self._user_refused = not verdict.allowed and verdict.by != "nobody"
         return verdict
 
     def progress(self, kind: str, data: dict[str, object]) -> None:

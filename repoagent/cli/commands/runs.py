@@ -1,6 +1,6 @@
-"""`repoagent runs`: the group, what its commands share, and `list` (the default), `show` and `delete`.
+"""`repoagent runs`: the group, helpers of its commands, and `list` (the default), `show` and `delete`.
 
-runs_control has the others: message, pause, resume, stop, wait, diff and restore.
+The module runs_control has `message`, `pause`, `resume`, `stop`, `wait`, `diff` and `restore`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
-_ON_A_TERMINAL = 20  # runs; --all shows the others
+_ON_A_TERMINAL = 20  # runs listed without --all
 STATES = """\b
 States:
   running, paused       alive; paused by `runs pause`
-  done, answered        finished; answered: with a message and no change
+  done, answered        finished; answered: with a message, without changes
   unfinished            the model stopped before the task was done
   rejected              the model refused the task
   limit, failed         ended by a limit or an error
-  stopped, killed       stopped by you, or its process died; resumable
-  elsewhere             on another machine, or copied from there
-  conversation          only its conversation is here; resumable
-  unreadable            its run.json is broken or from a newer repoagent"""
+  stopped, killed       stopped by you, or the process died; resumable
+  elsewhere             on another machine, or copied from one
+  conversation          only the conversation exists; resumable
+  unreadable            run.json is broken or from a newer repoagent"""
 COMMANDS = {
     "list": ("runs:list_command", "List runs, newest first."),
     "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
@@ -60,7 +60,7 @@ Examples:
   repoagent runs stop 3fa9c1
 
 RUN is a name, the last part of a generated name, a prefix of either, or `last`
-for the newest run that no other run delegated.
+for the newest run that was not delegated by another.
 
 {STATES}"""
 LIST_EXAMPLES = f"""\b
@@ -72,7 +72,7 @@ Examples:
 
 
 def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of runs with this prefix, with their prompts; none outside a repository."""
+    """The names of runs with this prefix, and their prompts; none outside a repository."""
     from click.shell_completion import CompletionItem
 
     from repoagent.cli.completion import runs
@@ -87,7 +87,7 @@ run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
 
 
 def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: a command with `run_argument` gets the repository and that run."""
+    """Decorator: pass the repository and the run of `run_argument` to the command."""
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
@@ -109,7 +109,7 @@ def refuse_live(run: Run) -> None:
 
 
 def _as_object(run: Run) -> dict[str, object]:
-    """A run as JSON data: its `run.json`, its current state and its files."""
+    """A run as JSON data: `run.json`, the current state and the files."""
     from repoagent.tasks.runs.record import to_dict
 
     now = select(run, "name", "state", "problem", live="is_live")
@@ -117,7 +117,7 @@ def _as_object(run: Run) -> dict[str, object]:
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
-    """Report what a command did to `runs`: a sentence, or JSON."""
+    """Print what a command did to `runs`, as a sentence or as JSON."""
     if not as_json:
         repo.terminal.result(f"{sentence}\n")
         return
@@ -189,7 +189,7 @@ _COLUMNS = (
     Column("task", cut="end", least=22),
     Column("status", cut="end", least=22, dropped=2),
 )
-_STATES = {  # its sign in Unicode and ASCII, and its style
+_STATES = {  # state: sign in Unicode and in ASCII, style
     "running": ("●>", "cyan"),
     **dict.fromkeys(("done", "answered"), ("✓+", "green")),
     "paused": ("‖=", "yellow"),
@@ -201,7 +201,7 @@ _STATES = {  # its sign in Unicode and ASCII, and its style
     "elsewhere": ("??",),
     "conversation": ("·.",),
 }
-_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown, which a table shows raw
+_MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown that a table would show as written
 
 
 def _state(run: Run, page: Page) -> Cell:
@@ -211,7 +211,7 @@ def _state(run: Run, page: Page) -> Cell:
 
 
 def _cost(run: Run) -> str:
-    """Its cost, "?" if unknown."""
+    """The cost, "?" if unknown."""
     from repoagent.llm.usage import cost_text
 
     cost = run.record.cost
@@ -221,7 +221,7 @@ def _cost(run: Run) -> str:
 
 
 def status_line(run: Run) -> str:
-    """What it is doing, or how it ended, in a line."""
+    """The current action of a run, or how it ended, in a line."""
     record = run.record
     if run.problem or run.is_live:
         return one_line(run.problem or record.activity)
@@ -233,7 +233,7 @@ def status_line(run: Run) -> str:
 
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
-    """The lines of the table of runs, each with its depth below its parent."""
+    """The lines of the table of runs; each of `rows` has the depth of a run below its ancestors."""
     cells: list[tuple[Cell, ...]] = []
     for depth, run in rows:
         record = run.record
@@ -270,7 +270,7 @@ Print all turns with `repoagent conversation show NAME`."""
 )  # fmt: skip
 @pass_repository
 def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) -> None:
-    """Show the progress of RUN: state, plan, delegated runs, costs and last turns."""
+    """Show the progress of RUN: state, plan, delegated runs, cost and last turns."""
     from repoagent.llm.conversation import read
     from repoagent.storage.atomic import read_regular
     from repoagent.tasks.runs.inbox import unread
@@ -336,7 +336,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
 
 
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
-    """(name, value) of what is known about a run; an empty value is not shown."""
+    """The facts about a run as (name, value); empty values are not shown."""
     from repoagent.cli.commands.run_options import as_command_line
     from repoagent.tasks.runs.directory import resume_command
 
@@ -385,11 +385,11 @@ Examples:
   repoagent runs delete 3fa9c1 --yes
   repoagent runs delete --undo run-20261122-171500-3fa9c1
 
-This deletes its folder for good, with its plan and the output of its commands.
-The conversation is archived, and --undo with the full name restores it; a
-conversation that you named stays. Commits stay. A linked work tree of the run
-is removed if everything in it is committed, and its branch if other branches
-have its commits."""
+This deletes the folder of the run for good, with the plan and the output of
+commands. The conversation is archived, and --undo with the full name restores
+it; a conversation that you named is not touched, nor are commits. A linked work
+tree of the run is removed if everything in it is committed, and its branch if
+other branches have its commits."""
 
 
 @click.command("delete", epilog=DELETE_EXAMPLES)
@@ -398,7 +398,7 @@ have its commits."""
 @click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
 @pass_repository
 def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
-    """Delete the past run RUN; a run that is alive is refused."""
+    """Delete RUN, which must have ended."""
     from repoagent.tasks.runs.control import delete, restore_conversation
     from repoagent.tasks.runs.directory import resume_command
     from repoagent.tasks.runs.record import first_line

@@ -1,4 +1,4 @@
-"""Control of runs: `message`, `pause`, `resume`, `stop` and `wait`, and `diff` and `restore` of uncommitted changes."""
+"""Control runs: `message`, `pause`, `resume`, `stop`, `wait`; `diff` and `restore` uncommitted changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _all_of(runs: list[Run]) -> str:
-    """The name of a run, and how many of those that it delegated are meant too."""
+    """The name of the first run, and the number of the others, which it delegated."""
     more = f" and {plural(len(runs) - 1, 'run')} that it delegated" if len(runs) > 1 else ""
     return f"{runs[0].name}{more}"
 
@@ -29,8 +29,8 @@ Examples:
   repoagent runs message last "leave the tests as they are"
   repoagent runs message last - < notes.md
 
-The run reads it before its next model call, as a message of yours. To reach a
-run that is not alive, use `repoagent run --resume`. You can also write a file
+The run reads it before its next model call, as a message from you. To reach a
+run that has ended, use `repoagent run --resume`. You can also put a file
 NAME.md into the inbox/ folder of the run."""
 
 
@@ -39,7 +39,7 @@ NAME.md into the inbox/ folder of the run."""
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
 def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...], as_json: bool) -> None:
-    """Send TEXT, or for `-` standard input, to RUN while it works."""
+    """Send TEXT, or standard input for `-`, to a live RUN."""
     from repoagent.tasks.runs.control import message
     from repoagent.tasks.runs.inbox import is_requested
     from repoagent.tasks.runs.list import refreshed
@@ -67,9 +67,9 @@ Examples:
   repoagent runs message last "only the parser, please"
   repoagent runs resume last
 
-A run pauses before its next model call, and so do the runs that it delegated;
-it finishes its current step first. Messages do not end a pause. You can also
-pause a run with a file named pause in its folder."""
+A run finishes its current step and pauses before its next model call, and so do
+the runs that it delegated. Messages do not end a pause. You can also pause a
+run by creating a file named pause in its folder."""
 
 
 @click.command("pause", epilog=PAUSE_EXAMPLES)
@@ -88,7 +88,7 @@ def pause_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
 @run_argument
 @pass_run
 def resume_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
-    """Continue the paused run RUN. Resume a run that is not alive with `repoagent run --resume RUN`."""
+    """Continue the paused RUN. To resume a run that has ended, use `repoagent run --resume RUN`."""
     from repoagent.tasks.runs.control import resume
 
     reached = resume(run)
@@ -103,14 +103,14 @@ Examples:
   repoagent runs stop last --now
 
 A run stops before its next model call, and so do the runs that it delegated.
-With --now its process ends at once (SIGTERM), as after ^C, and undoes
+With --now its process is ended at once (SIGTERM), as by ^C, and undoes
 unfinished work. Nothing is lost: resume it with `repoagent run --resume`. You
-can also stop a run with a file named stop in its folder."""
+can also stop a run by creating a file named stop in its folder."""
 
 
 @click.command("stop", epilog=STOP_EXAMPLES)
 @run_argument
-@click.option("--now", is_flag=True, help="End its process at once.")
+@click.option("--now", is_flag=True, help="End the process at once.")
 @pass_run
 def stop_command(repo: Repository, run: Run, /, *, now: bool, as_json: bool) -> int:
     """Stop RUN before its next model call, or at once with --now."""
@@ -143,8 +143,8 @@ Examples:
   repoagent runs wait last --timeout 600
 
 The exit code is that of the run: 0 done or answered, 1 rejected or unfinished,
-5 a limit, 130 stopped or killed, or its error. Also: 2 no such run, 3 it is on
-another machine or unreadable, 7 still alive after --timeout."""
+5 a limit, 130 stopped or killed, or that of its error. Also: 2 no such run, 3
+it is on another machine or unreadable, 7 still alive after --timeout."""
 
 
 @click.command("wait", epilog=WAIT_EXAMPLES)
@@ -197,17 +197,17 @@ def diff_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option(
     "--let-go", is_flag=True,
-    help="Skip files whose lines were changed since, and forget the changes of the run there.",
+    help="Skip files whose lines were changed again, and no longer count them as changes of the run.",
 )  # fmt: skip
-@click.option("--whole", is_flag=True, help="Restore these files too, after saving copies.")
+@click.option("--whole", is_flag=True, help="Restore these files, too, after saving copies.")
 @pass_run
 def restore_command(
     repo: Repository, run: Run, /, *, yes: bool, let_go: bool, whole: bool, as_json: bool
 ) -> Exit:
-    """Undo the uncommitted changes of RUN; a run that is alive is refused.
+    """Undo the uncommitted changes of RUN, which must have ended.
 
-    Other changes of these files stay. A file whose changed lines were changed again is skipped and named, and the exit
-    code is 3.
+    Other changes in these files are not touched. A file whose changed lines were changed again is skipped and named,
+    and the exit code is 3.
     """
     from repoagent.tasks.uncommitted_by_run import conflict_message, restore_changes, uncommitted_files
     from repoagent.tasks.worktree import worktree_of

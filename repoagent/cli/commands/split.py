@@ -1,4 +1,4 @@
-"""`repoagent split`: split a file into segments, refresh them, and join them in a commit of their source."""
+"""`repoagent split`: split a file into segments, refresh them, and join them in a commit of the source."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Examples:
   curl -s URL | repoagent split - --language html -o page
   repoagent split data.json --json | jq '.segments[].symbols[].name'
 
-The segments in the order of index.json are the file, byte for byte. Cuts fall
-between functions, sections or keys; a comment stays with what it describes. A
-unit is cut inside only if it is larger than a segment.
+The segments, in the order of index.json, add up to the exact file. Files are
+cut between functions, sections or keys; a comment stays with what it describes.
+A unit is cut only if it is larger than a segment.
 
-A segment that you edited is never overwritten or removed: splitting the file
-again is refused, and --refresh keeps the segment and reports whether it needs
-a merge."""
+A segment that you edited is never overwritten or removed: repoagent refuses to
+split the file again, and --refresh keeps the segment and reports whether it
+needs a merge."""
 OF_JOIN = ("dry_run", "no_commit", "include_dirty", "no_parse_check", "force", "words")  # options
 OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 
@@ -58,8 +58,10 @@ OF_SPLIT = ("file", "output", "target", "natural", "language", "refresh")
 @click.option("--refresh", metavar="INDEX", help="Update a split after its source has changed.")
 @click.option("--join", metavar="INDEX", help="Join the edited segments into the source, in one commit.")
 @click.option("-n", "--dry-run", is_flag=True, help="With --join: show the diff; write nothing.")
-@click.option("--no-commit", is_flag=True, help="With --join: write the file; do not commit it.")
-@click.option("--include-dirty", is_flag=True, help="With --join: commit your other changes in it too.")
+@click.option("--no-commit", is_flag=True, help="With --join: write the file without committing it.")
+@click.option(
+    "--include-dirty", is_flag=True, help="With --join: also commit your other changes in the file."
+)
 @click.option("--no-parse-check", is_flag=True, help="With --join: accept a result that does not parse.")
 @click.option(
     "--force", is_flag=True,
@@ -79,7 +81,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
     """Split FILE at natural boundaries into a folder of segments; - is standard input.
 
     Each segment is a file. `index.json` has their positions and symbols, `base` the original text. The folder is a new
-    one in .repoagent/splits, or the one of -o.
+    one in .repoagent/splits, or the one named by -o.
     """
     options = SimpleNamespace(**values)
     if options.join is not None:
@@ -163,12 +165,12 @@ def _text(file: str, cwd: Path) -> SourceText:
         raise Refused(f"standard input is larger than {LARGEST:,} bytes, the maximum for split")
     try:
         return SourceText("", data, find_worktree(cwd))
-    except UsageError:  # a bare repository, or one that git refuses: the text has no place in it anyway
+    except UsageError:  # a bare repository, or one that git refuses: treat it as none
         return SourceText("", data)
 
 
 def _json(index: Index, done: RefreshResult | None = None, *, written: bool = True) -> str:
-    """The content of `index.json`, with the `folder` that it was written to (null for none)."""
+    """The content of `index.json`, and the `folder` that it was written to (null if none)."""
     content = {"version": VERSION, "folder": str(index.folder) if written else None, **index.to_dict()}
     if done is not None:
         content["refresh"] = select(done, "written", "added", "removed", "edited", "to_merge", "merged")
@@ -198,7 +200,7 @@ _WHAT = 60  # columns of the content in a pipe
 def _show(
     index: Index, data: bytes, terminal: Terminal, cwd: Path, done: RefreshResult | None = None
 ) -> None:
-    """Print the segments of `data` as a table; a terminal gets at most `_MOST` of them."""
+    """Print the segments of `data` as a table; at most `_MOST` of them on a terminal."""
     page, source = Page.of(terminal, least=1), index.source
     folder = one_line(display_path(index.folder, cwd))
     ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
@@ -216,7 +218,7 @@ def _show(
             lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
     if done is not None:
         lines += _changes(done, page)
-    elif index.segments:  # the next command on one line, so that it can be copied
+    elif index.segments:  # the next command is on one line, for copying
         command = f"repoagent split --join {one_line(quoted_path(index.folder, cwd))}"
         lines.append(page.paint(f"edit the segments, then run: {command}", "dim"))
     else:
@@ -265,7 +267,7 @@ def _table(
 
 
 def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
-    """The scope and the outermost symbols of a segment, or else its first line."""
+    """The scope and the outermost symbols of a segment, otherwise its first line."""
     if segment.start == segment.end:
         return "(removed from the source)"
     names: list[str] = []
@@ -282,7 +284,7 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
-CHOICES = {"y": "discard these changes of the source and use the segments", "q": "stop and change nothing"}
+CHOICES = {"y": "discard these changes of the source and use the segments", "q": "quit; change nothing"}
 HOW = {
     "applied": "",
     "merged": "merged with a change of the source",
@@ -293,7 +295,7 @@ HOW = {
 
 
 def _join(session: Session, options: SimpleNamespace) -> Exit:
-    """Join the split of --join by `options`, and show the outcome. Raises what joining raises."""
+    """Join the split of --join, and show the outcome. Raises whatever joining raises."""
     from repoagent.cli.app import settle
     from repoagent.cli.ui.echo import hush
     from repoagent.cli.ui.progress import Working
@@ -341,7 +343,7 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
 def _discards(
     terminal: Terminal, path: str, conflicts: Sequence[SegmentConflict], lost: str, *, asks: bool
 ) -> bool:
-    """Show what --force discards, and ask. Raises Refused without a terminal."""
+    """Show the changes that --force discards, and ask. Raises Refused without a terminal."""
     from repoagent.split.join import describe_conflicts
 
     terminal.warn(f"--force discards these changes of {path}, for {describe_conflicts(path, conflicts)}:")

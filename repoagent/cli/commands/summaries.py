@@ -1,4 +1,4 @@
-"""What the commands share that have a model summarize something: its choice, the estimate, the bill, the text."""
+"""Helpers of the commands that summarize with a model: the model, the estimate, the cost, the output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEW = 5  # model calls that need no confirmation
 def open_for_summaries(
     session: Session, layout: Layout | None, options: SimpleNamespace
 ) -> tuple[Settings, Terminal]:
-    """The settings and the terminal, with the model of --model or else of summary.model."""
+    """The settings and the terminal, with the model of --model or summary.model."""
     flags = {"model": options.model, "max_cost": options.max_cost}
     settings, terminal = session.open(layout, flags)
     if not options.model and (model := settings.text_or_none("summary.model")):
@@ -39,7 +39,7 @@ def confirm_calls(
     terminal: Terminal, ready: ModelSetup, what: str, estimate: tuple[int, Usage, float | None],
     *, few: bool, less: str = "name fewer files",
 ) -> None:  # fmt: skip
-    """Say what the model would summarize and the `estimate` of calls, tokens and cost; ask unless these are `few`."""
+    """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask unless they are `few`."""
     from repoagent.cli.ui.progress import about, agree
     from repoagent.llm.model import display_name
 
@@ -48,18 +48,18 @@ def confirm_calls(
 
 
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:
-    """Log the model calls from now on as those of `command` about these files."""
+    """Log later model calls as those of `command` about these files."""
     if ready.meter.book is not None:
         ready.meter.book = ready.meter.book.about(command, str(top), names)
 
 
 def retrying(working: Working) -> Callable[[float, str], None]:
-    """A callback that notes why and how long a call waits."""
+    """A callback that prints why and how long a call waits."""
     return lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s")
 
 
 def spent_object(ready: ModelSetup | None) -> dict[str, object] | None:
-    """What was paid for, as JSON data: the model, its calls, tokens and cost."""
+    """The model, its calls, tokens and cost as JSON data."""
     from repoagent.cli.ui.progress import as_object
     from repoagent.llm.model import display_name
 
@@ -67,7 +67,7 @@ def spent_object(ready: ModelSetup | None) -> dict[str, object] | None:
 
 
 def summary_object(summary: Summary) -> dict[str, object]:
-    """A summary as JSON data; `file` is the one to edit to correct it."""
+    """A summary as JSON data; edit `file` to correct it."""
     return {
         "summary": summary.text,
         "model": summary.model,

@@ -1,4 +1,4 @@
-"""`repoagent undo` and `repoagent redo`: undo an edit, or redo it."""
+"""`repoagent undo` and `repoagent redo`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLES = """\b
 Examples:
   repoagent undo           undo the last edit
   repoagent undo --list    list the edits that can be undone
-  repoagent undo 3         undo the third of that list only"""
+  repoagent undo 3         undo only the third edit of that list"""
 
 
 @click.command(epilog=EXAMPLES)
@@ -23,11 +23,11 @@ Examples:
 @click.option("-l", "--list", "listed", is_flag=True, help="List the edits that can be undone, newest first.")
 @pass_repository
 def undo(repo: Repository, /, *, edit_id: str | None, listed: bool, as_json: bool) -> None:
-    """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of its commit).
+    """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of a commit).
 
     The branch moves back if the commit is its tip and on no other branch, tag or remote; otherwise a new commit
-    reverts the edit. Your other changes stay, even in the same files; if the same lines were changed since, undo
-    refuses.
+    reverts the edit. Your other changes are not touched, even in the same files; if the same lines were changed
+    again, undo refuses.
     """
     if not listed:
         _change(repo, edit_id, as_json=as_json)
@@ -41,7 +41,7 @@ def undo(repo: Repository, /, *, edit_id: str | None, listed: bool, as_json: boo
 @click.argument("edit_id", required=False, metavar="[EDIT]")
 @pass_repository
 def redo(repo: Repository, /, *, edit_id: str | None, as_json: bool) -> None:
-    """Redo the edit that you undid last, or EDIT."""
+    """Redo the last undone edit, or EDIT."""
     _change(repo, edit_id, as_json=as_json, redo=True)
 
 

@@ -23,14 +23,14 @@ EXAMPLES = """\b
 Examples:
   repoagent uses parse_header              where it is defined and used
   repoagent uses Session.get               a method
-  repoagent uses src/utils.py:load         the one that this file defines
-  repoagent uses src/utils.py              what other files use of it
+  repoagent uses src/utils.py:load         the definition in this file
+  repoagent uses src/utils.py              what other files use of this file
   repoagent uses Config --json | jq -r '.symbols[].files[].path'
 
 \b
 Columns:
   lines  the number of lines in the file that use it
-  where  their line numbers
+  where  the numbers of these lines
   in     the functions that contain them
   mark   test: a file of tests; text: found as a word, even in comments and
          strings, because the file has no grammar or too many files match to
@@ -60,7 +60,7 @@ code is 1 if nothing was found."""
 def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int:
     """Show where SYMBOL is defined and used, or what other files use of FILE.
 
-    SYMBOL is a name, Class.method, or FILE:NAME for the one that a file defines.
+    SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
     """
     from repoagent.edit.guards.off_limits import gate
     from repoagent.uses.report import answer as answer_of
@@ -75,7 +75,7 @@ def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int
         page = Page.of(terminal, least=1)
         page.write(_lines(answer, page), terminal)
     else:
-        terminal.note(f"no other file uses {what}" if answer.file else f"no symbol is named {what}")
+        terminal.note(f"no other file uses {what}" if answer.file else f"no symbol named {what}")
     return Exit.DONE if something else Exit.NOTHING
 
 

@@ -1,1 +1,1 @@
-"""What the commands share on a terminal: tables, colors, diffs, progress, questions, the pager."""
+"""Terminal output shared by the commands: tables, colors, diffs, progress, questions, the pager."""

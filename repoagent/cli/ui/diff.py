@@ -14,13 +14,13 @@ Segment = tuple[str, tuple[str, ...]]  # a text and its styles
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _COLORS = {"+": "green", "-": "red"}
 _LONG = 400  # words; longer lines are not compared
-_ALIKE = 0.5  # two lines below this ratio are not versions of each other
-_CONTINUED = "> "  # before the rest of a folded line: no line of a diff begins with it
+_ALIKE = 0.5  # lines below this similarity are not versions of each other
+_CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins with it
 
 
 def render(diff: str, *, color: bool, columns: int | None = None) -> str:
-    """A canonical diff sanitized, painted if `color`, and folded at `columns`, if given. Carriage returns are left out
-    where each line of a hunk ends with one (a CRLF file)."""
+    """Sanitize a canonical diff, paint it if `color`, and fold it at `columns` unless None. Drops the carriage returns
+    of a hunk if each line ends with one (a CRLF file)."""
     lines = diff.removesuffix("\n").split("\n") if diff else []
     return "".join(_print(segments, color, columns) for segments in _rows(lines))
 
@@ -62,7 +62,7 @@ def _body(lines: list[str]) -> Iterator[list[Segment]]:
 
 
 def _run(lines: list[str], at: int, marker: str) -> list[str]:
-    """The lines from `at` on that begin with `marker`, with git's note on a missing last newline."""
+    """The lines from `at` on that begin with `marker`, and git's note about a missing last newline."""
     end = at
     while end < len(lines) and lines[end].startswith((marker, "\\") if end > at else marker):
         end += 1
@@ -70,7 +70,7 @@ def _run(lines: list[str], at: int, marker: str) -> list[str]:
 
 
 def _compare(before: str, after: str) -> tuple[list[bool], list[bool]] | None:
-    """For each character of both lines whether it changed; None when the lines have too little in common."""
+    """Whether each character of both lines changed; None if the lines have too little in common."""
     words = _WORD.findall(before), _WORD.findall(after)
     if before == after or max(map(len, words)) > _LONG:
         return None
@@ -96,7 +96,7 @@ def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
         size = len(list(run))
         segments.append((clean(body[at : at + size]), (style, "reverse") if changed else (style,)))
         at += size
-    segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing white space, as git marks it
+    segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing whitespace, marked as in git
     return segments
 
 

@@ -1,6 +1,6 @@
-"""No echo of what the user types while nothing is asked: it would appear in the middle of the output.
+"""Turn off the echo of the terminal except for questions: typed text would appear in the middle of the output.
 
-The input is kept: `typed` returns it to the next reader. Questions are asked within `heard`, where echo is on.
+The input is not lost: `typed` returns it to the next reader. Questions are asked within `heard`, with echo on.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ class _State:
     asking = 0  # open questions
     lent = False  # another program uses the terminal
     interrupted = False  # by ^C at a question
-    input: ClassVar[list[bytes]] = []  # typed while nothing was asked
-    waited = 0.0  # seconds, for answers
+    input: ClassVar[list[bytes]] = []  # typed while no question was open
+    waited = 0.0  # seconds spent waiting for answers
 
 
 @contextmanager
 def hushed(terminal: Terminal) -> Iterator[None]:
-    """Turn echo off, except within `heard`. Restores the terminal at the end, and while the process is stopped (^Z)."""
+    """Turn echo off, except within `heard`. Restores the terminal at the end, and while the process is stopped by
+    ^Z."""
     if not terminal.can_ask or _State.before is not None:
         yield
         return
@@ -56,7 +57,7 @@ def hushed(terminal: Terminal) -> Iterator[None]:
 
 
 def hush(terminal: Terminal) -> None:
-    """As `hushed`, until the command has ended and its error is printed."""
+    """As `hushed`, until the command has ended and its error was printed."""
     stack = ExitStack()
     stack.enter_context(hushed(terminal))
     at_end.append(stack.close)
@@ -64,8 +65,7 @@ def hush(terminal: Terminal) -> None:
 
 @contextmanager
 def heard(*, typed_ahead: bool = False) -> Iterator[None]:
-    """Turn echo on for an answer. What was typed before is kept for `typed`, unless with `typed_ahead` it is an answer
-    too."""
+    """Turn echo on for an answer. Earlier input is saved for `typed`; with `typed_ahead` it counts as the answer."""
     if not typed_ahead:
         collect()
     began = time.monotonic()
@@ -101,19 +101,19 @@ def echoed() -> bool:
 
 
 def waited() -> float:
-    """The seconds that this process has waited for answers."""
+    """The seconds this process has waited for answers."""
     return _State.waited
 
 
 def collect() -> None:
-    """Read what was typed: if the input buffer of the terminal is full, ^C does not arrive."""
+    """Read typed input: if the input buffer of the terminal is full, ^C does not arrive."""
     if not _is_hushed():
         return
     number = sys.stdin.fileno()
     try:
         while os.tcgetpgrp(number) == os.getpgrp() and select.select([number], [], [], 0)[0]:
             before = len(_State.input)
-            # in one step: ^C between reading and storing would lose what was read
+            # in one step: ^C between reading and storing would lose input
             _State.input.extend(islice(iter(partial(os.read, number, 65536), b""), 1))
             if len(_State.input) == before:
                 return
@@ -122,7 +122,7 @@ def collect() -> None:
 
 
 def typed() -> str:
-    """What was typed while nothing was asked, without newlines at its end: the user must press Enter to send it."""
+    """Input typed while no question was open, without newlines at its end: the user must press Enter to send it."""
     collect()
     pieces, _State.input = _State.input, []
     return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
@@ -133,7 +133,7 @@ def _is_hushed() -> bool:
 
 
 def _hush() -> None:
-    """Without line mode, which drops input after 4,095 bytes; and ^C does not flush."""
+    """Also turn off line mode, which drops input after 4,095 bytes, and the flush at ^C."""
     if _State.before is not None and _is_hushed():
         quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
         quiet[_LOCAL] = (quiet[_LOCAL] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH
@@ -147,7 +147,7 @@ def _restore() -> None:
 
 
 def _set(attributes: list[Any]) -> None:
-    """Set the attributes, unless in the background, where that would stop the process."""
+    """Set the terminal attributes, except in the background, where that would stop the process."""
     number = sys.stdin.fileno()
     try:
         if os.tcgetpgrp(number) == os.getpgrp():
@@ -157,7 +157,7 @@ def _set(attributes: list[Any]) -> None:
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
-    """^Z: restore the terminal for the shell, without what was typed for us."""
+    """^Z: restore the terminal for the shell, without input typed for repoagent."""
     collect()
     _restore()
     signal.signal(number, signal.SIG_DFL)

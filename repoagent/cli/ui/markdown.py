@@ -1,4 +1,4 @@
-"""A model's Markdown on a terminal, printed as it arrives: what was printed is never redrawn.
+"""A model's Markdown on a terminal, printed as it arrives; printed text is never redrawn.
 
 Prose appears word by word, code line by line, a table when it is complete. Colors are those of the terminal's own
 palette, and nothing is printed before or after a line of code, so that it can be copied. Unknown Markdown is printed as
@@ -27,18 +27,18 @@ _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])([ \t]+|$)")
 _QUOTE = re.compile(r" {0,3}>[ \t]?")
 _DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-# A start that may still become a fence, a heading, an item, a rule or a quote, and one that certainly is no prose.
+# The start of a line that may become a fence, a heading, an item, a rule or a quote; and of a line that is not prose.
 _UNDECIDED = re.compile(r"[ \t]*(?:`{0,2}|~{0,2}|#{1,6}|[-*_+ \t]+|[0-9]{1,9}(?:[.)][ \t]*)?|>[ \t]?)$")
 _WHOLE = re.compile(r"[ \t]*(?:```|~~~|#{1,6}[ \t]|\|)| {4}|\t")
 _MARKUP = re.compile(r"[*_`\[\]<!\\]")
 # Markup that later words may close: a code span, emphasis, a link ("left-flanking" in the CommonMark specification).
 _OPEN = re.compile(r"`|\*+[^\s*]|(?<!\w)_+[^\s_]|\[[^\]]*$|\]\([^)]*$")
 _DEEPEST = 12  # items within items
-_LONGEST_START = 256  # characters in which it is decided what a line is; else the whole line is waited for
+_LONGEST_START = 256  # characters that decide the type of a line; otherwise wait for the whole line
 _LONGEST_SPAN = 2_000  # characters that wait for the end of their markup, or are parsed for markup
 _LONGEST_TRY = 300  # characters of open markup that are parsed again at each word
 _LEAST_WIDTH = 20
-_GAP = 2  # columns between those of a table
+_GAP = 2  # columns of space in a table
 
 
 class _Item(NamedTuple):
@@ -50,7 +50,7 @@ class _Item(NamedTuple):
 
 
 class Markdown:
-    """Renders a text that comes in pieces; `width` is asked for at each word, for the window may be resized.
+    """Renders a text that arrives in pieces; calls `width` at each word, since the window may be resized.
 
     The output does not depend on the pieces. Text without a style of its own is painted in the `base` styles.
     """
@@ -61,11 +61,11 @@ class Markdown:
         self._width, self._color, self._utf8, self._base = width, color, utf8, base
         self._out: list[str] = []
         # the source
-        self._line_parts: list[str] = []  # the line so far, until it is known what it is
+        self._line_parts: list[str] = []  # the line so far, until its type is known
         self._line_size = 0
-        self._in_prose = False  # the line is prose: its words are printed as they come
+        self._in_prose = False  # the line is prose: its words are printed as they arrive
         self._word = ""
-        self._pending = ""  # words whose markup is open
+        self._pending = ""  # words with open markup
         self._quote = 0
         self._items: list[_Item] = []
         self._fence: tuple[str, int] | None = None  # its mark and its indentation
@@ -78,7 +78,7 @@ class Markdown:
         self._wrote = self._blank = self._paragraph = False
 
     def feed(self, piece: str) -> str:
-        """What can be printed of the text up to the end of `piece`, and was not printed before."""
+        """Add a piece of the text; return the output that is complete now."""
         for part in re.findall(r"[^\n]*\n|[^\n]+", piece):
             ended = part.endswith("\n")
             if self._in_prose:
@@ -95,7 +95,7 @@ class Markdown:
         return self._take()
 
     def rest(self) -> str:
-        """The end of the text."""
+        """Return the remaining output at the end of the text."""
         if self._line_parts:
             self._line("".join(self._line_parts).removesuffix("\r"))
         self._end_line()
@@ -106,7 +106,7 @@ class Markdown:
 
     @property
     def holds_table(self) -> bool:
-        """Whether a table has begun, which is printed when it is complete."""
+        """Whether a table has begun; it is printed when it is complete."""
         return bool(self._rows)
 
     def _take(self) -> str:
@@ -117,7 +117,7 @@ class Markdown:
     # Lines of the source
 
     def _start(self, start: str) -> None:
-        """Print the words of a line as they come, once its start shows that it is prose."""
+        """Print the words of a line as they arrive if its start shows that it is prose."""
         _, text = _unquoted(start)
         while not _UNDECIDED.match(text) and not _WHOLE.match(text):
             text = text.lstrip(" \t")
@@ -128,7 +128,7 @@ class Markdown:
             text = text[item.end() :]
 
     def _line(self, line: str, *, ended: bool = True) -> None:
-        """A whole line, or (not `ended`) the start of one that is prose."""
+        """Handle a whole line, or (not `ended`) the start of a line of prose."""
         quote, text = _unquoted(line)
         if quote != self._quote:
             self._end_block()
@@ -221,21 +221,21 @@ class Markdown:
     # Blocks
 
     def _begin(self, indent: int) -> None:
-        """End the block before, and leave the items that text at this indentation is no part of."""
+        """End the previous block, and the items that do not contain text at this indentation."""
         if not self._at_mark():
             self._end_block()
             while self._items and indent < self._items[-1].mark + 2:
                 self._items.pop()
 
     def _gap(self, *, force: bool = False) -> None:
-        """An empty line where there was one, or where it is needed."""
+        """Print an empty line if the source has one, or if it is needed."""
         if not self._at_mark():
             if self._wrote and (self._blank or force):
                 self._out.append(f"{self._margin().rstrip()}\n" if self._quote else "\n")
             self._blank = False
 
     def _end_block(self) -> None:
-        """Print what waits for more of its block."""
+        """Print text that waited for the rest of its block."""
         if self._pending:
             self._commit()
         rows, self._rows = self._rows, []
@@ -277,7 +277,7 @@ class Markdown:
     # Prose
 
     def _prose(self, text: str) -> None:
-        """A part of a line of prose: print the words that are complete, and whose markup is."""
+        """Handle a part of a line of prose: print the words that are complete and have no open markup."""
         for token in re.findall(r"[ \t\r\n]+|[^ \t\r\n]+", text):
             if token[0] in " \t\r\n":
                 self._end_word()
@@ -302,7 +302,7 @@ class Markdown:
         self._pending = ""
 
     def _put(self, spans: Sequence[Span]) -> None:
-        """Print words, folded between them."""
+        """Print words, folding the line between them."""
         for word in _words(spans):
             if not word:
                 self._newline()
@@ -333,13 +333,13 @@ class Markdown:
         self._column, self._at_start = 0, True
 
     def _put_line(self, text: str, *styles: str) -> None:
-        """A line that is not folded."""
+        """Print a line without folding it."""
         self._start_line()
         self._out.append(f"{self._paint(clean(text), styles)}\n")
         self._column, self._at_start = 0, True
 
     def _at_mark(self) -> bool:
-        """Whether the mark of an item was printed, and nothing after it."""
+        """Whether the mark of an item was printed last."""
         return self._at_start and bool(self._column)
 
     def _indent(self) -> int:
@@ -357,7 +357,7 @@ class Markdown:
 
 
 def _unquoted(line: str) -> tuple[int, str]:
-    """How deep a line is quoted, and the line without its marks."""
+    """The depth of quotation of a line, and the line without its marks."""
     depth = 0
     while depth < _DEEPEST and (mark := _QUOTE.match(line)):
         depth, line = depth + 1, line[mark.end() :]
@@ -368,7 +368,7 @@ def _unquoted(line: str) -> tuple[int, str]:
 
 
 def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
-    """`text` in spans, clean; and whether markup in it is still open."""
+    """The spans of `text`, sanitized; and whether markup in it is still open."""
     if len(text) > 2 * _LONGEST_SPAN or not _MARKUP.search(text):
         return [(clean(text), ())], False
     spans: list[Span] = []
@@ -410,7 +410,7 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
 
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
-    """Entities, HTML and link definitions are printed as written, and addresses as the model spelled them."""
+    """The parser. Entities, HTML, link definitions and addresses are printed as written."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").disable(["entity", "html_inline"])
@@ -419,7 +419,7 @@ def _parser() -> MarkdownIt:
 
 
 def _words(spans: Sequence[Span]) -> Iterator[Word]:
-    """The words, each of one or more spans; [] for the end of a line."""
+    """The words, each with one or more spans; [] for the end of a line."""
     word: Word = []
     for text, styles in spans:
         for token in re.findall(r"\n|[ \t\r]+|[^ \t\r\n]+", text):
@@ -436,7 +436,7 @@ def _words(spans: Sequence[Span]) -> Iterator[Word]:
 
 
 def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    """The styles of the space between two words: an underlined link is underlined in one piece."""
+    """The styles of the space between two words, so that the whole text of a link is underlined."""
     return left if left == right else ()
 
 
@@ -457,8 +457,8 @@ def _cells(row: str) -> list[str]:
 def _grid(
     rows: Sequence[Sequence[list[Word]]], aligned: Sequence[str], limit: int, rule: str
 ) -> Iterator[Word]:
-    """The lines of a table in `limit` columns: words are folded within their cell; where even the longest words of the
-    columns do not fit next to each other, each cell has its own line."""
+    """The lines of a table in `limit` columns: cells are folded between words; if the longest words of the columns do
+    not fit, each cell has its own line."""
     by_column = [[row[at] for row in rows] for at in range(len(rows[0]))]
     least = [max((_size(word) for cell in cells for word in cell), default=0) for cells in by_column]
     gaps = _GAP * (len(by_column) - 1)
@@ -489,7 +489,7 @@ def _grid(
 
 
 def _records(rows: Sequence[Sequence[list[Word]]], limit: int) -> Iterator[Word]:
-    """Each row as lines of `head: cell`, an empty line between rows."""
+    """Each row as lines of `head: cell`, with an empty line between rows."""
     head, *others = rows
     for number, row in enumerate(others or [[[] for _ in head]]):
         if number:
@@ -521,9 +521,9 @@ def _folded(words: Sequence[Word], limit: int) -> list[Word]:
 
 # Code
 
-_LONGEST_CODE = 1_000  # characters of a line that is highlighted
-_OPEN_LINES = 60  # of a string or comment, which are read again for each of its lines
-_TOKENS = (  # a style, and how the names of the types of its tokens begin; the first that matches counts
+_LONGEST_CODE = 1_000  # characters; longer lines are not highlighted
+_OPEN_LINES = 60  # lines of a string or comment, which are lexed again for each later line
+_TOKENS = (  # style, prefixes of the names of its token types; the first match counts
     ("dim", ("Comment", "Generic.Prompt")),
     ("cyan", ("Keyword.Constant", "Name.Decorator", "Name.Builtin", "Name.Attribute", "Name.Variable")),
     ("cyan", ("Literal.Number", "Generic.Subheading")),
@@ -535,7 +535,7 @@ _TOKENS = (  # a style, and how the names of the types of its tokens begin; the 
 
 
 class _Highlighter:
-    """The lines of one piece of code. A line is read alone, or with those of the string or comment that it is in."""
+    """Highlights code line by line. A line is lexed alone, or with the lines of the string or comment it is in."""
 
     def __init__(self, language: str) -> None:
         self._lexer = _lexer(language.lower()) if language else None

@@ -1,4 +1,4 @@
-"""The outcome of an edit, as a line for the user and as JSON, and the model's messages to the user (`ModelOutput`)."""
+"""The outcome of an edit, as text and as JSON, and the model's messages to the user (`ModelOutput`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show_outcome(
     answered: bool = False,
     ending: str = "",
 ) -> None:
-    """Print the result: the diff of a dry run, the answer to a question, or the commit; and what it cost.
+    """Print the result (the diff of a dry run, the answer to a question, or the commit) and the cost.
 
     Leaves out what the user has seen: the remarks in `said`, and on a terminal an answer that was streamed
     (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
@@ -61,7 +61,7 @@ def show_json(content: Mapping[str, object], result: CommitOutcome | None, termi
 
 
 def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
-    """Print the diff of a dry run, or the commit, and what was `spent`; leaves out the remarks in `said`."""
+    """Print the diff of a dry run or the commit, and the text `spent`; leave out the remarks in `said`."""
     for remark in result.remarks:
         if remark not in said:
             terminal.note(f"note: {remark}")
@@ -84,7 +84,7 @@ def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Col
 
 
 def show_check(check: CheckResult, terminal: Terminal) -> None:
-    """Print the last line of the output of a passed check."""
+    """Print that a check passed, with the last line of its output."""
     if terminal.tells or terminal.verbose:
         from repoagent.agent.exec.output import drawn
 
@@ -123,7 +123,7 @@ def _as_object(outcome: EditOutcome) -> dict[str, object]:
 
 
 def commit_object(result: CommitOutcome | None) -> dict[str, object]:
-    """The part of the JSON data on the commit; without one, the same keys."""
+    """The JSON data of the commit; without a commit, the same keys."""
     from repoagent.api.results import change_fields
 
     fields, check = change_fields(result), result.check if result else None
@@ -137,7 +137,7 @@ def commit_object(result: CommitOutcome | None) -> dict[str, object]:
 
 @dataclass
 class ModelOutput:
-    """The prose of the last reply (`words`), and the `messages` to the user of all replies."""
+    """The prose of the last reply (`words`), and the `messages` to the user in all replies."""
 
     words: str = ""
     messages: list[str] = field(default_factory=list)
@@ -149,6 +149,6 @@ class ModelOutput:
             self.messages.append(event.action.body.strip())
 
     def add_to(self, error: BaseException) -> None:
-        """Attach them to the error that ended the run, for `--json`."""
+        """Attach the prose and messages to the error that ended the run, for `--json`."""
         if isinstance(error, RepoagentError):
             error.words, error.messages = self.words, tuple(filter(None, self.messages))

@@ -1,4 +1,4 @@
-"""The layout of a result on a terminal or in a pipe: how wide it is, whether it has colors and more than ASCII."""
+"""The layout of a result on a terminal or in a pipe: its width, whether it has colors and non-ASCII characters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Page(NamedTuple):
-    """`width` is in columns, None for as many as it takes. All texts are clean."""
+    """`width` is in columns, None for unlimited. All texts must be sanitized."""
 
     width: int | None
     color: bool = False
@@ -31,35 +31,35 @@ class Page(NamedTuple):
 
     @property
     def dots(self) -> str:
-        """What shows that a text was cut."""
+        """The ellipsis of a cut text."""
         return "..." if self.ascii else "…"
 
     def paint(self, text: str, *styles: str) -> str:
         return paint(text, *styles) if self.color else text
 
     def cut(self, text: str, room: int | None = None) -> str:
-        """The beginning of a line, in at most `room` columns, by default the page's."""
+        """Cut a line to at most `room` columns, by default the width of the page."""
         room = self.width if room is None else room
         return text if room is None else cut_end(text, room, self.dots)
 
     def ago(self, moment: float, wide: int = 76) -> str:
-        """How long ago a Unix time is; short on a page of less than `wide` columns."""
+        """The age of a Unix time, in short form if the page has less than `wide` columns."""
         short = self.width is not None and self.width < wide
         return ago(max(0.0, time.time() - moment), short=short)
 
     def shorten(self, path: str, room: int | None) -> str:
-        """A path in at most `room` columns, cut in its middle."""
+        """A path cut in its middle to at most `room` columns."""
         return path if room is None else shorten(path, room, self.dots)
 
     def wrap(self, text: str, indent: str = "", hang: str = "", *styles: str) -> list[str]:
-        """Lines of whole words that begin with `indent`, all but the first also with `hang`."""
+        """Wrap text between words; each line begins with `indent`, all but the first also with `hang`."""
         lines = [text]
         if self.width is not None and columns(indent + text) > self.width:
             lines = fold(text, self.width - len(indent) - len(hang)).split("\n")
         return [indent + hang * bool(at) + self.paint(line, *styles) for at, line in enumerate(lines)]
 
     def sentence(self, text: str, *styles: str) -> Iterator[str]:
-        """Lines of words that all fit: a longer word is cut in its middle."""
+        """Wrap text between words; a word longer than a line is cut in its middle."""
         for line in text.split("\n") if self.width is None else fold(text, self.width).split("\n"):
             yield self.paint(self.shorten(line, self.width), *styles)
 
@@ -73,7 +73,7 @@ class Page(NamedTuple):
         return table(heads, rows, self.width, color=self.color, ellipsis=self.dots, below=below)
 
     def pairs(self, rows: Iterable[tuple[str, str]], *styles: str, indent: str = "") -> Iterator[str]:
-        """Names in a column with these styles, and their values, wrapped next to them."""
+        """Names in a column with these styles, and values wrapped in the next column."""
         rows = list(rows)
         column = indent + " " * (max((columns(name) for name, _ in rows), default=0) + 2)
         for name, value in rows:
@@ -83,12 +83,12 @@ class Page(NamedTuple):
             yield from rest
 
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
-        """Write the lines as (a part of) the result."""
+        """Write the lines as a part of the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
 
 
 def plural(number: int, noun: str) -> str:
-    """How many of a thing: 1 note, 2,000 notes, 3 memories."""
+    """A number with a noun: 1 note, 2,000 notes, 3 memories."""
     if number != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun}"

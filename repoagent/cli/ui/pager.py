@@ -1,7 +1,7 @@
 """The pager and the editor, chosen as git chooses them.
 
 `start` redirects standard output into the pager, and standard error too if it is the terminal; `finish` restores them
-and waits until the user leaves the pager. git's own `git -p` and `git --no-pager` reach us in the environment.
+and waits until the user leaves the pager. `git -p` and `git --no-pager` are passed in the environment.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class _State:
 
 
 def is_running() -> bool:
-    """Whether we have started a pager."""
+    """Whether repoagent has started a pager."""
     return _State.process is not None
 
 
 def is_git_s(env: Mapping[str, str]) -> bool:
-    """Whether git has started a pager for us (`git -p repoagent`)."""
+    """Whether git has started a pager for repoagent (`git -p repoagent`)."""
     import stat
 
     if env.get("GIT_PAGER_IN_USE") not in {"true", "1"}:
@@ -53,7 +53,7 @@ def is_git_s(env: Mapping[str, str]) -> bool:
 
 def start(command: str, width: int) -> None:
     """Send the output of `command` ("history", "memory show") into its pager, if it has one. `width` is that of the
-    terminal, which cannot be asked later."""
+    terminal, which cannot be determined later."""
     if is_running() or (program := choose(command, os.environ)) is None:
         return
     sys.stdout.flush()
@@ -103,7 +103,7 @@ def finish() -> None:
 
 def choose(command: str, env: Mapping[str, str]) -> str | None:
     """The pager for `command`, None for none: `pager.repoagent-COMMAND` or `pager.repoagent` (true, false or a program,
-    as git's `pager.<cmd>`), GIT_PAGER, core.pager, PAGER, git's default."""
+    as for `pager.<cmd>` in git), GIT_PAGER, core.pager, PAGER, git's default."""
     from shutil import which
 
     from repoagent.errors import RepoagentError
@@ -130,9 +130,9 @@ def choose(command: str, env: Mapping[str, str]) -> str | None:
 
 
 def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None = None) -> str | None:
-    """Open the editor on `initial` in a file named *`suffix`; returns the text, with invalid bytes as surrogates, or
-    None if the editor failed or the text is blank. If it failed after the user saved something, the file stays and a
-    warning names it. Raises UsageError without an editor."""
+    """Open the editor on `initial` in a file named *`suffix`; return the text, with invalid bytes as surrogates, or
+    None if the editor failed or the text is blank. If the editor failed after the user saved the file, a warning names
+    the file, which is not deleted. Raises UsageError without an editor."""
     from repoagent.git.process import GitError, git
     from repoagent.git.worktree import settings_folder
 
@@ -147,7 +147,7 @@ def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(before)
-        # as git runs it: a shell command that gets the file as its argument
+        # run by a shell with the file as an argument, as in git
         command = ["sh", "-c", f'{editor} "$@"', editor, name]
         screen = sys.stderr if terminal.tells and not terminal.shows else None
         if subprocess.run(command, cwd=cwd, stdout=screen, check=False).returncode != 0:

@@ -1,5 +1,5 @@
 """Progress on standard error: a spinner, the output of a command, a model's reply as it streams (`Working`); the prose
-in a reply (`Words`); and the estimate, the question and the cost of commands that make many model calls.
+in a reply (`Words`); and the estimate, confirmation and cost of commands that make many model calls.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _TAIL_BYTES = 8192
 
 
 class Working:
-    """A context that shows labels with a spinner, and what a model writes. On a terminal that cannot move its cursor a
-    label is a line; in a pipe nothing is shown, or with --verbose the labels."""
+    """A context that shows labels with a spinner, and the text of a model. On a terminal that cannot move its cursor a
+    label is a line; in a pipe, labels are printed only with --verbose."""
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
@@ -45,7 +45,7 @@ class Working:
         self._status: Status | None = None
         self._inside_line = False
         self._markdown: Markdown | Plain | None = None
-        self._phase = ("", 0.0)  # for the trace: the label, and when it began
+        self._phase = ("", 0.0)  # for the trace: the label and its start
 
     def __enter__(self) -> Working:
         self.label(self._first)
@@ -71,7 +71,7 @@ class Working:
             self._terminal.note(label)
 
     def progress(self, label: str, part: float | None = None) -> None:
-        """Show another label, and the share of 0 to 1 that is complete, if a line can be overwritten."""
+        """Show another label and the completed part, 0 to 1, if a line can be overwritten."""
         if self._status is not None:
             text = clean(label) if part is None else f"{clean(label)}: {part:.0%}"
             self._status.update(_Since(text, time.monotonic(), width=self._terminal.width))
@@ -103,7 +103,7 @@ class Working:
         self._terminal.note(text, *styles)
 
     def quiet(self) -> None:
-        """Stop the spinner, and end the line that the model has begun."""
+        """Stop the spinner, and end an unfinished line of the model."""
         rest = "" if self._markdown is None else self._markdown.rest()
         self._show(rest)
         if not rest.endswith("\n") if rest else self._inside_line:
@@ -111,7 +111,7 @@ class Working:
         self._inside_line = False
 
     def interrupted(self) -> None:
-        """Discard what was typed, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet`
+        """Discard typed input, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet`
         does."""
         from repoagent.cli.ui.echo import echoed
         from repoagent.cli.ui.terminal import forget_input
@@ -159,7 +159,7 @@ class _Since:
 
         seconds = int(time.monotonic() - self.start)
         text = Text(self.label, no_wrap=True, overflow="ellipsis")
-        if seconds:  # a long label is cut, not the clock
+        if seconds:  # cut a long label, not the seconds
             clock = f" ({seconds} s)"
             text.truncate(max(1, self.width - len(clock) - SPINNER), overflow="ellipsis")
             text.append(clock)
@@ -186,7 +186,7 @@ def tail(output: Path) -> list[str]:
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _TAG = re.compile(r"<([a-z_]+)\b")
 _LAST = {"finish", "reject"}  # shown once they are accepted
-# not addressed to the user, or shown by a line of their own when they are done
+# not addressed to the user, or printed as a line when they are performed
 _HIDDEN = {
     "browse", "commit", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "note", "outline",
     "python", "read", "recall", "restore", "run", "search", "skill", "task", "think", "uses", "wait", "write",
@@ -197,16 +197,16 @@ _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # m
 
 @dataclass
 class Words:
-    """The prose in a reply that comes in pieces, without edits and actions. `hides`: an edit is being written. With
-    `ends`, the text of <finish> and <reject> is prose too."""
+    """The prose in a reply that arrives in pieces, without edits and actions. `hides`: an edit is being written. With
+    `ends`, the text of <finish> and <reject> is prose, too."""
 
     hides: bool = False
     ends: bool = False
     _line: str = ""  # the line so far, while it may still open a hidden part
     _passing: bool = False  # the rest of the line is prose
-    _closing: re.Pattern[str] | None = field(default=None, repr=False)  # what ends the hidden part
+    _closing: re.Pattern[str] | None = field(default=None, repr=False)  # the end of the hidden part
     _blank: int = 0  # blank lines that are shown once prose follows
-    _most: int = 0  # of them: none before the first prose, one after a hidden part
+    _most: int = 0  # the maximum: none before the first prose, one after a hidden part
 
     def feed(self, piece: str) -> str:
         """The prose that `piece` completes."""
@@ -258,7 +258,7 @@ class Words:
         return None
 
     def _prose(self, line: str) -> str:
-        """A line of prose without the tags that end a task, after the blank lines before it."""
+        """A line of prose without tags that end a task, preceded by the blank lines before it."""
         if line.lstrip().startswith("<"):
             line = _ENDS.sub("", line)
         if not line.strip():
@@ -270,7 +270,7 @@ class Words:
 
 
 class Plain:
-    """In place of `Markdown`: sanitized text, for a terminal without styles."""
+    """Replaces `Markdown` on a terminal without styles: sanitized text."""
 
     holds_table = False
 
@@ -289,8 +289,8 @@ def ready_for(
     record: Path | None = None,
     reply: Path | None = None,
 ) -> ModelSetup:
-    """The model and its meter for a command that knows how many calls it makes: the default of `max_turns` is for an
-    edit. Raises what `model_setup` raises."""
+    """The model and its meter for a command that knows how many calls it makes, and needs no default of `max_turns`.
+    Raises whatever `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
     ready = model_setup(settings, record, reply, terminal.warn, waiting.progress)
@@ -308,8 +308,8 @@ def about(calls: int, usage: Usage, cost: float | None) -> str:
 
 
 def agree(terminal: Terminal, sentence: str, *, few: bool, less: str) -> None:
-    """Print the estimate and ask, unless it is only a `few` calls; `less` is how to make fewer. Raises UsageError where
-    the user cannot be asked, NothingDone for a no."""
+    """Print the estimate and ask, unless it is only a `few` calls; `less` is a hint how to make fewer. Raises
+    UsageError if the user cannot be asked, NothingDone for a no."""
     if few:
         if terminal.tells:
             terminal.note(sentence, "dim")

@@ -1,7 +1,7 @@
-"""Tables, and texts for their cells: a time ago, a bar, a shortened path. Pure functions on sanitized text.
+"""Tables, and texts for their cells: an age, a bar, a shortened path. Pure functions on sanitized text.
 
 All tables look alike: no lines, a dim head, numbers right-aligned, and one or two columns that shrink to fit the
-terminal. Importing rich's tables would take ten times as long as this module.
+terminal. Importing tables of rich would take ten times as long as this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from repoagent.cli.ui.terminal_text import display_width, paint, width
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _NARROW = str.maketrans(dict.fromkeys(_EIGHTHS + "–…", "x"))
-_SPANS = (  # unit, its days, and from how many days on it is used
+_SPANS = (  # unit, its length in days, and the age in days from which it is used
     ("year", 365.2425, 365.2425),
     ("month", 30.44, 60.0),
     ("week", 7.0, 14.0),
@@ -21,13 +21,13 @@ _SPANS = (  # unit, its days, and from how many days on it is used
     ("hour", 1 / 24, 1 / 24),
     ("minute", 1 / 1440, 1 / 1440),
 )
-_GAP = 2  # columns between those of a table
+_GAP = 2  # columns of space in a table
 
-Cell = tuple[str, ...]  # a text and its styles; "path" dims the folder of one
+Cell = tuple[str, ...]  # a text and its styles; "path" dims the folder of a path
 
 
 class Column(NamedTuple):
-    """A column of a table. A text that is too long is `cut` at its "end" or "middle", to no less than `least`; then
+    """A column of a table. To fit, texts are `cut` at the "end" or in the "middle", to `least` columns or more; then
     columns are `dropped`, the highest number first, 0 never."""
 
     head: str
@@ -114,7 +114,7 @@ def bar(share: float, cells: int, *, ascii_only: bool = False) -> str:
 
 
 def columns(text: str) -> int:
-    """The columns of a text, with a shortcut for bars and dashes."""
+    """The display width of a text, with a shortcut for bars and dashes."""
     return len(text) if text.translate(_NARROW).isascii() else display_width(text)
 
 
@@ -129,14 +129,14 @@ def front(text: str, limit: int) -> str:
 
 
 def cut_end(text: str, limit: int, ellipsis: str = "…") -> str:
-    """A text in at most `limit` columns, without its end."""
+    """A text cut at its end to at most `limit` columns."""
     if columns(text) <= limit:
         return text
     return front(text, max(0, limit - len(ellipsis))).rstrip() + ellipsis[:limit]
 
 
 def shorten(path: str, limit: int, ellipsis: str = "…") -> str:
-    """A path in at most `limit` columns, without its middle; the name is kept longest."""
+    """A path cut in its middle to at most `limit` columns; the file name is cut last."""
     if columns(path) <= limit:
         return path
     left = max(limit - columns(ellipsis), 1)

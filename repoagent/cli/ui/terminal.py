@@ -1,7 +1,7 @@
-"""`Terminal`: the three standard streams, a terminal or not; and `write_to`, for the file of an option such as -o.
+"""`Terminal`: the three standard streams; and `write_to`, for the file of an option such as -o.
 
-The result goes to standard output, everything else to standard error. A terminal gets sanitized and colored text, and
-questions; a pipe gets the exact bytes of the result, and no progress.
+The result goes to standard output, everything else to standard error. A terminal gets sanitized and colored text,
+progress and questions; a pipe gets the exact bytes of the result.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Unwritable(RepoagentError):
     """Standard output cannot be written, for example because the disk is full."""
 
 
-class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
+class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     """`reads`, `shows` and `tells`: whether standard input, output and error are a terminal with a user.
 
     `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
-    overwritten. `width` is in columns. `pages` is the command whose output may go into a pager, "" for none. `warned`
-    has the warnings that were printed.
+    overwritten. `width` is in columns. `pages` is the command whose output may go into a pager, or "". `warned` has
+    the printed warnings.
     """
 
     reads: bool
@@ -81,12 +81,12 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         return self.reads and self.tells
 
     def result(self, text: str) -> None:
-        """Write a part of the result: sanitized to a terminal, the exact bytes to a pipe."""
+        """Write a part of the result: sanitized to a terminal, as exact bytes to a pipe."""
         self._page()
         _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
 
     def styled(self, text: str, *, aside: bool = False) -> None:
-        """Write a part of the result, or with `aside` to standard error, that is sanitized and painted already."""
+        """Write sanitized and painted text as a part of the result, or with `aside` to standard error."""
         if not aside:
             self._page()
         _write(sys.stderr if aside else sys.stdout, text)
@@ -111,7 +111,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         return Markdown(width, color=color, utf8=has_utf8(os.environ), base=base)
 
     def reply(self, text: str, *, done: bool = False) -> None:
-        """Write a model's text as the result, or as what was `done`: rendered on a terminal, unchanged in a pipe."""
+        """Write a model's text as the result (with `done`, see that method): rendered on a terminal, unchanged in a
+        pipe."""
         if self.shows:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()
@@ -124,8 +125,8 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             self.result(text)
 
     def done(self, text: str, *, styled: bool = False) -> None:
-        """Write the result of a completed change. It is not an error if standard output cannot be written: it goes to
-        standard error then."""
+        """Write the result of a completed change. If standard output cannot be written, it goes to standard error,
+        without an exception."""
         exact = not (styled or self.shows)
         shown = text if styled or exact else clean(text)
         try:
@@ -136,7 +137,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff, as git shows it on a terminal, to a pipe the exact bytes; with `aside` to standard
+        """Write a unified diff: as git shows it to a terminal, as exact bytes to a pipe; with `aside` to standard
         error, as part of a question."""
         terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
         if not aside:
@@ -148,12 +149,12 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr if aside else sys.stdout, diff, exact=not terminal and not color)
 
     def note(self, text: str, *styles: str) -> None:
-        """Write a line for the user to standard error, folded to the width of a terminal."""
+        """Write a line to standard error, folded to the width of a terminal."""
         shown = self._folded(text)
         _write(sys.stderr, f"{paint(shown, *styles) if self.color_err else shown}\n")
 
     def warn(self, text: str) -> None:
-        """Write a warning to standard error, each only once."""
+        """Write a warning to standard error, unless it was printed before."""
         if self.warned is not None:
             if text in self.warned:
                 return
@@ -164,7 +165,7 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
         _write(sys.stderr, f"{shown}\n")
 
     def detail(self, text: str) -> None:
-        """A note for --verbose."""
+        """Write a note with --verbose."""
         if self.verbose:
             self.note(text)
 
@@ -180,10 +181,10 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
     def ask(
         self, question: str, choices: Mapping[str, str], *, typed_ahead: bool = False, default: str = ""
     ) -> str:
-        """Ask until one of `choices` (letter: meaning) is typed, and return it; `default` for an empty line.
+        """Ask until the user types one of `choices` (letter: meaning), and return it; `default` for an empty line.
 
-        Input that was typed before the question appeared does not answer it, unless `typed_ahead`. `?` and any other
-        input print the meanings. Raises UsageError without a terminal, NothingDone at the end of input.
+        Input typed before the question appeared does not answer it, unless `typed_ahead`. `?` and any other input
+        print the meanings. Raises UsageError without a terminal, NothingDone at the end of input.
         """
         letters = [letter.upper() if letter == default else letter for letter in (*choices, "?")]
         prompt = f"{question} [{','.join(letters)}]?"
@@ -234,13 +235,13 @@ class Terminal(NamedTuple):  # a dataclass would take 2 ms more of each start
 
 
 def in_own_pager() -> bool:
-    """Whether standard output goes into a pager that we have started."""
+    """Whether standard output goes into a pager started by repoagent."""
     pager = sys.modules.get("repoagent.cli.ui.pager")
     return pager is not None and pager.is_running()
 
 
 def _in_pager(env: Mapping[str, str]) -> bool:
-    """Whether standard output goes into a pager of ours or of git's."""
+    """Whether standard output goes into a pager started by repoagent or git."""
     if in_own_pager():
         return True
     if env.get("GIT_PAGER_IN_USE") is None:
@@ -251,7 +252,7 @@ def _in_pager(env: Mapping[str, str]) -> bool:
 
 
 def _leave_pager() -> None:
-    """End the pager: questions cannot be answered in it."""
+    """End the pager before a question, which cannot be answered in it."""
     if in_own_pager():
         from repoagent.cli.ui import pager
 
@@ -283,7 +284,7 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
     encoding = "utf-8" if exact else stream.encoding or "utf-8"
     try:
         data = text.encode(encoding, "surrogateescape" if exact else "backslashreplace")
-    except UnicodeEncodeError:  # half of a UTF-16 pair, which is not an escaped byte
+    except UnicodeEncodeError:  # half of a UTF-16 pair is not an escaped byte
         data = text.encode(encoding, "backslashreplace")
     try:
         stream.flush()
@@ -298,14 +299,14 @@ def _write(stream: TextIO, text: str, *, exact: bool = False) -> None:
 
 
 def to_nowhere(stream: TextIO) -> None:
-    """Discard what is still buffered: Python would try to write it again at exit."""
+    """Discard buffered output: Python would try to write it again at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def forget_input() -> None:
-    """Discard what was typed and not read yet."""
+    """Discard typed input that was not read yet."""
     import termios
 
     try:
@@ -314,13 +315,13 @@ def forget_input() -> None:
         pass
 
 
-_SYSTEM = ("/dev/", "/proc/")  # where a name may refer to an open file
+_SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 
 
 def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> None:
     """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically; a
-    device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError for a folder and in a missing folder,
-    Refused for an error of the system."""
+    device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError if `path` is a folder or in a missing
+    folder, Refused for an error of the system."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import system_failed
 
@@ -346,7 +347,7 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 def deliver(
     terminal: Terminal, data: bytes, output: str | None, option: str = "-o", *, private: bool = False
 ) -> None:
-    """Write `data` as the result, or to the file that `option` names; see `write_to`."""
+    """Write `data` to `output`, the file of `option`, or as the result; see `write_to`."""
     if output in (None, "-"):
         terminal.result(data.decode("utf-8", "surrogateescape"))
     else:
@@ -356,7 +357,7 @@ def deliver(
 
 def show_page(terminal: Terminal, text: str, name: str) -> None:
     """Write a page to a new temporary file that only the user can read, print its path and open it in the browser. The
-    file stays: the browser may read it after this process has ended."""
+    file is not deleted: the browser may read it after this process has ended."""
     import tempfile
     import webbrowser
 

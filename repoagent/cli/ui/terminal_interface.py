@@ -1,4 +1,4 @@
-"""`TerminalInterface`: shows the progress of an edit and asks about the change; in a pipe it is silent. `choose_hunks`
+"""`TerminalInterface`: show the progress of an edit and ask about the change; in a pipe it is silent. `choose_hunks`
 asks hunk by hunk, as `git add -p` does.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 CHOICES = {
     "y": "apply and commit it",
-    "n": "do not; with a reason, the model tries again",
+    "n": "do not; give a reason, and the model tries again",
     "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
-    "q": "stop, nothing is changed",
+    "q": "quit; change nothing",
 }
 EDIT_HEAD = (
     "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
@@ -43,18 +43,18 @@ ENDS = {"finish", "reject"}
 NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
-    "repeated": "the model repeats itself; asking for something else",
+    "repeated": "the model repeats itself; asking for another answer",
 }
 MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 
 
 @dataclass
 class TerminalInterface:
-    """The `UserInterface` of a terminal or a pipe. `yes` answers every question, `by_hunk` asks for each hunk.
+    """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks for each hunk.
 
-    `commits`: a yes makes a commit, so the question shows its message. `model`: there is one, and it gets the reason
-    for a no. `said` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: by ^C, which was
-    reported; `ending` is the text of <finish>.
+    `commits`: a yes makes a commit, so the question shows its message. `model`: a model gets the reason for a no.
+    `said` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported; `ending`
+    is the text of <finish>.
     """
 
     terminal: Terminal
@@ -68,9 +68,9 @@ class TerminalInterface:
     answered: bool = False
     stopped: bool = False
     ending: str = ""
-    _refused: list[Observation] = field(default_factory=list, repr=False)  # edits of this reply
+    _refused: list[Observation] = field(default_factory=list, repr=False)  # refused edits of this reply
     _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
-    _declined: set[str] = field(default_factory=set, repr=False)  # diffs
+    _declined: set[str] = field(default_factory=set, repr=False)  # declined diffs
     _since: float = field(default_factory=echo.waited, repr=False)
     _words: Words = field(default_factory=Words, repr=False)
     _first: str = field(default="", repr=False)  # the diff as the model sent it
@@ -86,7 +86,7 @@ class TerminalInterface:
         return self.terminal.tells or self.terminal.verbose
 
     def text(self, piece: str) -> None:
-        """Show the prose of a piece of the reply, with --verbose all of it."""
+        """Show the prose in a piece of the reply, or all of it with --verbose."""
         echo.resume()
         if not self.terminal.tells:
             return
@@ -105,10 +105,10 @@ class TerminalInterface:
         self.answered = False
         if self.terminal.tells:
             self._end_reply()
-            self.working.note("(the reply was cut off and is ignored)")
+            self.working.note("(the reply was cut off and discarded)")
 
     def event(self, event: LoopEvent) -> None:
-        """Show actions and refusals; those of the edits of one reply together."""
+        """Show actions and refusals; refused edits of a reply are shown together."""
         self.model_output.event(event)
         action, seen = event.action, event.observation
         if not (action and action.kind == "edit") and not (seen and seen.kind == "edit"):
@@ -127,7 +127,7 @@ class TerminalInterface:
             else:
                 self._fail(_refusal(seen), [seen], from_end=True)
         elif event.kind == "dropped":
-            self._dim_note("the end of the reply imitated another speaker and was dropped")
+            self._dim_note("discarded the end of the reply, which imitated another speaker")
 
     def _action(self, action: Action) -> None:
         """Show an action before it is performed."""
@@ -156,7 +156,7 @@ class TerminalInterface:
             self.working.label(f"running {first_line(command)}", output)
 
     def quiet(self) -> None:
-        """Leave the terminal to git, a hook or an editor."""
+        """Stop progress output while git, a hook or an editor uses the terminal."""
         self._show_refused()
         self.working.quiet()
         echo.lend()
@@ -167,12 +167,12 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """Show the output of hooks, as `git commit` does; in a pipe it is in the error if a hook fails."""
+        """Show the output of hooks, as `git commit` does; in a pipe, the error has it if a hook fails."""
         if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask. With --yes, which a pipe requires, the answer is yes."""
+        """Show the diff and ask. With --yes, which a pipe needs, the answer is yes."""
         self._show_refused()
         self.working.quiet()
         self._first = self._first or proposal.diff
@@ -214,12 +214,12 @@ class TerminalInterface:
         parts = [f"a change of {names}"] if names else []
         parts += [f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes][:1]
         question = f"You did not ask for {' and '.join(parts)}. Apply it anyway"
-        return self._permission(question, {"y": "make this change too", "n": "stop, nothing is changed"})
+        return self._permission(question, {"y": "make this change, too", "n": "stop; change nothing"})
 
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask about files outside the scope of the edit."""
-        question = f"{', '.join(paths)} {'has' if len(paths) == 1 else 'have'} to change too; allow it"
-        return self._permission(question, {"y": "let this edit change it too", "n": "do not"})
+        question = f"{', '.join(paths)} {'has' if len(paths) == 1 else 'have'} to change, too. Allow it"
+        return self._permission(question, {"y": "allow it for this edit", "n": "do not"})
 
     def _permission(self, question: str, choices: dict[str, str]) -> bool | None:
         if self.yes or not self.terminal.can_ask:
@@ -228,7 +228,7 @@ class TerminalInterface:
         return self.terminal.ask(question, choices) == "y"
 
     def explained(self, text: str) -> None:
-        """End an explanation that was streamed, or show why there is none."""
+        """End a streamed explanation, or show why there is none."""
         if self.answered:
             self._end_reply()
         else:
@@ -237,12 +237,14 @@ class TerminalInterface:
         self.terminal.note("")
 
     def last_words(self, error: BaseException) -> None:
-        """In a pipe, print the last reply and failure, before the error that ended the run."""
+        """In a pipe, print the last reply and failure before the error that ended the run."""
         self._show_refused()
         self.model_output.add_to(error)
         if isinstance(error, CheckFailed):
             error.shown = self.terminal.tells and error.printed.strip() in self._tail
-        elif not self.terminal.tells and self._tail and not isinstance(error, Refused):  # which has it
+        elif (
+            not self.terminal.tells and self._tail and not isinstance(error, Refused)
+        ):  # its message contains the failure
             self.working.note(self._tail)
         words = self.model_output.words
         if words and not self.terminal.tells and words not in str(error):
@@ -258,7 +260,7 @@ class TerminalInterface:
         return Decision("yes", changes=chosen, by_person=True)
 
     def _edited(self, proposal: Proposal) -> Decision | None:
-        """The change as the user has edited it; None to ask again."""
+        """The change as edited by the user; None to ask again."""
         text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
         if text is None:
             self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
@@ -274,7 +276,7 @@ class TerminalInterface:
         return Decision("revise", changes=changes)
 
     def _show(self, proposal: Proposal) -> None:
-        """Show the diff, the commit message without our trailers, and remarks."""
+        """Show the diff, the commit message without trailers of repoagent, and remarks."""
         note = self.terminal.note
         note("")
         if not self.by_hunk:
@@ -296,7 +298,7 @@ class TerminalInterface:
             note(f"placed with tolerance: {summary(loose)}")
 
     def _show_refused(self) -> None:
-        """Show why edits of the reply were refused, with the number of hunks."""
+        """Show why edits of the reply were refused, and the number of hunks."""
         edits, self._refused = self._refused, []
         reasons = [text for edit in edits if (text := _refusal(edit))]
         if reasons:
@@ -305,8 +307,8 @@ class TerminalInterface:
             self._fail(head + (reasons[0] if hunks == 1 else "\n".join(reasons)), edits)
 
     def _fail(self, text: str, seen: Sequence[Observation], *, from_end: bool = False) -> None:
-        """Show a failure: its first line and a part of the others, the last ones if `from_end`; with --verbose, all
-        that the model gets."""
+        """Show a failure: the first line and some others, the last ones if `from_end`; with --verbose, everything that
+        the model gets."""
         self._tail = text
         head, *lines = text.split("\n")
         left = len(lines) - MAX_LINES
@@ -327,7 +329,7 @@ class TerminalInterface:
 
 
 def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
-    """The changes of a diff that the user has edited. Raises PatchRefused."""
+    """The changes of a diff edited by the user. Raises PatchRefused."""
     from repoagent.git.files import REGULAR
     from repoagent.patch.apply_file import apply_answer
     from repoagent.patch.model import SourceText
@@ -345,14 +347,14 @@ def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileCha
 
 
 def _refusal(seen: Observation) -> str:
-    """A failure as the user sees it; "" for nothing."""
+    """The text of a failure for the user, "" to show nothing."""
     if seen.shown is not None:
         return seen.shown.rstrip()
     return NOTICES.get(seen.kind, _first_line(seen.text).rstrip(":"))
 
 
 def first_line(command: str) -> str:
-    """The first line of a command, with … for more."""
+    """The first line of a command, with … if there are more."""
     first, _, more = command.strip().partition("\n")
     return one_line(first) + (" …" if more else "")
 
@@ -381,9 +383,9 @@ UNDECIDED_CHOICES = {
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
-    """Ask for each piece of `changes` and return the chosen part of them, which may be empty; a hunk may be split.
+    """Ask about each part of `changes` and return the chosen parts, which may be none; hunks can be split.
 
-    Raises UsageError without a terminal, NothingDone when the input ends.
+    Raises UsageError without a terminal, NothingDone if the input ends.
     """
     from repoagent.patch.render import canonical_diff
 

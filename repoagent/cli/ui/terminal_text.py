@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from repoagent import display_text
 
-# What moves the cursor, changes colors or the title, rings, or disguises text: C0 except tab and newline, DEL, C1,
-# invalid UTF-8 (as surrogates), direction marks, and characters without a width.
+# Characters that move the cursor, change colors or the title, ring the bell, or disguise text: C0 except tab and
+# newline, DEL, C1, invalid UTF-8 (as surrogates), direction marks, and characters without a width.
 _UNSAFE = (
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -19,8 +19,8 @@ _TAB = 8
 
 
 def clean(text: str) -> str:
-    """`text` with control and invisible characters replaced by what less shows: ^[, <U+202E>, <FF>. Newlines and tabs
-    stay. Each character is replaced on its own, so text may come in pieces."""
+    """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay. Each character
+    is replaced on its own, so text may come in pieces."""
     if text.isascii() and text.isprintable():  # most text: compiling the pattern takes 1 ms
         return text
     return _unsafe().sub(lambda match: display_text.visible(match[0]), text)
@@ -32,19 +32,19 @@ def _unsafe() -> re.Pattern[str]:
 
 
 def one_line(text: str) -> str:
-    """`text` sanitized, on one line: newlines and tabs as ^J and ^I."""
+    """`text` sanitized on one line, with newlines and tabs as ^J and ^I."""
     return clean(text).replace("\n", "^J").replace("\t", "^I")
 
 
 def paint(text: str, *styles: str) -> str:
-    """`text` in these styles, which end with it. Empty text stays empty."""
+    """Apply styles to `text` and reset them after it. Empty text stays empty."""
     if not text or not styles:
         return text
     return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[m"
 
 
 def display_width(text: str, start: int = 0) -> int:
-    """The columns of `text`, one sanitized line, that begins in column `start`."""
+    """The display width of `text`, one sanitized line that begins in column `start`."""
     if text.isascii() and "\t" not in text:
         return len(text)
     column = start
@@ -54,12 +54,12 @@ def display_width(text: str, start: int = 0) -> int:
 
 
 def width(character: str, column: int = 0) -> int:
-    """The columns of a character in `column`."""
+    """The display width of a character in `column`."""
     return _TAB - column % _TAB if character == "\t" else display_text.width(character)
 
 
 def fold(text: str, width: int) -> str:
-    """Sanitized `text`, its long lines broken before a ` · `, else between words, with the same indent."""
+    """Break long lines of sanitized `text` before a ` · ` or between words, with the same indent."""
     return "\n".join(part for line in text.split("\n") for part in _folded(line, width))
 
 

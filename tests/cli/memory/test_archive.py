@@ -100,7 +100,7 @@ def test_how_long_conversations_are_kept(remembered: GitRepo) -> None:
     assert run(remembered.top, "gc")[0] == 1
     remembered.git("config", "repoagent.conversations.keepDays", "30")
     code, _, err = run(remembered.top, "gc")
-    assert code == 0 and "would delete what is older than 30 days: 1 exchange" in err
+    assert code == 0 and "would delete entries older than 30 days: 1 exchange" in err
     assert "secret words" in memory.conversation.read_text()
     assert run(remembered.top, "gc", "--apply")[0] == 0
     assert "secret words" not in memory.conversation.read_text() and not list(

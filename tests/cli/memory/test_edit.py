@@ -42,7 +42,7 @@ def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, context: Des
     [
         ("true", "nothing was changed"),
         ("exit 1", "the editor failed"),
-        (': > "$1"', "an empty text; nothing was changed"),
+        (': > "$1"', "an empty file; nothing was changed"),
     ],
 )
 def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sentence: str) -> None:
@@ -87,7 +87,7 @@ def test_what_others_note_meanwhile_is_joined(ask: Ask, context: Desk, editor: P
     notes.write_text("# Notes\n\n- one\n- two\n- three\n")
     does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
     done = ask("edit", "src/a.py")
-    assert done.code == 0 and "merged with what was written while you edited" in done.err
+    assert done.code == 0 and "merged with changes made while you edited" in done.err
     assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
 
 

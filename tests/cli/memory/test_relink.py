@@ -33,7 +33,7 @@ def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> N
         and context.folder("src/a.py") == memory.folder.name
     )
     done = ask("relink", "new.py", "--from", memory.folder.name)
-    assert done.code == 0 and "the file has another text, so older notes are marked" in done.err
+    assert done.code == 0 and "the text of this file differs, so older notes are marked" in done.err
     assert context.folder("new.py") == memory.folder.name and context.folder("src/a.py") is None
     assert "squares are right [about an older text]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0

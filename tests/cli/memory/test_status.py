@@ -52,7 +52,7 @@ def test_all_that_is_there(ask: Ask, context: Desk) -> None:
         and value["locks"][0]["lock"] == str(lock)
         and value["lock_problem"] is None
     )
-    assert "none held; locking works here" in ask("status").out
+    assert "none held; locking works" in ask("status").out
     assert [path.name for path in context.layout.memory.glob(".lock-test*")] == []
 
 

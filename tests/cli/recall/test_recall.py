@@ -49,7 +49,7 @@ def remembered(repo: GitRepo) -> GitRepo:
         (["cache", "--kind", "nope"], 2, "'nope' is not one of"),
         (["cache", "--file", "../x"], 2, "../x is outside the work tree"),
         (["nowhere"], 1, "nothing found for 'nowhere'"),
-        (["cache", "--kind", "edits"], 1, "nothing found of this kind or about these files for 'cache'"),
+        (["cache", "--kind", "edits"], 1, "nothing found of this kind or for these files for 'cache'"),
     ],
 )
 def test_bad_input_is_one_sentence(

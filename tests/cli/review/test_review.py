@@ -62,7 +62,7 @@ SOAK = pytest.mark.soak
         pytest.param(["--rule", "fix-prone=loud"], "--rule fix-prone=loud: use fix-prone=LEVEL, where LEVEL is one of off, note, warning, error", marks=SOAK),
         pytest.param(["--format", "json", "-o", "src"], "src is a folder", marks=SOAK),
         pytest.param(["--format", "json", "-o", "no/where"], "no such folder", marks=SOAK),
-        (["-o", "x"], "-o needs another --format than text"),
+        (["-o", "x"], "-o needs a --format other than text"),
         pytest.param(["-"], "is not a unified diff", marks=SOAK),
         (["--", "../outside"], "outside repository"),
         (["dismiss", "0123456789ab"], "there is no review yet"),
