@@ -72,7 +72,9 @@ class Command(click.Command):
 
     def groups(self, ctx: click.Context) -> Iterator[tuple[str, list[click.Option]]]:
         """All options by heading. Options that are in no group belong to the first one."""
-        params = {one.name or "": one for one in self.get_params(ctx) if isinstance(one, click.Option)}
+        params = {
+            option.name or "": option for option in self.get_params(ctx) if isinstance(option, click.Option)
+        }
         named = {name for names in self.option_groups.values() for name in names}
         rest = [param for name, param in params.items() if name not in named]
         for heading, names in (self.option_groups or {"Options": ()}).items():

@@ -110,15 +110,17 @@ def models(incomplete: str) -> Candidates:
     provider, name, path = parse_spec(incomplete)
     if provider.argument == "file":
         return [(f"{name}{provider.separator}{file}", "") for file, _ in files(path)]
-    known = names()
-    known |= {f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary}
+    candidates = names()
+    candidates |= {
+        f"{name}{entry.separator}": entry.summary for name, entry in PROVIDERS.items() if entry.summary
+    }
     try:
         settings = load(None)  # also finding the repository's configuration would take twice as long
-        known |= dict.fromkeys(settings.family("models"), "configured")
-        known |= settings.names("alias")
+        candidates |= dict.fromkeys(settings.family("models"), "configured")
+        candidates |= settings.names("alias")
     except RepoagentError:  # a broken configuration has no aliases
         pass
-    return known.items()
+    return candidates.items()
 
 
 def keys(incomplete: str) -> Candidates:

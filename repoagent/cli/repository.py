@@ -61,8 +61,8 @@ def open_repository(session: Session, flags: Mapping[str, object] | None = None)
 
     cwd = Path.cwd()
     worktree = open_worktree(cwd)
-    place = layout(worktree)
-    return Repository(worktree, place, *session.open(place, flags), cwd)
+    dirs = layout(worktree)
+    return Repository(worktree, dirs, *session.open(dirs, flags), cwd)
 
 
 def pass_repository(command: Callable[..., R]) -> Callable[..., R]:

@@ -287,8 +287,8 @@ def bar(chat: Chat, width: int) -> str:
         count = len(chat.uncommitted())
     except (RepoagentError, OSError):  # /diff reports it
         count = 0
-    left = f"{count} file{'s' * (count != 1)} uncommitted" if count else ""
-    parts = [_short(display_name(chat.model_setup.model.spec)), chat.mode, _short(branch), cost, left]
+    uncommitted = f"{count} file{'s' * (count != 1)} uncommitted" if count else ""
+    parts = [_short(display_name(chat.model_setup.model.spec)), chat.mode, _short(branch), cost, uncommitted]
     line = one_line(parts[0])[: max(0, width - 1)]
     for part in map(one_line, filter(None, parts[1:])):
         if display_width(line) + display_width(_BETWEEN) + display_width(part) >= width:

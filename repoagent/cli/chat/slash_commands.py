@@ -125,7 +125,7 @@ def perform(chat: Chat, name: str, words: str) -> Next:
 
 def unknown(name: str) -> str:
     """The error message for an unknown command."""
-    near = [known for known in TABLE if known.startswith(name)]
+    near = [command for command in TABLE if command.startswith(name)]
     near += get_close_matches(name, TABLE, n=1, cutoff=0.5)
     return f"unknown command /{name}; " + (
         f"did you mean /{near[0]}?" if near else "/help lists the commands"
@@ -351,8 +351,8 @@ def _cost(chat: Chat, words: str) -> None:
 def _model(chat: Chat, words: str) -> None:
     """Switch to another model, with the same meter."""
     if not words:
-        known = chat.model_setup.context_tokens
-        window = f", context of {known:,} tokens" if known else ""
+        context_tokens = chat.model_setup.context_tokens
+        window = f", context of {context_tokens:,} tokens" if context_tokens else ""
         chat.terminal.result(f"{display_name(chat.model_setup.model.spec)}{window}\n")
         return
     from repoagent.config.layers import load
@@ -514,8 +514,8 @@ def _captured(command: list[str]) -> tuple[int, str]:
         while piece := os.read(cast(IO[bytes], process.stdout).fileno(), 65536):
             sys.stderr.write(clean(piece.decode("utf-8", "replace")))
             sys.stderr.flush()
-            taken = half - len(head)
-            head, tail = head + piece[:taken], tail + piece[taken:]
+            missing = half - len(head)
+            head, tail = head + piece[:missing], tail + piece[missing:]
             cut += max(0, len(tail) - half)
             tail = tail[-half:]
     parts = (head + tail,) if not cut else (head, tail)

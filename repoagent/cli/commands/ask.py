@@ -73,8 +73,8 @@ def command(session: Session, /, **values: Any) -> None:
     output = None if str(options.output) == "-" else options.output
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))  # a slow import
     worktree = find_worktree(refused_ok=True)  # a question needs no repository
-    place = None if worktree is None else layout(worktree)
-    settings, terminal = session.open(place, {key: getattr(options, key) for key in SETTINGS})
+    dirs = None if worktree is None else layout(worktree)
+    settings, terminal = session.open(dirs, {key: getattr(options, key) for key in SETTINGS})
     if output is not None:
         _refuse_unwritable(output)
     question = _question(options, worktree, terminal)
@@ -100,7 +100,7 @@ def command(session: Session, /, **values: Any) -> None:
     with waiting as working:
         stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or output))
         hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
-        answer = ask(request, ready, place, hearing)
+        answer = ask(request, ready, dirs, hearing)
         stream.end(answer.reply.text)
     reply = answer.reply
     _deliver(reply.text, output, terminal, as_json=options.as_json)

@@ -90,8 +90,8 @@ def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -
     if ctx.params.get("words"):
         return []
     first = [] if ctx.params.get("unset") else [("init", "set up .repoagent/ for a team")]
-    found = [*first, *keys(incomplete)]
-    return [CompletionItem(name, help=about) for name, about in found if name.startswith(incomplete)]
+    candidates = [*first, *keys(incomplete)]
+    return [CompletionItem(name, help=about) for name, about in candidates if name.startswith(incomplete)]
 
 
 @click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)

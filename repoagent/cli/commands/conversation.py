@@ -94,20 +94,20 @@ def resolver(repo: Repository) -> ConversationResolver:
     )
 
 
-def undo_command(place: ConversationRef, verb: str = "undo") -> str:
+def undo_command(ref: ConversationRef, verb: str = "undo") -> str:
     """The command that undoes the last change of a conversation."""
-    return f"`{GROUP} {verb} {shlex.quote(place.name)}`"
+    return f"`{GROUP} {verb} {shlex.quote(ref.name)}`"
 
 
 def _report(
-    repo: Repository, command: str, place: ConversationRef, change: Change, *,
+    repo: Repository, command: str, ref: ConversationRef, change: Change, *,
     sentence: str, as_json: bool, **more: object,
 ) -> None:  # fmt: skip
     """Print what a command did, as a sentence or as JSON."""
     if not as_json:
         repo.terminal.styled(f"{one_line(sentence)}\n")
         return
-    content = {"command": command, **select(place, "name", "kind", "path")}
+    content = {"command": command, **select(ref, "name", "kind", "path")}
     hashes = {"changed": change.before != change.after, **select(change, "before", "after")}
     write_json(repo.terminal, {**content, **hashes, **more})
 
@@ -126,15 +126,15 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None, 
     from repoagent.memory.conversation_names import named
     from repoagent.memory.conversations import find
 
-    place = named(repo.layout, new, own=True)
+    ref = named(repo.layout, new, own=True)
     source = find(resolver(repo), name)
-    change = branch(repo.layout, source, place, turns=at)
+    change = branch(repo.layout, source, ref, turns=at)
     count = len(source.conversation.turns)
-    taken, origin = count if at is None else at, source.place.name
-    of = "" if taken == count else f" of {count:,}"
-    sentence = f"{place.name} starts with {plural(taken, 'turn')}{of} of {origin}"
+    copied, origin = count if at is None else at, source.place.name
+    of = "" if copied == count else f" of {count:,}"
+    sentence = f"{ref.name} starts with {plural(copied, 'turn')}{of} of {origin}"
     _report(
-        repo, "branch", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": taken}
+        repo, "branch", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": copied}
     )
 
 
@@ -147,30 +147,30 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) 
     from repoagent.memory.conversation_changes import change
     from repoagent.memory.conversations import parse_stored
 
-    place = resolver(repo).place(name, own=True)
-    data = _read(repo, place)
+    ref = resolver(repo).place(name, own=True)
+    data = _read(repo, ref)
     try:
-        what = plural(len(parse_stored(place, data).conversation.turns), "turn")
+        what = plural(len(parse_stored(ref, data).conversation.turns), "turn")
     except Refused:
         what = f"{len(data):,} bytes, not a valid conversation"
     if not yes:
         repo.confirm(
-            f"Delete {place.name} ({what})", ("delete it", "keep it"),
-            refusal=f"use --yes to delete {place.name} ({what})", declined=f"{place.name} was not deleted",
+            f"Delete {ref.name} ({what})", ("delete it", "keep it"),
+            refusal=f"use --yes to delete {ref.name} ({what})", declined=f"{ref.name} was not deleted",
         )  # fmt: skip
-    deletion = change(repo.layout, place, data, None, "delete")
-    sentence = f"deleted {place.name}; restore it with {undo_command(place)}"
-    _report(repo, "delete", place, deletion, sentence=sentence, as_json=as_json)
+    deletion = change(repo.layout, ref, data, None, "delete")
+    sentence = f"deleted {ref.name}; restore it with {undo_command(ref)}"
+    _report(repo, "delete", ref, deletion, sentence=sentence, as_json=as_json)
 
 
-def _read(repo: Repository, place: ConversationRef) -> bytes:
+def _read(repo: Repository, ref: ConversationRef) -> bytes:
     """The bytes of a conversation, even if it is broken. Raises UsageError if it does not exist."""
     from repoagent.memory.conversations import missing
     from repoagent.storage.atomic import read_regular
 
-    data = read_regular(place.path)
+    data = read_regular(ref.path)
     if data is None:
-        raise missing(repo.layout, place)
+        raise missing(repo.layout, ref)
     return data
 
 
@@ -195,17 +195,15 @@ def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: b
         if not about:
             raise UsageError(f"{source.place.name} does not name its file; use --into FILE")
         into = str(repo.worktree.top / about)
-    place = resolve.file(into, make=True)
-    if place.key == source.place.key:
-        raise UsageError(f"{place.name} cannot be loaded into itself; name another conversation")
-    change = load(repo.layout, source, place)
+    ref = resolve.file(into, make=True)
+    if ref.key == source.place.key:
+        raise UsageError(f"{ref.name} cannot be loaded into itself; name another conversation")
+    change = load(repo.layout, source, ref)
     count, origin = len(source.conversation.turns), source.place.name
-    sentence = f"{place.about} now has the {plural(count, 'turn')} of {origin}"
+    sentence = f"{ref.about} now has the {plural(count, 'turn')} of {origin}"
     if change.before:
-        sentence += f"; restore the previous ones with {undo_command(place)}"
-    _report(
-        repo, "load", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count}
-    )
+        sentence += f"; restore the previous ones with {undo_command(ref)}"
+    _report(repo, "load", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count})
 
 
 @click.command(
@@ -229,16 +227,14 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversation_names import named
 
-    place = named(repo.layout, name, own=True)
+    ref = named(repo.layout, name, own=True)
     original = _source(repo, source)
-    change = save(repo.layout, original, place, force=force)
+    change = save(repo.layout, original, ref, force=force)
     count, origin = len(original.conversation.turns), original.place.name
-    sentence = f"saved {plural(count, 'turn')} of {origin} as {place.name}"
+    sentence = f"saved {plural(count, 'turn')} of {origin} as {ref.name}"
     if change.before and change.before != change.after:
-        sentence += f"; restore what it replaced with {undo_command(place)}"
-    _report(
-        repo, "save", place, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count}
-    )
+        sentence += f"; restore what it replaced with {undo_command(ref)}"
+    _report(repo, "save", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count})
 
 
 def _source(repo: Repository, source: str | None) -> StoredConversation:
@@ -246,11 +242,11 @@ def _source(repo: Repository, source: str | None) -> StoredConversation:
     from repoagent.memory.conversations import find, last_spoken, parse_stored, read_stored
 
     if source == "-":
-        place = ConversationRef("standard input", "general", repo.layout.conversations / "-", "")
+        ref = ConversationRef("standard input", "general", repo.layout.conversations / "-", "")
         try:
-            return parse_stored(place, sys.stdin.buffer.read())
+            return parse_stored(ref, sys.stdin.buffer.read())
         except Refused as error:
-            raise type(error)(str(error).replace(str(place.path), "standard input", 1)) from error
+            raise type(error)(str(error).replace(str(ref.path), "standard input", 1)) from error
     if source is not None:
         return find(resolver(repo), source)
     last = last_spoken(repo.layout, warn=repo.terminal.warn)
@@ -283,17 +279,17 @@ def _reverse(repo: Repository, name: str, verb: str, as_json: bool) -> None:
     from repoagent.memory import conversation_changes
 
     reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
-    place = resolver(repo).place(name, own=True)
-    reversal = reverse(repo.layout, repo.worktree, place, warn=repo.terminal.warn)
+    ref = resolver(repo).place(name, own=True)
+    reversal = reverse(repo.layout, repo.worktree, ref, warn=repo.terminal.warn)
     command = reversal.change.command
     merged = "; merged with later changes" if reversal.merged else ""
-    sentence = f"redid the {command} of {place.name}{merged}"
+    sentence = f"redid the {command} of {ref.name}{merged}"
     if verb == "undo":
         deletes = "" if reversal.present else ", which deletes it"
-        again = f"redo it with {undo_command(place, 'redo')}"
-        sentence = f"undid the {command} of {place.name}{deletes}{merged}; {again}"
+        again = f"redo it with {undo_command(ref, 'redo')}"
+        sentence = f"undid the {command} of {ref.name}{deletes}{merged}; {again}"
     more = {"reversed": command, **select(reversal, "merged", "present")}
-    _report(repo, verb, place, reversal.result, sentence=sentence, as_json=as_json, **more)
+    _report(repo, verb, ref, reversal.result, sentence=sentence, as_json=as_json, **more)
 
 
 _COLUMNS = (
@@ -394,15 +390,15 @@ def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool
         terminal.result(_read(repo, resolve.place(name)).decode("utf-8", "surrogateescape"))
         return
     stored = find(resolve, name)
-    place, turns = stored.place, stored.conversation.turns
-    numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), place.name)
+    ref, turns = stored.place, stored.conversation.turns
+    numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), ref.name)
     if as_json:
         shown: list[dict[str, Any]] = [
             {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
             for number, turn in enumerate(turns, 1)
             if number in numbers
         ]
-        head = {**select(place, "name", "kind", "path"), "sha256": digest(stored.data)}
+        head = {**select(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
         write_json(terminal, {**head, "total": len(turns), "turns": shown})
         return
     page = Page.of(terminal, least=20)
@@ -411,7 +407,7 @@ def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool
             terminal.styled("\n")
         _show_turn(number, turns[number - 1], page, repo)
     if not turns:
-        terminal.note(f"{place.name} has no turns")
+        terminal.note(f"{ref.name} has no turns")
 
 
 def _chosen(text: str, count: int, name: str) -> range:

@@ -102,10 +102,10 @@ def _ask_model(
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 
-    terminal, place = repo.terminal, request.original.place
-    waiting = terminal.working(f"reading {place.name}")
+    terminal, ref = repo.terminal, request.original.place
+    waiting = terminal.working(f"reading {ref.name}")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
-    summaries.charge(ready, "edit", repo.worktree.top, (place.about or place.name,))
+    summaries.charge(ready, "edit", repo.worktree.top, (ref.about or ref.name,))
     with waiting as working:
         working.label(f"asking {display_name(ready.model.spec)}")
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
@@ -149,11 +149,11 @@ def _show_rewrite(
     from repoagent.cli.ui.progress import report
     from repoagent.memory.conversation_changes import digest
 
-    terminal, place = repo.terminal, result.original.place
+    terminal, ref = repo.terminal, result.original.place
     if as_json:
         content = {
             "command": "edit",
-            **select(place, "name", "path"),
+            **select(ref, "name", "path"),
             "written": change is not None,
             "before": digest(result.original.data),
             "after": digest(result.after),
@@ -172,7 +172,7 @@ def _show_rewrite(
             sum(line.startswith(mark) and not line.startswith(mark * 3) for line in result.diff.split("\n"))
             for mark in "+-"
         )
-        terminal.result(f"changed {place.name} (+{added} -{removed}); undo it with {undo_command(place)}\n")
+        terminal.result(f"changed {ref.name} (+{added} -{removed}); undo it with {undo_command(ref)}\n")
     if ready is not None:
         report(terminal, ready)
 
@@ -234,7 +234,7 @@ def _summarize(
     from repoagent.cli.ui.progress import ready_for
     from repoagent.memory.conversation_summary import estimated, summarize
 
-    terminal, place = repo.terminal, stored.place
+    terminal, ref = repo.terminal, stored.place
     waiting = terminal.working("asking the model")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
     usage, price = estimated(todo, options.words), ready.meter.price_of(ready.model.spec)
@@ -242,11 +242,11 @@ def _summarize(
     estimate = (todo.calls, usage, None if price is None else price.of(usage))
     few = options.yes or todo.calls <= summaries.FEW
     summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="name a shorter conversation")
-    summaries.charge(ready, "summarize", repo.worktree.top, (place.about or place.name,))
+    summaries.charge(ready, "summarize", repo.worktree.top, (ref.about or ref.name,))
     with waiting as working:
 
         def show_part(number: int, of: int) -> None:
-            working.label(f"summarizing {place.name}" + (f": part {number} of {of}" if of > 1 else ""))
+            working.label(f"summarizing {ref.name}" + (f": part {number} of {of}" if of > 1 else ""))
 
         summary = summarize(
             repo.layout, stored, todo, ready.model, ready.meter,

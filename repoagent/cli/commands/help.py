@@ -64,7 +64,9 @@ def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> Non
 def read_page(name: str) -> str:
     """The text of docs/NAME.md. Raises UsageError for an unknown page."""
     package = Path(__file__).parents[2]
-    folder = next(one for one in (package / "docs", package.parent / "docs") if one.is_dir())
+    folder = next(
+        candidate for candidate in (package / "docs", package.parent / "docs") if candidate.is_dir()
+    )
     try:
         return (folder / f"{name}.md").read_text("utf-8")
     except FileNotFoundError:
@@ -84,10 +86,10 @@ def _context_of(context: click.Context, words: tuple[str, ...]) -> click.Context
     for word in words:
         at, name, parent = context.command, word, context
         if isinstance(at, click.Group):
-            found = at.resolve_command(context, [word])[1]
-        elif found := getattr(at, "verbs", {}).get(word):
+            subcommand = at.resolve_command(context, [word])[1]
+        elif subcommand := getattr(at, "verbs", {}).get(word):
             name, parent = f"{context.info_name} {word}", context.parent or context
-        if found is None:
+        if subcommand is None:
             raise click.UsageError(f"'{context.command_path}' has no command '{word}'", context)
-        context = click.Context(found, info_name=name, parent=parent, **found.context_settings)
+        context = click.Context(subcommand, info_name=name, parent=parent, **subcommand.context_settings)
     return context

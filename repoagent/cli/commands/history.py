@@ -192,22 +192,22 @@ def _show_with_summaries(
                 terminal.note(f"merged the notes of {ref}", "dim")
         except GitError as error:
             terminal.warn(f"could not merge the fetched notes: {error}")
-    known = find_known(
+    known_summaries = find_known(
         top, repo.layout, history.steps, share=options.share, thorough=asks, warn=terminal.warn
     )
     outcome = Outcome()
 
     def all_summaries() -> dict[str, Any]:
-        return {**known.summaries, **outcome.summaries}
+        return {**known_summaries.summaries, **outcome.summaries}
 
     def show(paid: dict[str, object] | None = None) -> None:
         _show(replace(history, steps=add_summaries(history.steps, all_summaries())), options, terminal, paid)
 
     paid = None
     try:
-        if asks and any(step.commit.commit not in known.summaries for step in history.steps):
-            steps = add_summaries(history.steps, known.summaries)
-            paid = _summarize(replace(history, steps=steps), repo, options, known, outcome)
+        if asks and any(step.commit.commit not in known_summaries.summaries for step in history.steps):
+            steps = add_summaries(history.steps, known_summaries.summaries)
+            paid = _summarize(replace(history, steps=steps), repo, options, known_summaries, outcome)
     except RepoagentError:
         if not options.as_json and outcome.summaries:
             show()
@@ -231,7 +231,7 @@ def _summarize(
     history: HistoryReport,
     repo: Repository,
     options: SimpleNamespace,
-    known: KnownSummaries,
+    known_summaries: KnownSummaries,
     outcome: Outcome,
 ) -> dict[str, object]:
     """Have the model write the missing summaries into `outcome`; return the cost as JSON data."""
@@ -244,7 +244,7 @@ def _summarize(
     waiting = terminal.working("asking the model")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record)
     todo = plan(
-        top, history.steps, known,
+        top, history.steps, known_summaries,
         why_not=gate(top, [history.path]), context_tokens=ready.context_tokens,
         output_tokens=ready.max_output_tokens,
     )  # fmt: skip

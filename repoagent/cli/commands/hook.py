@@ -222,20 +222,20 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
     parse_levels(tuple(f"{rule}=note" for rule in only))  # raises an error for an unknown rule
     worktree, head = open_at_head(cwd)
-    place = layout(worktree)
-    settings, terminal = session.open(place, {**off, "review.fail_on": options.fail_on})
+    dirs = layout(worktree)
+    settings, terminal = session.open(dirs, {**off, "review.fail_on": options.fail_on})
     lines = sys.stdin.buffer.read() if options.name == "pre-push" else b""
     changes = changes_of(options.name, options.arguments, worktree, head, lines)
     for sentence in changes.notes:
         terminal.warn(sentence)
     if changes.changes:  # the settings of the base: the change must not weaken its own review
-        settings = settings_before(changes.changes[0][0], worktree, place, settings)
+        settings = settings_before(changes.changes[0][0], worktree, dirs, settings)
     asks = not only and settings.text_or_none("review.model") is not None
-    repo = Repository(worktree, place, _hasty(settings) if asks else settings, terminal, cwd)
+    repo = Repository(worktree, dirs, _hasty(settings) if asks else settings, terminal, cwd)
     reports = _reports(changes, repo, asks=asks, strict=options.strict)
     if with_findings := [report for report in reports if report.findings]:
         findings = [finding for report in with_findings for finding in report.findings]
-        save_for_dismissal(place, replace(with_findings[-1], findings=findings))
+        save_for_dismissal(dirs, replace(with_findings[-1], findings=findings))
     limit = settings.text("review.fail_on")
     stops = reaches(reports, limit)
     if options.as_json:
@@ -263,15 +263,15 @@ def _hasty(settings: Settings) -> Settings:
 def _reports(changes: HookChanges, repo: Repository, *, asks: bool, strict: bool) -> list[Report]:
     from repoagent.review.review import ReviewRequest, review
 
-    place, terminal = (repo.worktree, repo.layout, repo.settings), repo.terminal
+    base, terminal = (repo.worktree, repo.layout, repo.settings), repo.terminal
     with terminal.working("reviewing") if asks else nullcontext() as working:
         context = None
         if working is not None:
             from repoagent.review.llm.review import ReviewSession
 
-            context = ReviewSession(*place, terminal.warn, working.label)
+            context = ReviewSession(*base, terminal.warn, working.label)
         return [
-            review(change, ReviewRequest(*place, context, unseen, strict=strict))
+            review(change, ReviewRequest(*base, context, unseen, strict=strict))
             for change, unseen in changes.changes
             if change.files
         ]

@@ -90,8 +90,8 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
         paths = _remembered(incomplete)
     except (RepoagentError, OSError):
         paths = []  # no repository; a shell would print an error into the command line
-    taken = ctx.params.get(param.name or "") or ()
-    items = [CompletionItem(path) for path in paths if path not in taken and path.isprintable()]
+    chosen = ctx.params.get(param.name or "") or ()
+    items = [CompletionItem(path) for path in paths if path not in chosen and path.isprintable()]
     return items or [CompletionItem(incomplete, type="file")]
 
 
@@ -166,20 +166,20 @@ def note_command(
     if text is not None:
         texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace")) if text == "-" else [text]
         check_notes(texts)
-    other = None if source is None else find_memory(repo, source)
+    source_memory = None if source is None else find_memory(repo, source)
     target = find(repo, file, rekey=True)
     memory = target.memory
-    if other is not None and memory is not None and other.folder == memory.folder:
+    if source_memory is not None and memory is not None and source_memory.folder == memory.folder:
         raise UsageError(f"{source} and FILE have the same memory; name another file")
     moved = (
         target.data is not None and memory and memory.identity.path_in(str(repo.worktree.top)) != target.path
     )
     if memory is None or moved:
         memory = _remember(repo, target)
-    if other is None:
+    if source_memory is None:
         added = add_user_notes(memory, repo.worktree, texts, target.data)
     else:
-        added = copy_notes(memory, other)
+        added = copy_notes(memory, source_memory)
     if added.masked:
         repo.terminal.warn("masked what looks like a key or token in the note")
     if as_json:
@@ -358,7 +358,7 @@ Cleared = list[
 def _restore(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
     from repoagent.memory.editing import archived_parts, restore
 
-    archives = [(memory, found[-1]) for memory in memories if (found := archived_parts(memory))]
+    archives = [(memory, archived[-1]) for memory in memories if (archived := archived_parts(memory))]
     if not archives:
         raise NothingDone("nothing to restore: nothing was cleared")
     for memory, archive in archives:

@@ -45,7 +45,7 @@ memory import`."""
 
 def _count(**numbers: int) -> str:
     """Numbers with their nouns, zeros left out."""
-    return ", ".join(plural(number, thing.replace("_", " ")) for thing, number in numbers.items() if number)
+    return ", ".join(plural(number, noun.replace("_", " ")) for noun, number in numbers.items() if number)
 
 
 @click.command("export", epilog=EXPORT_EXAMPLES)
@@ -72,8 +72,8 @@ def export_command(
             raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
     def is_memory(name: str) -> bool:
-        known = NAME.fullmatch(name) and (repo.layout.memory / name).is_dir()
-        return bool(known) and not (repo.cwd / name).exists()
+        exists = NAME.fullmatch(name) and (repo.layout.memory / name).is_dir()
+        return bool(exists) and not (repo.cwd / name).exists()
 
     names = [path if is_memory(path) else repo.relative(path) for path in paths]
     keep = not no_conversations
@@ -291,8 +291,8 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bo
     elif orphans:
         terminal.note(f"would archive {size}; do it with `repoagent memory gc --apply`")
     else:
-        kept = f"; {len(rows)} without a file in this work tree kept" if rows else ""
-        terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{kept}")
+        remaining = f"; {len(rows)} without a file in this work tree kept" if rows else ""
+        terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{remaining}")
     if forgotten:
         verb = "deleted" if apply else "would delete"
         counts = [

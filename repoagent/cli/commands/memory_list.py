@@ -46,54 +46,54 @@ def show_command(repo: Repository, /, *, file: str, conversation: bool, as_json:
 
     target = find(repo, file)
     memory = find_memory(repo, target)
-    known = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
+    file_memory = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
     if as_json:
-        write_json(repo.terminal, _as_object(known, repo, turns=conversation))
+        write_json(repo.terminal, _as_object(file_memory, repo, turns=conversation))
         return
-    if known.broken:
-        repo.terminal.warn(known.broken)
+    if file_memory.broken:
+        repo.terminal.warn(file_memory.broken)
     page = Page.of(repo.terminal, most=120)
     if not conversation:
-        text = "".join(f"{line}\n" for line in _lines(known, repo, page))
+        text = "".join(f"{line}\n" for line in _lines(file_memory, repo, page))
         repo.terminal.styled(text.replace("…", "...").replace("→", "->") if page.ascii else text)
         return
     turns = []
-    for turn in known.turns:
+    for turn in file_memory.turns:
         keys = [key for key in ("time", "model", "kind", "state") if key in turn.meta]
         meta = " · ".join(f"{key} {turn.meta[key]}" for key in keys)
         turns.append(f"{page.paint(f'{turn.role}  {one_line(meta)}'.rstrip(), 'bold')}\n{clean(turn.text)}\n")
     repo.terminal.styled("\n".join(turns))
 
 
-def _as_object(known: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
+def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
     from repoagent.memory.identity.record import came_along
     from repoagent.memory.listing import Row
 
-    memory, identity = known.memory, known.memory.identity
+    memory, identity = file_memory.memory, file_memory.memory.identity
     conversation = {
         "file": memory.conversation,
-        "turns": len(known.turns),
-        **select(known, "exchanges", "broken"),
+        "turns": len(file_memory.turns),
+        **select(file_memory, "exchanges", "broken"),
     }
     if turns:
         conversation["content"] = [
-            {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in known.turns
+            {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in file_memory.turns
         ]
     return {
-        **_row_object(Row(memory.folder.name, known.measure, known.standing), repo),
+        **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.standing), repo),
         "notes": [
-            {**vars(each.note), **select(each, missing_names="gone", about_older_text="older")}
-            for each in known.notes
+            {**vars(status.note), **select(status, missing_names="gone", about_older_text="older")}
+            for status in file_memory.notes
         ],
-        "edits": [edit.to_dict() for edit in known.edits],
+        "edits": [edit.to_dict() for edit in file_memory.edits],
         "keys": dict(identity.keys),
         "worktrees": dict(identity.places),
         **select(identity, "earlier_paths", "rekeyings", excluded_paths="strangers"),
         "came_with_repository": came_along(memory.folder),
-        "undoable": None if known.undo is None else known.undo.before,
+        "undoable": None if file_memory.undo is None else file_memory.undo.before,
         "conversation": conversation,
-        "cleared": [{"folder": put.folder, "parts": list(put.parts)} for put in known.cleared],
-        "archived": known.archived,
+        "cleared": [{"folder": entry.folder, "parts": list(entry.parts)} for entry in file_memory.cleared],
+        "archived": file_memory.archived,
     }
 
 
@@ -105,57 +105,57 @@ _EDIT_STYLES = {
 }
 
 
-def _lines(known: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
+def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
     """The page of a file: a heading and sections."""
 
     def item(text: str, *styles: str) -> list[str]:
         return page.wrap(one_line(text), "  ", "  ", *styles)
 
-    standing = known.standing
-    name = quoted_name(known.memory, standing.path if standing.state == "live" else "\n")
+    standing = file_memory.standing
+    name = quoted_name(file_memory.memory, standing.path if standing.state == "live" else "\n")
     sections: dict[str, list[str]] = {}
-    notes = sections[f"notes ({len(known.notes):,})"] = []
-    for status in known.notes:
+    notes = sections[f"notes ({len(file_memory.notes):,})"] = []
+    for status in file_memory.notes:
         note = status.note
         stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
         stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
         stale += " [about an older text]" if status.older else ""
         notes += item(f"- {stamp}{note.text}{stale}", *(["dim"] if stale else []))
-    edits = sections[f"edits ({len(known.edits):,})"] = []
-    for edit in known.edits:
+    edits = sections[f"edits ({len(file_memory.edits):,})"] = []
+    for edit in file_memory.edits:
         state = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
         model = f" ({edit.model})" if edit.model else ""
         first, *rest = item(f"{edit.time[:10]} {state}: {' '.join(edit.request.split())}{model}")
         if style := _EDIT_STYLES.get(edit.state):
             first = first.replace(state, page.paint(state, style), 1)
         edits += [first, *rest]
-    if known.broken:
+    if file_memory.broken:
         text = "unreadable: repair it with `repoagent memory edit --conversation`"
         sections["conversation"] = item(text)
-    elif known.turns:
-        size = f"{plural(known.exchanges, 'exchange')} of {plural(len(known.turns), 'turn')}"
+    elif file_memory.turns:
+        size = f"{plural(file_memory.exchanges, 'exchange')} of {plural(len(file_memory.turns), 'turn')}"
         sections["conversation"] = item(f"{size}; print it with --conversation")
     recognized = sections["how it was recognized"] = []
-    for text in _recognition(known, name, verbose=repo.terminal.verbose):
+    for text in _recognition(file_memory, name, verbose=repo.terminal.verbose):
         recognized += item(text)
     files = sections["files"] = []
-    for file in (*(known.memory.folder / each for each in _FILES), *known.archived):
+    for file in (*(file_memory.memory.folder / each for each in _FILES), *file_memory.archived):
         if file.is_symlink() or file.exists():
             files.append(f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
-    for put in known.cleared:
-        files.append(f"  {'':>7}  {one_line(repo.shown(put.folder))}  cleared: {', '.join(put.parts)}")
-    if known.cleared:
+    for entry in file_memory.cleared:
+        files.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
+    if file_memory.cleared:
         files += item(f"restore the last one with: repoagent memory clear --undo {name}")
-    yield from _head(known, page)
+    yield from _head(file_memory, page)
     for title, lines in sections.items():
         if lines:
             yield from ("", page.paint(title, "bold"), *lines)
 
 
-def _head(known: FileMemory, page: Page) -> Iterator[str]:
+def _head(file_memory: FileMemory, page: Page) -> Iterator[str]:
     from repoagent.memory.identity.record import came_along
 
-    standing, at = known.standing, one_line(known.standing.at)
+    standing, at = file_memory.standing, one_line(file_memory.standing.at)
     yield page.paint(one_line(standing.path), "bold")
     if standing.state == "moved":
         state = f"moved: its content is now at {at}; the next edit or note of that file moves the memory"
@@ -163,29 +163,29 @@ def _head(known: FileMemory, page: Page) -> Iterator[str]:
         state = f"live, in another work tree: {at}"
     else:
         state = "live" if standing.state == "live" else "orphaned: the file no longer exists"
-    used = Page(None).ago(known.measure.used)
-    yield from page.wrap(f"{state}; {amount(known.measure.size)}, last used {used}", "  ", "  ")
-    if came_along(known.memory.folder):
+    used = Page(None).ago(file_memory.measure.used)
+    yield from page.wrap(f"{state}; {amount(file_memory.measure.size)}, last used {used}", "  ", "  ")
+    if came_along(file_memory.memory.folder):
         origin = "tracked by git: it came with the repository and may be the work of others"
         yield from page.wrap(origin, "  ", "  ")
 
 
-def _recognition(known: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
-    identity = known.memory.identity
+def _recognition(file_memory: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
+    identity = file_memory.memory.identity
     for (reason, path), steps in groupby(identity.rekeyings, lambda step: (step.reason, step.path)):
         if reason == "another inode" and not verbose:
             continue  # an editor may create a new inode with each save
         several = [*steps]
         often = f", {len(several):,} times" if len(several) > 1 else ""
         yield f"{several[-1].time[:10]} {reason}{often}: {path}"
-    for top, seen in identity.places.items():
-        yield f"last seen as {top}/{seen.path}{f', blob {seen.blob[:12]}' if verbose else ''}"
+    for top, sighting in identity.places.items():
+        yield f"last seen as {top}/{sighting.path}{f', blob {sighting.blob[:12]}' if verbose else ''}"
     for key, top in identity.keys.items() if verbose else ():
         yield f"device and inode {key} in {top}"
     if identity.strangers:
         yield f"not its file: {', '.join(identity.strangers)}"
-    if known.undo is not None:
-        yield f"undo back to {known.undo.before} with: repoagent memory relink --undo {name}"
+    if file_memory.undo is not None:
+        yield f"undo back to {file_memory.undo.before} with: repoagent memory relink --undo {name}"
 
 
 ON_A_TERMINAL = 2_000  # rows; listing more takes long
@@ -250,8 +250,8 @@ def list_command(repo: Repository, /, **values: Any) -> int:
     limit = limit if options.limit is None else options.limit or None
     paths = [repo.relative(path) for path in options.paths]
     query = RowFilter(paths, states, options.sort, None if limit is None else limit + 1)
-    found = list(rows(repo.layout, repo.worktree, query, terminal.warn))
-    listed = found[:limit]
+    matches = list(rows(repo.layout, repo.worktree, query, terminal.warn))
+    listed = matches[:limit]
     if options.as_json:
         write_json(terminal, {"memories": [_row_object(row, repo) for row in listed]})
     elif options.nul:
@@ -259,7 +259,7 @@ def list_command(repo: Repository, /, **values: Any) -> int:
     elif listed:
         page = Page.of(terminal)
         page.write(page.table(_COLUMNS, [_cells(row, page) for row in listed]), terminal)
-        if len(found) > len(listed):
+        if len(matches) > len(listed):
             more = "see more with -n N, or narrow the list with a folder or --state"
             terminal.note(f"showing the first {len(listed):,}; {more}", "dim")
     if not listed and not options.as_json:

@@ -43,18 +43,18 @@ def _show(session: Session, as_json: bool) -> None:
 
     settings, terminal = session.open(find_layout())
     with terminal.working("asking the providers"):
-        rows, others = configured_models(settings), provider_rows(settings)
+        rows, providers = configured_models(settings), provider_rows(settings)
     if as_json:
         content = {
             "models": [_model_object(row) for row in rows],
-            "providers": [_status_object(row) for row in others],
+            "providers": [_status_object(row) for row in providers],
             "families": families(),
             "prices_as_of": data_date(),
         }
         write_json(terminal, content)
         return
     page = Page.of(terminal)
-    indent = max(display_width(row.name) for row in [*rows, *others]) + 2
+    indent = max(display_width(row.name) for row in [*rows, *providers]) + 2
     lines: list[str] = []
     for row in rows:
         name = row.name + " " * (indent - display_width(row.name))
@@ -66,8 +66,8 @@ def _show(session: Session, as_json: bool) -> None:
         lines.append(page.paint(name, "bold") + first)
         lines += _filled([_state(row, page), *_facts(row)], indent, page) if row.spec else []
         lines += [f"{' ' * indent}runs: {clean(row.status.runs)}"] if row.spec and row.status.runs else []
-    ready = [row for row in others if row.status.tried and not row.status.problem]
-    broken = [row for row in others if row.status.key and row.status.problem]
+    ready = [row for row in providers if row.status.tried and not row.status.problem]
+    broken = [row for row in providers if row.status.key and row.status.problem]
     if ready or broken:
         lines += ["", page.paint("providers", "bold")]
     for row in (*ready, *broken):
@@ -77,8 +77,8 @@ def _show(session: Session, as_json: bool) -> None:
     lines += ["", page.paint("short names, for the newest model of each family", "bold")]
     lines += _filled([f"{name}: {spec}" for name, spec in families().items()], 2, page)
     page.write(lines, terminal)
-    other = ", ".join(row.name for row in others if row not in ready and row not in broken)
-    terminal.note(f"\nwithout a key or a running server: {other}", "dim")
+    unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
+    terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")
     prices = f"prices as of {data_date()}, in US dollars per million tokens"
     terminal.note(f"{prices}; your bill may differ", "dim")
 
@@ -122,8 +122,8 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
         return Exit.DONE
     about = "about " if usage.estimated else ""
     price = "price unknown" if cost is None else f"${cost:.6f}"
-    other = reply.model not in ("", spec)
-    served = f" (served by {clean(display_name(reply.model))})" if other else ""
+    is_other = reply.model not in ("", spec)
+    served = f" (served by {clean(display_name(reply.model))})" if is_other else ""
     terminal.result(
         f"{display_name(spec)} answers{served}: {' '.join(reply.text.split())[:60]}\n"
         f"{seconds:.1f} s · {about}{usage.total - usage.output} + {usage.output} tokens · {price}\n"

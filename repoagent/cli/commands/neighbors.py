@@ -116,7 +116,7 @@ def command(session: Session, /, **values: Any) -> None:
         _deliver(terminal, page, output, browser="map")
         return
     worktree, head = open_at_head(cwd)
-    found = neighborhood(
+    result = neighborhood(
         worktree,
         [relative(worktree, file, cwd) for file in options.files],
         options.revision,
@@ -127,19 +127,19 @@ def command(session: Session, /, **values: Any) -> None:
     )
     commits: Mapping[str, CommitHeader] = {}
     if options.explain or form in ("svg", "html"):
-        commits = render.read_headers(worktree.top, found.ids.values())
+        commits = render.read_headers(worktree.top, result.ids.values())
     if options.nul:
-        rows = [row for row in found.rows if options.weak or not is_weak(row)]
+        rows = [row for row in result.rows if options.weak or not is_weak(row)]
         _deliver(terminal, "".join(f"{os.fsdecode(row.path)}\0" for row in rows), output, exact=True)
     elif options.as_json:
-        _deliver(terminal, _json(found, commits), output)
+        _deliver(terminal, _json(result, commits), output)
     elif form == "table":
         page_of = Page.of(terminal, least=1)
-        _deliver(terminal, table(found, commits, page_of, time.time(), weak=options.weak), output)
+        _deliver(terminal, table(result, commits, page_of, time.time(), weak=options.weak), output)
     else:
         from repoagent.history.graph_output import draw
 
-        _deliver(terminal, draw(form, found, commits), output, browser="neighbors" if form == "html" else "")
+        _deliver(terminal, draw(form, result, commits), output, browser="neighbors" if form == "html" else "")
 
 
 def _check(options: SimpleNamespace) -> None:
@@ -175,7 +175,7 @@ def _deliver(
         terminal.styled(text)
 
 
-def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
+def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
     """The JSON text. Invalid UTF-8 in paths is surrogate-escaped; commits are full ids, or objects from `commits`."""
 
     def evidence(commit: str) -> object:
@@ -192,16 +192,16 @@ def _json(found: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
             "rate": rate(row.together, row.commits),
             "last": None if row.last is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(row.last)),
             "weak": is_weak(row),
-            "evidence": [evidence(found.ids[number]) for number in row.evidence],
+            "evidence": [evidence(result.ids[number]) for number in row.evidence],
         }
-        for row in found.rows
+        for row in result.rows
     ]
     import json
 
     content = {
         "version": 1,
-        "paths": [os.fsdecode(path) for path in found.paths],
-        **select(found, "revision", "commit", "state", "note", commits="looked_at"),
+        "paths": [os.fsdecode(path) for path in result.paths],
+        **select(result, "revision", "commit", "state", "note", commits="looked_at"),
         "neighbors": rows,
     }
     return json.dumps(content, indent=2) + "\n"
@@ -221,7 +221,7 @@ _WIDE, _MEDIUM = 110, 76  # minimum columns to show numbers and two reasons; to 
 
 
 def table(
-    found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float, *, weak: bool = True
+    result: Neighborhood, commits: Mapping[str, CommitHeader], page: Page, now: float, *, weak: bool = True
 ) -> str:
     """The heading, a line per row with its commits if `commits` has them, and a legend; `now` is a Unix time. Without
     `weak`, weak rows are only counted."""
@@ -229,10 +229,10 @@ def table(
     def sentence(text: str, *styles: str) -> Iterator[str]:
         return page.sentence(one_line(text), *styles)
 
-    shown = found._replace(rows=tuple(row for row in found.rows if weak or not is_weak(row)))
+    shown = result._replace(rows=tuple(row for row in result.rows if weak or not is_weak(row)))
     lines = [*sentence(render.headline(shown), "bold")]
-    if found.note:
-        lines += sentence(found.note, "yellow")
+    if result.note:
+        lines += sentence(result.note, "yellow")
     if shown.rows:
         scale = render.scale_of(shown.rows)
         cells = [_cells(row, scale(row.score), page, now) for row in shown.rows]
@@ -243,7 +243,7 @@ def table(
         reasons = shown.rows if "why" in rows[0] else ()  # a narrow terminal omits that column
         lines += ["", *rows, "", *sentence(render.guidance(shown), "dim")]
         lines += sentence(render.legend(reasons), "dim")
-    if left_out := len(found.rows) - len(shown.rows):
+    if left_out := len(result.rows) - len(shown.rows):
         lines += sentence(render.hidden(left_out), "dim")
     return "".join(f"{line}\n" for line in lines)
 
@@ -266,13 +266,13 @@ def _cells(row: Neighbor, share: float, page: Page, now: float) -> tuple[Cell, .
 
 
 def _behind(
-    row: Neighbor, found: Neighborhood, commits: Mapping[str, CommitHeader], page: Page
+    row: Neighbor, result: Neighborhood, commits: Mapping[str, CommitHeader], page: Page
 ) -> Iterator[str]:
     """The newest commits of a row, each cut to the width of the page."""
     for number in row.evidence[:EXPLAINED]:
-        commit = commits.get(found.ids[number])
+        commit = commits.get(result.ids[number])
         if commit is None:
-            yield f"    {found.ids[number][:12]} is missing"
+            yield f"    {result.ids[number][:12]} is missing"
             continue
         date, short = one_line(commit.date[:10]), one_line(commit.short)
         subject = one_line(commit.subject) or "(no subject)"

@@ -302,9 +302,9 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
     from repoagent.memory.file_summary_store import SummaryCache
 
     worktree = find_worktree()
-    place = None if worktree is None else layout(worktree)
+    dirs = None if worktree is None else layout(worktree)
     options.top = Path.cwd() if worktree is None else worktree.top
-    settings, terminal = summaries.open_for_summaries(session, place, options)
+    settings, terminal = summaries.open_for_summaries(session, dirs, options)
     files = []
     for file in _sources(worktree, options.files):
         if file.text(0, len(file.data)).strip():
@@ -313,7 +313,7 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
             terminal.warn(f"{file.path or 'standard input'} is empty; skipped")
     if not files:
         raise NothingDone("nothing to summarize")
-    cache = SummaryCache(place, options.refresh, terminal.warn)
+    cache = SummaryCache(dirs, options.refresh, terminal.warn)
     if plan(files, cache, words=options.words).calls == 0:
         _show_done(
             [cached_summary(file, cache, words=options.words) for file in files], options, terminal, None

@@ -76,7 +76,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 def command(repo: Repository, /, **values: Any) -> int:
     """Search notes, edits, conversations, and the summaries of commits and files.
 
-    The search includes files of notes and conversations that you edited by hand. It uses no model.
+    Changes that you made to these files by hand are found, too. The search uses no model.
     """
     from repoagent.memory.search.ranking import parse
     from repoagent.memory.search.search import Search, answer
@@ -141,8 +141,8 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
     for line in _wrapped(_one_line(hit.snippet), room):
         yield _INDENT + words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
-    place = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
-    yield _INDENT + page.paint(place, "dim")
+    location = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
+    yield _INDENT + page.paint(location, "dim")
 
 
 def _wrapped(text: str, room: int | None) -> Iterator[str]:

@@ -40,9 +40,9 @@ class Review(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" in args:
-            place = args.index("--")
-            ctx.meta[PATHSPECS] = tuple(args[place + 1 :])
-            args = args[:place]
+            separator = args.index("--")
+            ctx.meta[PATHSPECS] = tuple(args[separator + 1 :])
+            args = args[:separator]
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -89,13 +89,13 @@ def _verb(name: str, state: State, line: str) -> click.Command:
         from repoagent.review.dismissals import record_verdict
 
         worktree, _ = open_at_head(Path.cwd())
-        found = record_verdict(layout(worktree), finding, state, reason=reason)
+        match = record_verdict(layout(worktree), finding, state, reason=reason)
         terminal = session.terminal()
         if as_json:
-            content = {"version": 1, "id": found.id, "rule": found.rule, "state": state}
+            content = {"version": 1, "id": match.id, "rule": match.rule, "state": state}
             terminal.result(json.dumps(content) + "\n")
         else:
-            terminal.note(f"{state}: {found.title}")
+            terminal.note(f"{state}: {match.title}")
 
     return verb
 
@@ -220,18 +220,18 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
     flags |= {**parse_levels(options.rules), "review.fail_on": options.fail_on}
     worktree, head = open_at_head(cwd)
-    place = layout(worktree)
-    repo = Repository(worktree, place, *session.open(place, flags), cwd)
+    dirs = layout(worktree)
+    repo = Repository(worktree, dirs, *session.open(dirs, flags), cwd)
     terminal = repo.terminal
     if options.fix:
         _require_answers(terminal, options)
     change, unseen = read_change(worktree, head, selector)
-    repo = repo._replace(settings=settings_before(change, worktree, place, repo.settings))
+    repo = repo._replace(settings=settings_before(change, worktree, dirs, repo.settings))
     if options.show_prompt:
         return _show_prompt(change, repo, as_json=options.as_json)
     report = _review(change, repo, options, unseen, narrowed=bool(selector.pathspecs))
     if report.findings or report.dismissed:
-        save_for_dismissal(place, report)
+        save_for_dismissal(dirs, report)
     if is_text:
         show(report, terminal, top=worktree.top)
     for each, path in outputs:
@@ -275,17 +275,15 @@ def _review(
 ) -> Report:
     from repoagent.review.review import ReviewRequest, review
 
-    worktree, place, settings, terminal, _ = repo
-    request = ReviewRequest(
-        worktree, place, settings, unseen=unseen, strict=options.strict, narrowed=narrowed
-    )
+    worktree, dirs, settings, terminal, _ = repo
+    request = ReviewRequest(worktree, dirs, settings, unseen=unseen, strict=options.strict, narrowed=narrowed)
     if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
         return review(change, request)
     from repoagent.review.llm.review import ReviewSession
 
     with terminal.working("reading the change") as working:
         context = ReviewSession(
-            worktree, place, settings, terminal.warn, working.label,
+            worktree, dirs, settings, terminal.warn, working.label,
             record=options.record, reply=options.reply, afresh=options.refresh,
         )  # fmt: skip
         return review(change, request._replace(session=context))

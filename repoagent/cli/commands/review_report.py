@@ -36,10 +36,10 @@ def reaches(reports: Iterable[Report], word: str) -> bool:
     return word != "never" and bool(worst) and max(worst) >= Level[word.upper()]
 
 
-def save_for_dismissal(place: Layout, report: Report) -> None:
+def save_for_dismissal(dirs: Layout, report: Report) -> None:
     """Save the report for `review dismiss`; ignore a failure to write it."""
     try:
-        save_last(place, report)
+        save_last(dirs, report)
     except (Refused, Busy):
         return
 
@@ -104,7 +104,7 @@ def lines(
             continue
         if many and finding.location.path != path:
             path = finding.location.path
-            counts = _counts([other for other in findings if other.location.path == path])
+            counts = _counts([entry for entry in findings if entry.location.path == path])
             yield page.paint(_path(path, top), "bold", "cyan") + page.paint(f"  {counts}", "dim")
             yield ""
         yield from _head(finding, page, top)
@@ -261,22 +261,22 @@ _DIFF = 60  # lines of a suggestion
 
 def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     """The marked lines with context, or removed lines as quoted by the finding; nothing for a whole file."""
-    place = finding.location
-    first, last = place.start, max(place.start, place.end)
+    location = finding.location
+    first, last = location.start, max(location.start, location.end)
     if first < 1:
         return
-    text = report.by_file.get(place.path)
-    known = [] if text is None or place.old else split_lines(text)
-    if first > len(known):
+    text = report.by_file.get(location.path)
+    source = [] if text is None or location.old else split_lines(text)
+    if first > len(source):
         quoted = text_lines(finding.quote)
         numbered, last = dict(enumerate(quoted, first)), first + len(quoted) - 1
     else:
-        begin, end = max(1, first - _AROUND), min(len(known), last + _AROUND)
+        begin, end = max(1, first - _AROUND), min(len(source), last + _AROUND)
         numbered, last = (
-            {number: shown(known[number - 1]) for number in range(begin, end + 1)},
-            min(last, len(known)),
+            {number: shown(source[number - 1]) for number in range(begin, end + 1)},
+            min(last, len(source)),
         )
-    mark, style = ("-", ("red",)) if place.old else (">", ("bold", "red"))
+    mark, style = ("-", ("red",)) if location.old else (">", ("bold", "red"))
     gutter = len(str(max(numbered, default=0)))
     bar = "|" if page.ascii else "│"
     skipped = range(first + _MOST - _END, last - _END + 1) if last - first + 1 > _MOST else range(0)

@@ -82,14 +82,14 @@ def finish_options(noun: str) -> Callable[[F], F]:
 def limit_options(of: str = "") -> Callable[[F], F]:
     """The options for limits, agent and recording; `of` names what the limits on calls and seconds apply to."""
     calls, seconds = f"Make at most N model calls{of}.", f"Stop after this many seconds{of}."
-    other = "Use another agent, from an installed package."
+    agent_help = "Use another agent, from an installed package."
     return shared.together(
         click.option("--max-turns", type=click.IntRange(1), metavar="N", help=calls),
         shared.max_tokens_option,
         shared.max_cost_option,
         click.option("--max-time", type=click.FloatRange(min=0), metavar="SECONDS", help=seconds),
         shared.effort_option,
-        click.option("--agent", default="model", metavar="NAME", help=other),
+        click.option("--agent", default="model", metavar="NAME", help=agent_help),
         shared.reply_option,
         shared.record_option,
     )
@@ -118,24 +118,24 @@ def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tupl
     from repoagent.tasks.runs.list import find, runs
 
     def has_conversation(name: str) -> bool:
-        return open_run_directory(place, name).conversation.exists()
+        return open_run_directory(dirs, name).conversation.exists()
 
-    place = layout(worktree)
+    dirs = layout(worktree)
     if sum(map(bool, (options.continues, options.resume, options.conversation))) > 1:
         raise UsageError("--continue, --resume and --conversation cannot be combined")
     if options.continues or (options.resume == LAST and not has_conversation(LAST)):
-        for run in runs(place):
+        for run in runs(dirs):
             if not run.starting and run.record.kind == kind and not run.record.parent:
                 return run.name, False
         begin = "`repoagent chat`" if kind == "chat" else '`repoagent run "TASK"`'
         raise NothingDone(f"no {kind} to resume; start one with {begin}")
     if options.resume:
         try:
-            return find(place, options.resume).name, False
+            return find(dirs, options.resume).name, False
         except UsageError:  # after cloning, a named run may have only a conversation
             if not has_conversation(options.resume):
                 raise
-            return open_run_directory(place, options.resume).name, False
+            return open_run_directory(dirs, options.resume).name, False
     if options.conversation:
         name = checked(options.conversation)
         refuse_reserved(name)
@@ -181,7 +181,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
     record = read_run(run_dir).record
     explicit = explicit_options(options)
     inherited: dict[str, object] = {}
-    others: dict[str, object] = {}
+    to_repeat: dict[str, object] = {}
     for name, value in record.options.items():
         overridden = name in explicit or (name in _EITHER and _EITHER & explicit.keys())
         if name not in _SAVED or overridden or getattr(options, name, None) == "":
@@ -190,8 +190,8 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
             inherited[name] = value
             setattr(options, name, value)
         elif hasattr(options, name):
-            others[name] = value
-    parts = (("options used again", inherited), ("options to repeat if you still want them", others))
+            to_repeat[name] = value
+    parts = (("options used again", inherited), ("options to repeat if you still want them", to_repeat))
     return "; ".join(f"{words}: {as_command_line(values)}" for words, values in parts if values)
 
 

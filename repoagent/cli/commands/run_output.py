@@ -74,8 +74,13 @@ class EventStream:
         if event.action is not None:
             data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}
         elif event.observation is not None:
-            seen = event.observation
-            data = {"kind": seen.kind, "ok": seen.ok, "text": seen.text, "data": dict(seen.data)}
+            observation = event.observation
+            data = {
+                "kind": observation.kind,
+                "ok": observation.ok,
+                "text": observation.text,
+                "data": dict(observation.data),
+            }
         emit(event.kind, data)
 
     def note(self, sentence: str) -> None:

@@ -42,15 +42,15 @@ _BELOW = 8  # lines of the screen below the request
 def ask_user(terminal: Terminal) -> Asker:
     """An asker that shows the whole request and asks the user. The answer "q" raises Stopped."""
 
-    def ask(asked: ApprovalRequest) -> Verdict:
+    def ask(request: ApprovalRequest) -> Verdict:
         from repoagent.tasks.runs.live_run import Stopped
 
-        _show(terminal, asked)
-        include = asked.kind == "include"
-        question = _QUESTIONS.get(asked.kind, "Do this")
+        _show(terminal, request)
+        include = request.kind == "include"
+        question = _QUESTIONS.get(request.kind, "Do this")
         choices = {"y": "yes, this once"}
-        if asked.patterns:
-            again, patterns = "yes, and do not ask again in this", "; ".join(asked.patterns)
+        if request.patterns:
+            again, patterns = "yes, and do not ask again in this", "; ".join(request.patterns)
             choices |= {"a": f"{again} run: {patterns}", "r": f"{again} repository: {patterns}"}
         choices["n"] = "no, commit nothing" if include else "no, and tell the model why"
         answer = terminal.ask(question, {**choices, "q": "stop the run"})
@@ -67,41 +67,41 @@ def ask_user(terminal: Terminal) -> Asker:
     return ask
 
 
-def refuse_all(asked: ApprovalRequest) -> Verdict:
+def refuse_all(request: ApprovalRequest) -> Verdict:
     """An asker without a terminal: refuse, and name the option that would allow the request."""
-    reason = "no user to ask for approval" + (f" ({asked.why})" if asked.why else "")
-    allow = "`--mode auto`, which runs commands in a sandbox" if asked.kind in _RUNS else "a terminal"
+    reason = "no user to ask for approval" + (f" ({request.why})" if request.why else "")
+    allow = "`--mode auto`, which runs commands in a sandbox" if request.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
-    if asked.kind in {"edit", "write"}:
+    if request.kind in {"edit", "write"}:
         allow += " or `--mode auto-edit`"
-    if asked.patterns:
+    if request.patterns:
         add = "git config --add repoagent.run.allow"
-        rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in asked.patterns)
+        rules = ", ".join(f"`{add} {shlex.quote(pattern)}`" for pattern in request.patterns)
         allow = f"The user can allow it beforehand: {rules}"
     return Verdict(False, reason=f"{reason}. {allow}.", by="nobody")
 
 
-def _show(terminal: Terminal, asked: ApprovalRequest) -> None:
+def _show(terminal: Terminal, request: ApprovalRequest) -> None:
     """Print the whole request with its folder, sandbox and notes."""
     width = max(20, terminal.width - 4)
-    lines = folded(asked.what, width)
+    lines = folded(request.what, width)
     terminal.note("")
     for line in lines:
         terminal.note(f"    {line}" if line else "", "bold")
     terminal.note("")
     if len(lines) > get_terminal_size().lines - _BELOW:
         terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
-    if asked.cwd:
-        terminal.note(f"in the folder {asked.cwd}")
-    if asked.kind in _RUNS and not asked.sandbox:
+    if request.cwd:
+        terminal.note(f"in the folder {request.cwd}")
+    if request.kind in _RUNS and not request.sandbox:
         terminal.warn("runs without a sandbox, with all your permissions")
-    elif asked.sandbox:
-        terminal.note(f"in a sandbox ({asked.sandbox})")
-    if asked.why:
-        terminal.note(f"note: {asked.why}")
-    if asked.patterns:
+    elif request.sandbox:
+        terminal.note(f"in a sandbox ({request.sandbox})")
+    if request.why:
+        terminal.note(f"note: {request.why}")
+    if request.patterns:
         terminal.note("allow always, in this run (a) or in this repository (r):")
-        for pattern in asked.patterns:
+        for pattern in request.patterns:
             for line in folded(pattern, width):
                 terminal.note(f"    {line}")
 
@@ -156,18 +156,19 @@ class RunTerminal(TerminalInterface):
             self._runs = first_line(event.action.body)
             self.note(f"{event.action.kind} {self._runs}")
             return
-        seen = event.observation
-        if seen is not None and seen.kind == "run" and seen.data.get("exit") is not None:
-            self._ran(seen)
-            if seen.ok and not self.terminal.verbose:
+        observation = event.observation
+        if observation is not None and observation.kind == "run" and observation.data.get("exit") is not None:
+            self._ran(observation)
+            if observation.ok and not self.terminal.verbose:
                 return
-            output = seen.text.partition("<output")[2].partition("\n")[2].rpartition("</output")[0]
+            output = observation.text.partition("<output")[2].partition("\n")[2].rpartition("</output")[0]
             event = replace(
-                event, observation=replace(seen, shown=f"\n{output.rstrip()}" if output.strip() else "")
+                event,
+                observation=replace(observation, shown=f"\n{output.rstrip()}" if output.strip() else ""),
             )
-        elif seen is not None and self._user_refused:
+        elif observation is not None and self._user_refused:
             self._user_refused = False
-            event = replace(event, observation=replace(seen, shown=""))
+            event = replace(event, observation=replace(observation, shown=""))
         super().event(event)
 
     def approve(self, request: ApprovalRequest) -> Verdict:
@@ -180,11 +181,11 @@ class RunTerminal(TerminalInterface):
     def progress(self, kind: str, data: dict[str, object]) -> None:
         pass
 
-    def _ran(self, seen: Observation) -> None:
+    def _ran(self, observation: Observation) -> None:
         """Print the command, its exit code and its time."""
-        took = seen.data.get("seconds")
+        took = observation.data.get("seconds")
         time = f", {took:.1f} s" if isinstance(took, float) and took >= 0.1 else ""
-        end = f" → exit {seen.data['exit']}{time}" if seen.data.get("exit") is not None else ""
+        end = f" → exit {observation.data['exit']}{time}" if observation.data.get("exit") is not None else ""
         room = max(20, self.terminal.width - display_width(end) - 4)
         shown = self._runs
         if display_width(shown) > room:

@@ -112,8 +112,8 @@ def _as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: `run.json`, the current state and the files."""
     from repoagent.tasks.runs.record import to_dict
 
-    now = select(run, "name", "state", "problem", live="is_live")
-    return {**to_dict(run.record), **now, **select(run.run_dir, "folder", "conversation")}
+    current = select(run, "name", "state", "problem", live="is_live")
+    return {**to_dict(run.record), **current, **select(run.run_dir, "folder", "conversation")}
 
 
 def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
@@ -277,8 +277,8 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
     from repoagent.tasks.runs.list import children, chosen, runs
 
     everything = runs(repo.layout, warn=repo.terminal.warn)
-    found = chosen(everything, run)
-    below, run_dir = children(found, everything), found.run_dir
+    selected = chosen(everything, run)
+    below, run_dir = children(selected, everything), selected.run_dir
     last: Sequence[Turn] = ()
     plan = problem = ""
     try:
@@ -293,7 +293,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
     messages = unread(run_dir)
     if as_json:
         content = {
-            "run": _as_object(found),
+            "run": _as_object(selected),
             "children": [_as_object(child) for child in below],
             "plan": plan,
             "unread": messages,
@@ -303,11 +303,13 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
         write_json(repo.terminal, content)
         return
     page = Page.of(repo.terminal, most=120)
-    state, *styles = _state(found, page)
-    lines = [f"{page.paint(one_line(found.name), 'bold')}  {page.paint(state, *styles)}"]
-    if found.record.prompt:
-        lines += page.wrap(one_line(found.record.prompt), "  ")
-    facts = [(f"{name:7}", one_line(value)) for name, value in _facts(found, below, messages, page) if value]
+    state, *styles = _state(selected, page)
+    lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
+    if selected.record.prompt:
+        lines += page.wrap(one_line(selected.record.prompt), "  ")
+    facts = [
+        (f"{name:7}", one_line(value)) for name, value in _facts(selected, below, messages, page) if value
+    ]
     lines += page.pairs(facts, "dim", indent="  ")
     if steps := plan.splitlines():
         lines += ["", page.paint("plan", "bold")]
@@ -410,18 +412,18 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_j
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
         report(repo, [restored], f"restored the conversation of {name}; {more}", as_json=as_json)
         return
-    found = _find(repo, run)
-    refuse_live(found)
-    record = found.record
+    selected = _find(repo, run)
+    refuse_live(selected)
+    record = selected.record
     if not yes:
         about = f": {first_line(record.prompt, 40)}" if record.prompt else ""
         repo.confirm(
-            one_line(f"Delete {found.name} ({found.state}{about})"), ("delete it", "keep it"),
-            refusal=f"use --yes to delete {found.name}", declined=f"{found.name} was not deleted",
+            one_line(f"Delete {selected.name} ({selected.state}{about})"), ("delete it", "keep it"),
+            refusal=f"use --yes to delete {selected.name}", declined=f"{selected.name} was not deleted",
         )  # fmt: skip
-    branch = delete_linked(repo.worktree, found.name, record.worktree, record.branch)
-    archived = delete(found)
-    sentence = f"deleted {found.name}" + (f"; {branch}" if branch else "")
+    branch = delete_linked(repo.worktree, selected.name, record.worktree, record.branch)
+    archived = delete(selected)
+    sentence = f"deleted {selected.name}" + (f"; {branch}" if branch else "")
     if archived:
-        sentence += f"; restore its conversation with `repoagent runs delete --undo {found.name}`"
-    report(repo, [], sentence, as_json=as_json, deleted=found.name, conversation_archived=archived)
+        sentence += f"; restore its conversation with `repoagent runs delete --undo {selected.name}`"
+    report(repo, [], sentence, as_json=as_json, deleted=selected.name, conversation_archived=archived)

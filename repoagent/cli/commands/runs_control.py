@@ -183,10 +183,10 @@ def diff_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
     from repoagent.tasks.uncommitted_by_run import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
-    place = worktree_of(repo.worktree, run)
-    diff = uncommitted_diff(place, run.run_dir)
+    worktree = worktree_of(repo.worktree, run)
+    diff = uncommitted_diff(worktree, run.run_dir)
     if as_json:
-        files = list(uncommitted_files(place, run.run_dir))
+        files = list(uncommitted_files(worktree, run.run_dir))
         write_json(repo.terminal, {"run": run.name, "files": files, "diff": diff})
     else:
         repo.terminal.diff(diff)
@@ -215,8 +215,8 @@ def restore_command(
     if let_go and whole:
         raise UsageError("--let-go cannot be combined with --whole")
     refuse_live(run)
-    place = worktree_of(repo.worktree, run)
-    paths = uncommitted_files(place, run.run_dir)
+    worktree = worktree_of(repo.worktree, run)
+    paths = uncommitted_files(worktree, run.run_dir)
     if not paths:
         raise NothingDone(f"{run.name} has no uncommitted changes")
     if not yes:
@@ -226,7 +226,7 @@ def restore_command(
             refusal=f"use --yes to undo the changes of {run.name}: {names}",
             declined="the files were not changed",
         )  # fmt: skip
-    done = restore_changes(place, run.run_dir, "let-go" if let_go else "whole" if whole else "leave")
+    done = restore_changes(worktree, run.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [repo.shown(path) for path in done.copies]
     outcomes = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
     sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in outcomes.items() if some)

@@ -122,12 +122,12 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
         elif options.as_json and (text.worktree is None or not text.path):
             written, index = False, folder.new_index(text, how, Path())
         else:
-            place = folder.default_folder(text)
+            destination = folder.default_folder(text)
             if text.worktree is not None:  # git ignores .repoagent
                 ensure(layout(text.worktree))
                 with open_folder(layout(text.worktree).splits, create=True):
                     pass
-            index = create(text, how, place)
+            index = create(text, how, destination)
     if options.as_json:
         terminal.styled(_json(index, written=written))
     else:
@@ -227,10 +227,10 @@ def _show(
 
 
 def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
-    kept = [name for name in done.edited if name not in done.to_merge]
+    edited = [name for name in done.edited if name not in done.to_merge]
     groups: tuple[tuple[Sequence[str], str, tuple[str, ...]], ...] = (
         (done.to_merge, "edited by you and changed in the source; needs a merge", ("yellow",)),
-        (kept, "edited by you, kept", ("green",)),
+        (edited, "edited by you, kept", ("green",)),
         (done.merged, "your edit is already in the source", ("green",)),
         (done.written, "updated", ()),
         (done.added, "new", ()),
@@ -310,15 +310,15 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     if options.words and not words.strip():
         raise UsageError("the commit message is empty")
     cwd, index = Path.cwd(), Path(options.join)
-    found = read_index(index)
-    outside = found.source.path.startswith("/")
-    worktree = None if outside else worktree_of(found, cwd)
+    split = read_index(index)
+    outside = split.source.path.startswith("/")
+    worktree = None if outside else worktree_of(split, cwd)
     for option in ("include_dirty", "words") if outside else ():
         if is_given(options, option):
             what = f"{flag(option)} needs a git repository"
-            raise UsageError(f"{what}, and {found.source.path} is outside one")
-    place = None if worktree is None else layout(worktree)
-    settings, terminal = session.open(place, parse_check(options))
+            raise UsageError(f"{what}, and {split.source.path} is outside one")
+    dirs = None if worktree is None else layout(worktree)
+    settings, terminal = session.open(dirs, parse_check(options))
     if worktree is not None:
         settle(worktree, terminal)
     hush(terminal)

@@ -479,10 +479,10 @@ def _grid(
             line: Word = []
             for cell, width, how in zip(row, widths, aligned, strict=True):
                 spans = cell[at] if at < len(cell) else []
-                left = width - _size(spans)
-                before = left if how == ">" else left // 2 if how == "^" else 0
+                padding = width - _size(spans)
+                before = padding if how == ">" else padding // 2 if how == "^" else 0
                 shown = spans if number else _bold(spans)
-                line += [(" " * before, ()), *shown, (" " * (left - before + _GAP), ())]
+                line += [(" " * before, ()), *shown, (" " * (padding - before + _GAP), ())]
             while line and not line[-1][0].strip(" "):
                 line.pop()
             yield line
@@ -490,8 +490,8 @@ def _grid(
 
 def _records(rows: Sequence[Sequence[list[Word]]], limit: int) -> Iterator[Word]:
     """Each row as lines of `head: cell`, with an empty line between rows."""
-    head, *others = rows
-    for number, row in enumerate(others or [[[] for _ in head]]):
+    head, *body = rows
+    for number, row in enumerate(body or [[[] for _ in head]]):
         if number:
             yield [("", ())]
         for name, cell in zip(head, row, strict=True):

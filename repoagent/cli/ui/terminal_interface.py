@@ -110,22 +110,22 @@ class TerminalInterface:
     def event(self, event: LoopEvent) -> None:
         """Show actions and refusals; refused edits of a reply are shown together."""
         self.model_output.event(event)
-        action, seen = event.action, event.observation
-        if not (action and action.kind == "edit") and not (seen and seen.kind == "edit"):
+        action, observation = event.action, event.observation
+        if not (action and action.kind == "edit") and not (observation and observation.kind == "edit"):
             self._show_refused()
         if event.kind == "reply":
             self._end_reply()
         elif event.kind == "action" and action is not None:
             self._action(action)
-        elif event.kind == "observation" and seen is not None:
+        elif event.kind == "observation" and observation is not None:
             self.answered, self.ending = False, ""
-            if seen.ok:
+            if observation.ok:
                 if self.terminal.verbose:
-                    self._dim_note(_first_line(seen.text))
-            elif seen.kind == "edit":
-                self._refused.append(seen)
+                    self._dim_note(_first_line(observation.text))
+            elif observation.kind == "edit":
+                self._refused.append(observation)
             else:
-                self._fail(_refusal(seen), [seen], from_end=True)
+                self._fail(_refusal(observation), [observation], from_end=True)
         elif event.kind == "dropped":
             self._dim_note("discarded the end of the reply, which imitated another speaker")
 
@@ -306,19 +306,21 @@ class TerminalInterface:
             head = "edit refused: " if hunks == 1 else f"edit refused, {hunks} hunks:\n"
             self._fail(head + (reasons[0] if hunks == 1 else "\n".join(reasons)), edits)
 
-    def _fail(self, text: str, seen: Sequence[Observation], *, from_end: bool = False) -> None:
+    def _fail(self, text: str, observations: Sequence[Observation], *, from_end: bool = False) -> None:
         """Show a failure: the first line and some others, the last ones if `from_end`; with --verbose, everything that
         the model gets."""
         self._tail = text
         head, *lines = text.split("\n")
-        left = len(lines) - MAX_LINES
+        hidden = len(lines) - MAX_LINES
         if self.terminal.verbose:
             from repoagent.llm.model import unfenced
 
-            head, *lines = "\n".join(unfenced(each.text).strip() for each in seen).split("\n")
-        elif left > 0:
-            gap = f"… {left} more line{'s' * (left > 1)} (-v shows all)"
-            lines = [gap, *lines[left:]] if from_end else [*lines[:MAX_LINES], gap]
+            head, *lines = "\n".join(
+                unfenced(observation.text).strip() for observation in observations
+            ).split("\n")
+        elif hidden > 0:
+            gap = f"… {hidden} more line{'s' * (hidden > 1)} (-v shows all)"
+            lines = [gap, *lines[hidden:]] if from_end else [*lines[:MAX_LINES], gap]
         shown = "\n".join([head, *(f"  {line}".rstrip() for line in lines)]).removeprefix("\n")
         if shown.strip():
             self._dim_note(shown)
@@ -346,11 +348,11 @@ def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileCha
     return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
-def _refusal(seen: Observation) -> str:
+def _refusal(observation: Observation) -> str:
     """The text of a failure for the user, "" to show nothing."""
-    if seen.shown is not None:
-        return seen.shown.rstrip()
-    return NOTICES.get(seen.kind, _first_line(seen.text).rstrip(":"))
+    if observation.shown is not None:
+        return observation.shown.rstrip()
+    return NOTICES.get(observation.kind, _first_line(observation.text).rstrip(":"))
 
 
 def first_line(command: str) -> str:
@@ -392,7 +394,7 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
     diffs = [parse_hunks(canonical_diff([change])) for change in changes]
     queue = list(pieces(changes))
     answers: list[bool | None] = [None] * len(queue)
-    at, shown, asked = 0, -1, False
+    at, shown, has_asked = 0, -1, False
     while None in answers:
         piece = queue[at]
         header, hunks = diffs[piece.change]
@@ -409,8 +411,8 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
         if len(parts) > 1:
             choices["s"] = f"split this hunk into {len(parts)} smaller ones"
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
-        answer = terminal.ask(question, choices, typed_ahead=asked)
-        asked = True
+        answer = terminal.ask(question, choices, typed_ahead=has_asked)
+        has_asked = True
         if answer == "q":
             break
         if answer == "s":
@@ -425,6 +427,6 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
                 if queue[later].change == piece.change and (later == at or answers[later] is None):
                     answers[later] = answer == "a"
         step = -1 if answer == "k" else 1
-        others = ((at + step * distance) % len(queue) for distance in range(1, len(queue)))
-        at = next((other for other in others if answers[other] is None), at)
+        indexes = ((at + step * distance) % len(queue) for distance in range(1, len(queue)))
+        at = next((index for index in indexes if answers[index] is None), at)
     return tuple(select(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer]))
