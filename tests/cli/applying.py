@@ -37,7 +37,7 @@ Here = Callable[..., Done]
 def in_process(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """`repoagent ARGUMENTS` in this process, at the top or in `cwd`: much quicker than in its own."""
+    """Run `repoagent ARGUMENTS` in this process, at the top or in `cwd`; faster than a new process."""
 
     def in_process(*arguments: str, cwd: Path | None = None) -> Done:
         monkeypatch.chdir(cwd or repo.top)
@@ -54,18 +54,18 @@ def apply(cwd: Path, patch: str | bytes, *options: str) -> Done:
 
 
 def program(cwd: Path, *arguments: str, stdin: bytes = b"") -> Done:
-    """`repoagent ARGUMENTS` in `cwd`, with no terminal anywhere."""
+    """Run `repoagent ARGUMENTS` in `cwd`, without a terminal."""
     done = run_program(arguments, cwd, stdin=stdin)
     return Done(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
 def diff(path: str, *lines: str) -> str:
-    """A bare diff of one file with one hunk, its numbers right or left out by the caller."""
+    """A bare diff of a file with one hunk, with or without line numbers."""
     return "\n".join([f"--- a/{path}", f"+++ b/{path}", *lines, ""])
 
 
 def made(path: str, *lines: str) -> str:
-    """A diff that makes a file."""
+    """A diff that creates a file."""
     added = [f"+{line}" for line in lines]
     return "\n".join(["--- /dev/null", f"+++ b/{path}", f"@@ -0,0 +1,{len(lines)} @@", *added, ""])
 
@@ -81,7 +81,7 @@ TWO = diff("a.txt", "@@ -1,3 +1,3 @@", " line 1", "-line 2", "+line two", " line
 
 
 def snapshot(top: Path) -> dict[str, Sequence[object]]:
-    """Every file below `top` outside of git directories: its bytes and mode, or where a link leads."""
+    """Every file below `top` outside git directories, with its bytes and mode, or the target of a link."""
     return {
         str(path.relative_to(top)): (path.readlink(),)
         if path.is_symlink()

@@ -1,4 +1,4 @@
-"""A program on a real terminal (a pty), for tests: what a person sees, and what they type."""
+"""A program on a real terminal (a pty), for tests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMEOUT = 20.0
 
 
 class Screen:
-    """A running program. `seen` is all that it has written to its terminal so far."""
+    """A running program. `seen` is its output on the terminal so far."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Screen:
         quiet = {
             name: value for name, value in os.environ.items() if name not in {"CI", "COLUMNS", "NO_COLOR"}
         }
-        # a test that is about the pager names one: less would wait for a person
+        # tests of the pager set one: less would wait for input
         whole = {**quiet, "TERM": "xterm-256color", "GIT_PAGER": "cat", **(env or {})}
         streams = (tty, tty if stdout is None else stdout, tty)
         self.process: Running | subprocess.Popen[bytes]
@@ -74,7 +74,7 @@ class Screen:
         os.close(self._main)
 
     def expect(self, text: str) -> str:
-        """Wait until `text` is seen after what was expected before; what stands between, and `text`."""
+        """Wait for `text` in the output after the previous match; return the output up to and including it."""
         start = self._expected
         deadline = time.monotonic() + TIMEOUT
         while text not in self.seen[start:]:
@@ -88,7 +88,7 @@ class Screen:
 
     @property
     def echoes(self) -> bool:
-        """Whether what is typed now is shown by the terminal itself."""
+        """Whether the terminal echoes input."""
         return bool(termios.tcgetattr(self._main)[3] & termios.ECHO)
 
     def end(self) -> int:

@@ -119,7 +119,7 @@ def test_a_value_is_unset(repo: GitRepo, clean_environment: Path) -> None:
     assert repo.read(".repoagent/config.toml") == b""
 
 
-def test_a_file_of_the_user_that_is_a_link_stays_one(
+def test_a_symbolic_link_to_the_user_file_stays(
     repo: GitRepo, clean_environment: Path, tmp_path: Path
 ) -> None:
     real = tmp_path / "dotfiles.toml"
@@ -150,7 +150,7 @@ def test_escape_sequences_of_a_repository_are_shown_not_obeyed(repo: GitRepo) ->
     assert "a/^[[2Jb" in screen.seen
 
 
-def test_init_makes_what_a_team_can_share(repo: GitRepo) -> None:
+def test_init_creates_shared_files(repo: GitRepo) -> None:
     repo.write("sub/x", "")
     repo.commit()
     done = program(repo.top / "sub", "config", "init")
@@ -199,7 +199,7 @@ def test_init_again_changes_nothing(repo: GitRepo) -> None:
     assert repo.read(".repoagent/.gitignore") == ignore.encode()
 
 
-def test_init_adds_to_a_gitignore_that_is_there(repo: GitRepo) -> None:
+def test_init_adds_to_an_existing_gitignore(repo: GitRepo) -> None:
     repo.write(".repoagent/.gitignore", "*\n# mine")
     assert program(repo.top, "config", "init").returncode == 0
     added = b"!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
@@ -272,7 +272,7 @@ def test_completion_of_command_names_imports_no_command(tmp_path: Path) -> None:
     assert "repoagent.cli.commands.edit" not in done.stderr.split()
 
 
-def test_the_bash_script_is_one_that_bash_takes(tmp_path: Path) -> None:
+def test_bash_accepts_the_script(tmp_path: Path) -> None:
     script = program(tmp_path, "completion", "bash").stdout
     assert "complete -o nosort -F" in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)

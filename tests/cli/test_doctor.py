@@ -1,4 +1,4 @@
-"""`repoagent doctor`: what is found, what it says to do, and what it never shows."""
+"""`repoagent doctor`: problems, remedies, and no secrets."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo) -> None:
     repo.git("config", "repoagent.maxTurns", "many")
     code, found = doctor(repo.top)
     assert code == 1 and "invalid value 'many' for max_turns" in only(found, "configuration")[1]
-    assert only(found, "hooks")[0] == "ok"  # the rest is looked at all the same
+    assert only(found, "hooks")[0] == "ok"  # the other checks still run
     repo.git("config", "repoagent.maxTurns", "3")
     repo.git("config", "repoagent.modle", "x")
     code, found = doctor(repo.top)
@@ -101,7 +101,7 @@ def test_in_a_broken_repository_it_says_what_git_says(repo: GitRepo, damage: str
     assert "sandbox" in found
 
 
-def test_what_git_takes_for_no_repository_but_looks_like_one_is_an_error(repo: GitRepo) -> None:
+def test_a_broken_git_directory_is_an_error(repo: GitRepo) -> None:
     repo.write(".git/HEAD", "garbage\n")
     code, found = doctor(repo.top / "src")
     level, said, advice = only(found, "repository")
@@ -109,7 +109,7 @@ def test_what_git_takes_for_no_repository_but_looks_like_one_is_an_error(repo: G
     assert "HEAD" in advice
 
 
-def test_one_cause_is_said_once(repo: GitRepo) -> None:
+def test_one_cause_is_reported_once(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "x\n")
     code, found = doctor(repo.top)
     said = [check["result"] for checks in found.values() for check in checks if check["level"] == "error"]
@@ -141,7 +141,7 @@ GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(f
 
 
 @pytest.mark.soak
-def test_what_is_wrong_with_the_folder(repo: GitRepo) -> None:
+def test_problems_of_the_folder(repo: GitRepo) -> None:
     run(["config", "init"], repo.top)
     folder = repo.top / ".repoagent"
     assert only(doctor(repo.top)[1], ".repoagent")[0] == "ok"
@@ -188,7 +188,7 @@ def test_hooks_locks_and_clock(repo: GitRepo) -> None:
     assert only(found, "index.lock")[0] == only(found, "clock")[0] == "warning"
 
 
-def test_a_person_sees_lines_that_fit(repo: GitRepo) -> None:
+def test_lines_fit_the_terminal(repo: GitRepo) -> None:
     with Screen([*PROGRAM, "--no-pager", "doctor"], repo.top, width=70) as screen:
         assert screen.end() == 0
     assert "\x1b[33mwarning\x1b[m  model" in screen.seen

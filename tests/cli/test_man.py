@@ -1,4 +1,4 @@
-"""The manual pages: what the code says, and what groff and mandoc read without a complaint."""
+"""The manual pages match the code, and groff and mandoc accept them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_there_is_a_page_for_each_command_and_one_for_git(pages: dict[str, str])
         assert f"\\fBrepoagent\\-{name}\\fR(1)" in pages["repoagent.1"]
 
 
-def test_what_stands_behind_a_word_of_a_command_has_its_options_there(pages: dict[str, str]) -> None:
+def test_subcommands_have_their_options(pages: dict[str, str]) -> None:
     assert '.SS "memory show"\n\\fBrepoagent memory show\\fR [OPTIONS] FILE' in pages["repoagent-memory.1"]
     assert (
         '.SS "review dismiss"\n\\fBrepoagent review dismiss\\fR [OPTIONS] ID' in pages["repoagent-review.1"]
@@ -57,7 +57,7 @@ def test_what_stands_behind_a_word_of_a_command_has_its_options_there(pages: dic
 @pytest.mark.parametrize(
     "command", [["mandoc", "-Tlint", "-Wwarning"], ["groff", "-ww", "-man", "-Kutf8", "-Tutf8", "-z"]]
 )
-def test_nothing_in_a_page_is_complained_of(command: list[str], folder: Path) -> None:
+def test_groff_and_mandoc_accept_the_pages(command: list[str], folder: Path) -> None:
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     whole = [str(path) for path in sorted(folder.glob("man1/repoagent*.1"))]

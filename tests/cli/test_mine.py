@@ -1,4 +1,4 @@
-"""`repoagent mine`: what it says, and how it ends."""
+"""`repoagent mine`: its messages and exit codes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def many(repo: GitRepo, count: int) -> None:
 
 
 @pytest.mark.soak
-def test_what_it_says(repo: GitRepo) -> None:
+def test_messages(repo: GitRepo) -> None:
     assert run(["mine", "--status"], repo.top).stdout == b"no commits indexed yet\n"
     done = run(["mine"], repo.top)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -44,9 +44,9 @@ def test_what_it_says(repo: GitRepo) -> None:
     }  # fmt: skip
 
 
-def test_a_date_is_remembered_until_all_is_asked_for(make_repo: Callable[[str], GitRepo]) -> None:
+def test_since_is_remembered_by_updates(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("old")
-    many(repo, 1000)  # one a day
+    many(repo, 1000)  # one per day
     done = run(["mine", "--since=2019-07-01"], repo.top)
     assert b"since 2019-07-01" in done.stdout and int(done.stdout.split()[0]) < 500
     with open_index(open_worktree(repo.top)) as index:
@@ -55,14 +55,14 @@ def test_a_date_is_remembered_until_all_is_asked_for(make_repo: Callable[[str], 
 
 
 @pytest.mark.parametrize("argument", ["--rebuild", "--since=2020-01-01"])
-def test_a_look_changes_nothing(repo: GitRepo, argument: str) -> None:
+def test_status_changes_nothing(repo: GitRepo, argument: str) -> None:
     done = run(["mine", "--status", argument], repo.top)
     assert done.returncode == 2 and b"--status cannot be combined" in done.stderr
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("date", ["soon", "", "now", "2090-01-01"])
-def test_what_is_no_date(repo: GitRepo, date: str) -> None:
+def test_invalid_dates(repo: GitRepo, date: str) -> None:
     done = run(["mine", f"--since={date}"], repo.top)
     assert done.returncode == 2 and f"invalid date '{date}': use one in the past".encode() in done.stderr
 
@@ -85,7 +85,7 @@ def test_two_at_once(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_an_interrupt_keeps_what_was_mined(repo: GitRepo) -> None:
+def test_an_interrupt_keeps_indexed_commits(repo: GitRepo) -> None:
     many(repo, 30000)
     running = start(["mine"], repo.top)
     until = time.monotonic() + 30
@@ -101,7 +101,7 @@ def test_an_interrupt_keeps_what_was_mined(repo: GitRepo) -> None:
     assert run(["mine"], repo.top).stdout.startswith(b"30,000 commits indexed, complete")
 
 
-def test_a_person_sees_how_far_it_is(repo: GitRepo) -> None:
+def test_progress_on_a_terminal(repo: GitRepo) -> None:
     with Screen([*PROGRAM, "mine"], repo.top) as screen:
         assert screen.end() == 0
     assert "mining" in screen.seen

@@ -31,7 +31,7 @@ def rows(cwd: Path, **env: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.soak
-def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
+def test_without_models_it_shows_what_to_do(tmp_path: Path) -> None:
     done = program(tmp_path, "models")
     assert done.returncode == 0
     assert re.search(r"^edit +no model is configured$", done.stdout, re.MULTILINE)
@@ -46,7 +46,7 @@ def test_nothing_configured_is_said_with_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Path) -> None:
+def test_configured_models_with_keys_and_prices(tmp_path: Path) -> None:
     with messages_server(status(404, "no such path")) as server:
         done = program(tmp_path, "models", **server.environment, REPOAGENT_ALIAS__QUICK="fast")
         found = rows(tmp_path, **server.environment, REPOAGENT_FALLBACK="manual\ncommand:no-such-program -p")
@@ -80,7 +80,7 @@ def test_what_is_configured_where_its_key_is_from_and_what_it_costs(tmp_path: Pa
         ({"REPOAGENT_MODEL": "openai/gpt-x"}, "no key: set OPENAI_API_KEY"),
     ],
 )
-def test_what_can_t_be_reached(tmp_path: Path, env: dict[str, str], problem: str) -> None:
+def test_unreachable_providers(tmp_path: Path, env: dict[str, str], problem: str) -> None:
     row = rows(tmp_path, ANTHROPIC_API_KEY=KEY, NO_PROXY="127.0.0.1", **env)["edit"]
     assert row["reachable"] is False
     assert problem in row["problem"]
@@ -94,7 +94,7 @@ def test_an_alias_in_a_circle_is_a_usage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_one_smallest_call(tmp_path: Path) -> None:
+def test_models_test_makes_a_minimal_call(tmp_path: Path) -> None:
     with messages_server(text("ok", usage={"input_tokens": 12, "output_tokens": 1})) as server:
         done = program(tmp_path, "models", "test", "fast", **server.environment)
         as_json = program(tmp_path, "models", "test", SONNET, "--json", **server.environment)
@@ -111,7 +111,7 @@ def test_one_smallest_call(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_call_that_fails_says_why_at_once(tmp_path: Path) -> None:
+def test_a_failed_call_shows_the_reason_at_once(tmp_path: Path) -> None:
     with messages_server([status(401, "invalid x-api-key"), status(529)]) as server:
         wrong = program(tmp_path, "models", "test", SONNET, **server.environment)
         busy = program(tmp_path, "models", "test", SONNET, **server.environment)
@@ -121,7 +121,7 @@ def test_a_call_that_fails_says_why_at_once(tmp_path: Path) -> None:
     assert len(server.requests) == 2
 
 
-def test_a_model_that_is_none_tests_as_none(tmp_path: Path) -> None:
+def test_an_unknown_model(tmp_path: Path) -> None:
     done = program(tmp_path, "models", "test", "opneai/gpt-x")
     assert done.returncode == 4
     assert "did you mean openai/gpt-x" in done.stderr
@@ -144,7 +144,7 @@ def spending(repo: GitRepo) -> GitRepo:
 
 
 @pytest.mark.soak
-def test_what_was_spent(spending: GitRepo, tmp_path: Path) -> None:
+def test_cost(spending: GitRepo, tmp_path: Path) -> None:
     done = program(spending.top, "activity", "--cost")
     assert done.returncode == 0
     head, day = done.stdout.splitlines()
@@ -176,7 +176,7 @@ def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_day_s_limit_holds_over_repositories(spending: GitRepo, tmp_path: Path) -> None:
+def test_the_limit_of_a_day_applies_across_repositories(spending: GitRepo, tmp_path: Path) -> None:
     with messages_server("unused") as server:
         env = {**server.environment, "REPOAGENT_MAX_COST_PER_DAY": "0.0002"}
         done = program(spending.top, "edit", "a.txt", "say three", "--yes", "--model", "fast", **env)
@@ -186,7 +186,7 @@ def test_a_day_s_limit_holds_over_repositories(spending: GitRepo, tmp_path: Path
 
 
 @pytest.mark.soak
-def test_a_limit_that_can_t_be_kept_is_refused(spending: GitRepo) -> None:
+def test_a_limit_that_cannot_be_enforced_is_refused(spending: GitRepo) -> None:
     done = program(
         spending.top, "edit", "a.txt", "say three", "--yes", "--model", "command:cat", "--max-cost", "1"
     )

@@ -49,7 +49,7 @@ def test_the_list_has_the_newest_first_with_the_numbers_that_undo_takes(edited: 
     text = edited.read("a.txt").decode()
     assert ("line 3!" in text, "line 10!" in text, "line 20!" in text) == (True, False, True)
     assert listed(edited.top) == ["Shout line 20", "Shout line 3"]
-    assert program(edited.top, "undo").code == 0  # the last one moves nothing of the others
+    assert program(edited.top, "undo").code == 0  # the last one does not affect the others
     assert "line 3!" in edited.read("a.txt").decode() and listed(edited.top) == ["Shout line 3"]
 
 
@@ -61,7 +61,7 @@ def test_the_tip_of_the_branch_moves_back_and_forward(edited: GitRepo) -> None:
     assert done.out == f'redid "Shout line 20" ({head[:7]}); HEAD is now at {head[:7]}\n'
 
 
-def test_an_edit_that_was_changed_since_is_refused_and_nothing_is_half_done(edited: GitRepo) -> None:
+def test_undo_refuses_an_edit_that_was_changed_later(edited: GitRepo) -> None:
     change(edited, 10, "Shout line 10 again")
     head, text = edited.head(), edited.read("a.txt")
     done = program(edited.top, "undo", "3")
@@ -70,7 +70,7 @@ def test_an_edit_that_was_changed_since_is_refused_and_nothing_is_half_done(edit
     assert (edited.head(), edited.read("a.txt"), edited.status()) == (head, text, "")
 
 
-def test_what_is_listed_can_be_undone_here(edited: GitRepo) -> None:
+def test_listed_edits_can_be_undone(edited: GitRepo) -> None:
     edited.git("checkout", "-qb", "other", "HEAD~1")
     change(edited, 28, "Not committed", "--no-commit")
     edits = program(edited.top, "undo", "--list", "--json").json["edits"]

@@ -1,4 +1,4 @@
-"""`repoagent apply` as a person runs it in a repository."""
+"""`repoagent apply` in a repository."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> Non
     assert record["request"].startswith("Greet with a comma") and record["id"] in message
 
 
-def test_undo_and_redo_take_it_back_and_make_it_again(repo: GitRepo) -> None:
+def test_undo_and_redo(repo: GitRepo) -> None:
     before = snapshot(repo.top), repo.head()
     assert apply(repo.top, GREET + made("docs/new.md", "# New"), "-y").code == 0
     after = repo.git("rev-parse", "HEAD^{tree}")
@@ -94,7 +94,7 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
         (GREET, ("-y", "--branch", "main"), 3, "main"),
     ],
 )
-def test_what_can_not_be_done_is_one_clear_sentence_and_changes_nothing(
+def test_errors_are_one_sentence_and_change_nothing(
     repo: GitRepo, here: Here, *, patch: str, options: tuple[str, ...], code: int, said: str
 ) -> None:
     before = snapshot(repo.top), repo.head(), repo.status()
@@ -111,17 +111,17 @@ def test_what_can_not_be_done_is_one_clear_sentence_and_changes_nothing(
         ("src", "cannot read src: Is a directory"),
     ],
 )
-def test_a_file_that_can_not_be_read(repo: GitRepo, name: str, said: str) -> None:
+def test_an_unreadable_patch_file(repo: GitRepo, name: str, said: str) -> None:
     done = program(repo.top, "apply", name)
     assert (done.code, said in done.err) == (2, True)
 
 
-def test_standard_input_is_one_thing_only(repo: GitRepo) -> None:
+def test_standard_input_is_used_once(repo: GitRepo) -> None:
     done = apply(repo.top, GREET, "-y", "-F", "-")
     assert (done.code, "cannot both come from standard input" in done.err) == (2, True)
 
 
-def test_what_is_applied_already_is_nothing_done(repo: GitRepo, here: Here) -> None:
+def test_an_applied_patch_exits_with_1(repo: GitRepo, here: Here) -> None:
     moved = "diff --git a/README.md b/docs/README.md\nrename from README.md\nrename to docs/README.md\n"
     gone = "diff --git a/a.txt b/a.txt\ndeleted file mode 100644\n"
     patch = GREET + made("new.txt", "x") + moved + gone
@@ -131,7 +131,7 @@ def test_what_is_applied_already_is_nothing_done(repo: GitRepo, here: Here) -> N
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
-def test_a_refusal_as_json_has_its_problems(repo: GitRepo) -> None:
+def test_a_refusal_as_json_lists_problems(repo: GitRepo) -> None:
     patch = diff("a.txt", "@@ -1 +1 @@", "-not there", "+b") + diff("nope.txt", "@@ -1 +1 @@", "-a", "+b")
     error = apply(repo.top, patch, "-y", "--json").json["error"]
     assert (error["kind"], error["exit"]) == ("refused", 3)
@@ -140,7 +140,7 @@ def test_a_refusal_as_json_has_its_problems(repo: GitRepo) -> None:
     assert {problem["reason"] for problem in error["problems"]} == {"unknown-file", "deleted-line-missing"}
 
 
-def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) -> None:
+def test_tolerances_are_reported_and_strict_allows_none(repo: GitRepo, here: Here) -> None:
     slipped = GREET.replace("-    return", "-  return").replace("+    return", "+  return")
     strict = here(slipped, "-y", "--strict", "--json")
     assert strict.json["error"]["exit"] == strict.code == 3
@@ -154,11 +154,11 @@ def test_tolerances_are_said_and_strict_takes_none(repo: GitRepo, here: Here) ->
     }  # fmt: skip
 
 
-def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here) -> None:
+def test_a_failing_check_or_hook_restores_files(repo: GitRepo, here: Here) -> None:
     before = repo.head()
     failed = here(GREET, "-y", "--check", "echo tested && false")
     assert failed.code == 6 and "tested" in failed.err and "Nothing was changed" in failed.err
-    assert "your edit" not in failed.err  # that is for a model
+    assert "your edit" not in failed.err  # without text for a model
     silent = here(GREET, "-y", "--check", "false")
     assert silent.err.strip().endswith("exit code 1. Nothing was changed.")
     repo.hook("pre-commit", "echo no way; exit 1\n")
@@ -171,7 +171,7 @@ def test_a_failing_check_or_hook_puts_everything_back(repo: GitRepo, here: Here)
     assert passed.json["check"]["command"].startswith("grep")
 
 
-def test_other_work_stays_out_of_the_commit(repo: GitRepo, here: Here) -> None:
+def test_other_changes_are_not_committed(repo: GitRepo, here: Here) -> None:
     repo.write("README.md", "# Mine\n")
     repo.git("add", "README.md")
     app = repo.read("src/app.py").decode().replace("'world'", "'moon'")
@@ -184,7 +184,7 @@ def test_other_work_stays_out_of_the_commit(repo: GitRepo, here: Here) -> None:
     )
 
 
-def test_the_commit_is_made_as_asked(repo: GitRepo, here: Here, tmp_path: Path) -> None:
+def test_commit_options(repo: GitRepo, here: Here, tmp_path: Path) -> None:
     done = here(GREET, "-ys", "--branch", "greeting", "-m", "Greet well", "-m", "With a comma.")
     assert done.out.startswith("[greeting ")
     message = repo.git("log", "-1", "--format=%B")
@@ -207,13 +207,13 @@ def test_the_word_after_a_signature_flag_is_the_patch(repo: GitRepo, tmp_path: P
     assert done.code == 6 and "sign" in done.err
 
 
-def test_names_are_from_the_top_then_from_here(repo: GitRepo, here: Here) -> None:
+def test_paths_are_relative_to_the_top_then_to_the_folder(repo: GitRepo, here: Here) -> None:
     for folder in ("one", "two"):
         repo.write(f"{folder}/x.txt", "1\n2\n3\n")
     repo.write("two/a.txt", "line 1\nline 2\nline 3\n")
     repo.commit("more")
     there = diff("x.txt", "@@ -1,3 +1,3 @@", " 1", "-2", "+zwei", " 3")
-    assert here(there, "-y").code == 3  # two files have this name, and neither is meant more
+    assert here(there, "-y").code == 3  # two files have this name, so it is ambiguous
     done = here(there + made("y.txt", "new"), "-y", cwd=repo.top / "two")
     assert done.code == 0, done.err
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["two/x.txt", "two/y.txt"]
@@ -223,14 +223,14 @@ def test_names_are_from_the_top_then_from_here(repo: GitRepo, here: Here) -> Non
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["z.txt"]
 
 
-def test_a_patch_without_a_name_gets_it_from_the_person(repo: GitRepo, here: Here) -> None:
+def test_a_patch_without_a_name_needs_path(repo: GitRepo, here: Here) -> None:
     hunk = "".join(GREET.splitlines(keepends=True)[2:])
     done = here(hunk, "-y", "--path", "app.py", cwd=repo.top / "src")
     assert done.code == 0, done.err
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_what_git_ignores_and_what_is_kept_away(repo: GitRepo, here: Here) -> None:
+def test_ignored_and_protected_files(repo: GitRepo, here: Here) -> None:
     repo.write(".gitignore", "build/\n")
     repo.write(".repoagentignore", "private.txt\n")
     repo.write("private.txt", "a\n")
@@ -255,7 +255,7 @@ def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:
     repo.write("unreadable", "x")
     repo.commit("one more")
     (repo.top / "unreadable").unlink()
-    (repo.top / "unreadable").mkdir()  # reading it would be refused
+    (repo.top / "unreadable").mkdir()  # reading it would fail
     code = (
         "import sys; sys.argv[1:] = ['apply', '-n']\nfrom repoagent.cli import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    print(end.code, file=sys.stderr)\n"

@@ -1,4 +1,4 @@
-"""`repoagent apply` in a folder that is in no repository."""
+"""`repoagent apply` outside a repository."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_every_kind_of_change_is_written_and_nothing_else(folder: Path) -> None:
         ("@@ -1 +1 @@\n-line 1\n+line\n", ("-y",), 2, "--path FILE"),
     ],
 )
-def test_what_does_not_go_leaves_the_folder_alone(
+def test_a_refused_patch_changes_nothing(
     folder: Path, here: Here, *, patch: str, options: tuple[str, ...], code: int, said: str
 ) -> None:
     before = snapshot(folder.parent)
@@ -88,10 +88,10 @@ def test_what_does_not_go_leaves_the_folder_alone(
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_a_write_that_fails_puts_the_others_back(
+def test_a_failed_write_restores_the_other_files(
     folder: Path, here: Here, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """A full disk can't be had here: each write in turn fails like on one."""
+    """Simulates a full disk: each write in turn fails."""
     done: list[Step] = []
 
     def take(top: Path, step: Step) -> None:
@@ -108,9 +108,9 @@ def test_a_write_that_fails_puts_the_others_back(
     assert len(done) == number and snapshot(folder) == before
 
 
-def test_a_save_during_the_check_is_kept(folder: Path, here: Here) -> None:
+def test_a_save_during_the_check_is_not_lost(folder: Path, here: Here) -> None:
     done = here(EVERY_KIND, "-y", "--check", "echo mine > a.txt; false", cwd=folder)
     assert done.code == 3 and "another program has changed a.txt, which was left alone" in done.err
-    assert "as a draft" not in done.err  # that is for a model
+    assert "as a draft" not in done.err  # without text for a model
     assert (folder / "a.txt").read_text() == "mine\n"
     assert (folder / "gone.txt").exists() and not (folder / "deep").exists()

@@ -1,4 +1,4 @@
-"""`repoagent apply` where a repository is not a plain one: sparse, with a submodule, with longer names of objects."""
+"""`repoagent apply` in a sparse checkout, with a submodule, and with SHA-256 object names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`repoagent apply` before a person's eyes: the patch on a pipe, the questions on the terminal."""
+"""`repoagent apply` with the patch on a pipe and questions on the terminal."""
 
 from __future__ import annotations
 

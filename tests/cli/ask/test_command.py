@@ -1,4 +1,4 @@
-"""`repoagent ask` as a person runs it."""
+"""`repoagent ask`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
 
 @dataclass(frozen=True)
 class Echo:
-    """A model that keeps the prompt it gets and answers with `reply`, byte for byte."""
+    """A model that records its prompt and answers with exactly `reply`."""
 
     folder: Path
     reply: bytes = b"Two lines,\r\nno end"
@@ -96,7 +96,7 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_can_not_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: str) -> None:
+def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: str) -> None:
     data, code, said = FILES[name]
     repo.write(".repoagentignore", "hidden.md\n")
     repo.write("hidden.md", "words\n")
@@ -109,7 +109,7 @@ def test_files_that_can_not_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: s
     assert json.loads(ask("what is it?", name, echo.option, "--json").out)["error"]["exit"] == code
 
 
-def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("credentials.json", f'{{"token": "{KEY}"}}\n')
     done = ask("what?", "a.txt", "credentials.json", echo.option)
     assert done.code == 3 and "to send it, name it alone" in done.err and echo.prompt == ""
@@ -132,21 +132,19 @@ def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, echo
         (["hi", "--record", "src"], "src"),
     ],
 )
-def test_what_can_not_be_meant(repo: GitRepo, ask: Ask, echo: Echo, arguments: list[str], said: str) -> None:
+def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo, arguments: list[str], said: str) -> None:
     done = ask(*arguments, echo.option)
     assert (done.code, done.out) == (2, "") and said in done.err and echo.prompt == ""
 
 
-def test_no_model_and_one_that_fails(repo: GitRepo, ask: Ask) -> None:
+def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
     done = ask("hi")
     assert done.code == 4 and "no model is configured" in done.err
     done = ask("hi", "--model", "command:echo half; exit 3", "-o", "out.md")
     assert (done.code, done.out) == (4, "") and not (repo.top / "out.md").exists()
 
 
-def test_limits_hold_before_anything_is_sent(
-    repo: GitRepo, ask: Ask, echo: Echo, clean_environment: Path
-) -> None:
+def test_limits_apply_before_sending(repo: GitRepo, ask: Ask, echo: Echo, clean_environment: Path) -> None:
     repo.write("long.md", "word " * 3_000)
     assert ask("short?", "long.md", echo.option, "--max-tokens", "900").code == 5
     config = clean_environment / ".config/repoagent/config.toml"
@@ -160,7 +158,7 @@ def test_limits_hold_before_anything_is_sent(
     assert echo.prompt == ""
 
 
-# --- what is asked
+# --- the prompt
 
 
 def test_a_prompt_alone_is_all_that_is_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
@@ -187,12 +185,12 @@ def test_files_are_quoted_and_masked_and_named(repo: GitRepo, ask: Ask, echo: Ec
     assert echo.prompt.index("The request:\n\njoin them") > echo.prompt.index("</file id=")
 
 
-def test_a_pipe_is_one_more_file(repo: GitRepo, echo: Echo) -> None:
+def test_a_pipe_is_another_file(repo: GitRepo, echo: Echo) -> None:
     done = program(repo.top, "ask", "what does it do?", "a.txt", echo.option, stdin=b"-old\n+new\n")
     assert (done.code, done.out) == (0, "Two lines,\r\nno end")
     assert echo.prompt.index('path="a.txt"') < echo.prompt.index('path="standard input"')
     assert "-old\n+new\n</file" in echo.prompt
-    done = program(repo.top, "ask", "and this?", echo.option)  # a pipe with nothing in it
+    done = program(repo.top, "ask", "and this?", echo.option)  # an empty pipe
     assert done.code == 0 and "warning: standard input is empty" in done.err
 
 
@@ -228,7 +226,7 @@ def test_a_dash_is_where_the_pipe_goes(pipe: Ask, echo: Echo) -> None:
     assert pipe(b"x", "-F", "-", "-", echo.option).code == 2
 
 
-def test_a_picture_drawn_in_text_is_said_to_be_sent_as_text(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+def test_an_svg_image_is_sent_as_text_with_a_note(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write("a.svg", "<svg xmlns='http://www.w3.org/2000/svg'><circle r='4'/></svg>\n")
     repo.write("empty.md", "")
     done = ask("what?", "a.svg", "empty.md", echo.option)
@@ -267,7 +265,7 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
 
 
 @pytest.mark.soak
-def test_what_was_spent_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
+def test_the_cost_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
     claude("ok")
     assert ask("hi", "a.txt", "--model", "anthropic/claude-sonnet-5-5").code == 0
     spent = json.loads(program(repo.top, "activity", "--cost", "--by", "file", "--json").out)
@@ -275,7 +273,7 @@ def test_what_was_spent_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callab
     assert "$0.00" in program(repo.top, "activity").out
 
 
-def test_a_recording_is_found_by_what_is_asked(repo: GitRepo, ask: Ask, echo: Echo, tmp_path: Path) -> None:
+def test_a_recording_is_matched_by_the_request(repo: GitRepo, ask: Ask, echo: Echo, tmp_path: Path) -> None:
     tape = str(tmp_path / "tape.jsonl")
     assert ask("what?", "a.txt", echo.option, "--record", tape).code == 0
     replay = ["--model", f"replay:{tape}"]
@@ -292,7 +290,7 @@ def test_a_recording_is_found_by_what_is_asked(repo: GitRepo, ask: Ask, echo: Ec
     )
 
 
-def test_it_works_outside_of_a_repository_and_keeps_nothing(tmp_path: Path, ask: Ask, echo: Echo) -> None:
+def test_outside_a_repository_nothing_is_saved(tmp_path: Path, ask: Ask, echo: Echo) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / "a.md").write_text("words\n")
@@ -323,8 +321,8 @@ def test_the_reply_goes_to_a_file_whole(repo: GitRepo, ask: Ask, echo: Echo) -> 
     assert ask("hi", echo.option, "-o", "-").out == "Two lines,\r\nno end"
 
 
-def test_a_reply_that_can_not_be_written_is_printed(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
-    """The folder goes away while the model writes: what was paid for is not lost."""
+def test_an_unwritable_reply_is_printed(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
+    """The folder is deleted while the model writes: the paid reply is not lost."""
     folder = tmp_path / "gone"
     folder.mkdir()
     done = ask(
@@ -334,7 +332,7 @@ def test_a_reply_that_can_not_be_written_is_printed(repo: GitRepo, ask: Ask, tmp
 
 
 @pytest.mark.soak
-def test_a_reply_that_breaks_off_is_not_in_the_pipe(
+def test_an_interrupted_reply_is_not_in_the_pipe(
     repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]
 ) -> None:
     claude([cut("half of a reply"), "the whole of it"])
@@ -343,7 +341,7 @@ def test_a_reply_that_breaks_off_is_not_in_the_pipe(
     assert "retrying in 1 s" in done.err and len(done.err.splitlines()) == 1
 
 
-def test_a_terminal_is_shown_the_reply_clean_and_what_does_not_count(
+def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     terminal = Terminal.open()._replace(shows=True)
@@ -360,7 +358,7 @@ def test_a_terminal_is_shown_the_reply_clean_and_what_does_not_count(
     assert err == ("The reply broke off and was discarded.\nthe server is overloaded; retrying in 1 s\n")
 
 
-def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
+def test_a_terminal_shows_the_reply_as_it_arrives(repo: GitRepo) -> None:
     model = (
         "command:cat > /dev/null; printf 'one\\ntwo '; until test -e go; do sleep 0.02; done; printf three"
     )
@@ -375,17 +373,17 @@ def test_a_terminal_is_shown_the_reply_as_it_comes(repo: GitRepo) -> None:
 MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
 
 
-def test_markdown_is_rendered_once_as_it_comes_and_is_exact_in_a_pipe(repo: GitRepo) -> None:
+def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo) -> None:
     model = f"command:cat > /dev/null; printf '{MARKDOWN}'; until test -e go; do sleep 0.02; done; printf '\\nend'"
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top) as screen:
-        screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, while the table is still awaited
+        screen.expect("x = \x1b[36m1\x1b[m\n")  # the code, before the table is complete
         assert "end" not in screen.seen
         repo.write("go", "")
         assert screen.end() == 0
     shown = screen.seen[screen.seen.index("\x1b[1;4mHead") :]
     assert "A \x1b[1mbold\x1b[m word" in shown and "a  b" in re.sub("\x1b\\[[0-9]*m", "", shown)
     assert "```" not in shown and shown.count("Head") == 1
-    assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # nothing that was printed is redrawn
+    assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # printed text is not redrawn
     with Screen(
         [*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     ) as screen:
@@ -404,7 +402,7 @@ def test_markdown_is_rendered_once_as_it_comes_and_is_exact_in_a_pipe(repo: GitR
 
 
 @pytest.mark.soak
-def test_ctrl_c_leaves_what_was_shown_and_no_half_file(repo: GitRepo) -> None:
+def test_ctrl_c_leaves_the_shown_part_and_no_partial_file(repo: GitRepo) -> None:
     command = [*PROGRAM, "ask", "hi", "--model", "command:cat > /dev/null; echo one; sleep 30; echo two"]
     with Screen(command, repo.top) as screen:
         screen.expect("one\n")
@@ -419,7 +417,7 @@ def test_ctrl_c_leaves_what_was_shown_and_no_half_file(repo: GitRepo) -> None:
     assert repo.read("out.md") == b"before\n" and repo.status() == "?? out.md\n"
 
 
-def test_a_pipe_that_nobody_writes_to_is_spoken_of(
+def test_a_silent_pipe_gets_a_note(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_input, "PATIENCE", 0.05)

@@ -1,4 +1,4 @@
-"""A chat before a person: a real terminal, the line editor, questions, ^C."""
+"""A chat on a real terminal: the line editor, questions, ^C."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_no_without_a_reason_ends_the_turn_and_not_the_chat(
 
 
 @pytest.mark.soak
-def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(LOOK, GREET, DONE)
     head = repo.head()
     with screen("--mode", "auto-edit", TERM="dumb") as window:
@@ -126,7 +126,7 @@ def test_undo_asks_and_a_dumb_terminal_will_do(repo: GitRepo, screen: Open, scri
         assert "> greet" in shown and "It greets." in re.sub(r"\x1b\[[0-9;]*m", "", shown)
         window.send("/plan")
         window.expect("/plan")
-        window.send("\x03")  # dropped, and to be had again
+        window.send("\x03")  # dropped, and available in the history
         time.sleep(0.3)
         window.send("\x1b[A")
         window.expect("/plan")
@@ -158,7 +158,7 @@ def test_input_while_the_model_works_is_hidden_and_begins_the_next_input(
         assert not window.echoes
         window.send("y\rand a\x7fthen\r")
         (script.folder / "go").touch()
-        assert "then" not in window.expect(QUESTION)  # what was typed before is no answer to it
+        assert "then" not in window.expect(QUESTION)  # earlier input does not answer it
         assert window.echoes
         window.send("y\n")
         window.expect("1 file +1 -1")

@@ -1,4 +1,4 @@
-"""The parts of a chat that are functions: commands, lines that go on, paths, what was typed before, the line at the bottom."""
+"""Functions of a chat: commands, continued lines, paths, the input history, the status line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_which_lines_are_commands(text: str, expected: tuple[str, str] | None) -
 @pytest.mark.parametrize(
     ("text", "expected"), [("a\\", True), ("a\\\\", False), ("a\\\\\\", True), ("a", False), ("", False)]
 )
-def test_a_backslash_at_the_end_goes_on(text: str, expected: bool) -> None:
+def test_a_backslash_at_the_end_continues_the_line(text: str, expected: bool) -> None:
     assert goes_on(text) is expected
 
 
@@ -66,7 +66,7 @@ def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:
     assert not any("odd" in path for path in paths.candidates(""))
 
 
-def test_of_a_hundred_thousand_files_a_few_are_offered(repo: GitRepo) -> None:
+def test_few_of_a_hundred_thousand_files_are_offered(repo: GitRepo) -> None:
     paths = Paths(open_worktree(repo.top))
     paths._found = sorted(f"d{n // 1000}/f{n}.py" for n in range(100_000))
     assert len(paths.candidates("f")) == MOST_PATHS

@@ -49,9 +49,7 @@ def test_outside_a_repository_it_is_one_sentence(run: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("line", "said"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
 )
-def test_an_impossible_line_of_a_pipe_ends_the_chat(
-    repo: GitRepo, script: Script, line: str, said: str
-) -> None:
+def test_an_invalid_line_of_a_pipe_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
     script.replies("never")
     data = f"{line}\nhello\n".encode("utf-8", "surrogateescape")
     done = program.run(["chat"], repo.top, stdin=data, env={"REPOAGENT_MODEL": script.spec})
@@ -62,7 +60,7 @@ def test_an_impossible_line_of_a_pipe_ends_the_chat(
 
 @pytest.fixture
 def chat(repo: GitRepo, script: Script, monkeypatch: pytest.MonkeyPatch) -> Chat:
-    """A chat that nothing was said in, in this process, without a terminal."""
+    """An empty chat in this process, without a terminal."""
     monkeypatch.chdir(repo.top)
     monkeypatch.setenv("REPOAGENT_MODEL", script.spec)
     monkeypatch.setenv("CI", "1")
@@ -90,7 +88,7 @@ IMPOSSIBLE = {
 NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact", "continue")
 
 
-def test_impossible_commands_and_those_with_nothing_to_do(chat: Chat) -> None:
+def test_invalid_commands_and_commands_with_nothing_to_do(chat: Chat) -> None:
     for line, said in IMPOSSIBLE.items():
         with pytest.raises(UsageError) as error:
             handle(chat, line)
@@ -129,7 +127,9 @@ def test_a_failed_turn_ends_the_chat_and_is_resumed(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_a_change_is_committed_undone_and_the_model_told(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_change_is_committed_and_undone_and_reported_to_the_model(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(LOOK, GREET, DONE, "I see.", "Good.")
     head = repo.head()
     ui = "greet with a comma\n/files\n/diff HEAD~1\n/undo\nwhy not\n/redo\nfine\\\nreally\n/cost\n"
@@ -277,7 +277,7 @@ def test_a_stopped_turn_is_not_done(repo: GitRepo, run: Run, script: Script) -> 
     assert repo.status() == ""
 
 
-def test_impossible_options(run: Run) -> None:
+def test_options_that_cannot_be_combined(run: Run) -> None:
     assert run("chat", "--no-commit", "--commit-per-edit", stdin="a\n").code == 2
     nothing = run("chat", "--continue", stdin="a\n")
     assert nothing.code == 1 and "no chat to resume" in nothing.err
@@ -294,7 +294,7 @@ def test_a_chat_whose_folder_is_removed_reports_it(repo: GitRepo, run: Run, scri
     assert not [*(repo.top / ".repoagent/runs").glob("*/*")]
 
 
-def test_a_chat_goes_on_in_the_linked_work_tree_where_it_was(
+def test_a_chat_is_resumed_in_its_linked_work_tree(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
@@ -320,7 +320,7 @@ def test_a_turn_of_another_process_is_not_offered_for_resuming(
     assert capfd.readouterr().err == "it is at work in process 1\n"
 
 
-def test_a_message_during_the_last_call_is_answered_too(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_message_during_the_last_call_is_answered(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("One.", "Two.")
     inbox = ".repoagent/runs/talk/inbox"
     script.act(0, f"mkdir -p {repo.top}/{inbox}; echo rather this > {repo.top}/{inbox}/1.md")
@@ -329,7 +329,7 @@ def test_a_message_during_the_last_call_is_answered_too(repo: GitRepo, run: Run,
 
 
 @pytest.mark.soak
-def test_a_chat_goes_on_with_a_run_on_a_branch_of_its_own(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_chat_resumes_a_run_on_its_branch(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK, GREET, DONE)
     assert run("run", "--mode", "auto-edit", "--branch", "side", "greet").code == 0
     name = next((repo.top / ".repoagent/runs").glob("run-*")).name

@@ -1,4 +1,4 @@
-"""A chat with a program: turns and answers are lines of JSON, and so is all that comes of them."""
+"""A chat with a program: input and output are lines of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What <TAB> offers: the words of a line, the kinds of parameters, candidates, and how quick that is."""
+"""Completion: parsing the line, the kinds of parameters, candidates, and speed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; m
 
 
 def offered(cwd: Path, line: str, shell: str = "bash", **env: str) -> list[str]:
-    """The values for the last word of `line`; `file` and `dir` stand for the shell's own names."""
+    """The values for the last word of `line`; `file` and `dir` mean names completed by the shell."""
     asked = {"_REPOAGENT_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_WORDBREAKS": BREAKS, **env}
     done = run([], cwd, env=asked)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -81,7 +81,7 @@ def test_git_s_own_options_come_before(
 
 
 @pytest.mark.parametrize("words", [[], ["git"], ["git", "add", "repoagent"], ["git", "-C", "repoagent"]])
-def test_other_commands_of_git_are_not_ours(words: list[str]) -> None:
+def test_other_commands_of_git_are_not_completed(words: list[str]) -> None:
     assert after_program(words) is None
 
 
@@ -98,7 +98,7 @@ def test_revisions_files_keys_and_models(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_more_of_the_same(repo: GitRepo) -> None:
+def test_more_values(repo: GitRepo) -> None:
     repo.git("tag", "v1.0")
     assert offered(repo.top, "repoagent split -o s") == ["<dir>"]
     assert offered(repo.top, "repoagent history a.txt --at main..v") == ["main..v1.0"]
@@ -112,7 +112,7 @@ def test_more_of_the_same(repo: GitRepo) -> None:
     assert offered(repo.top, "repoagent outline a --language pyt") == ["python"]
 
 
-def test_with_another_folder_names_are_those_there(repo: GitRepo, tmp_path: Path) -> None:
+def test_names_after_dash_c_are_of_that_folder(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("odd name.py", "")
     assert offered(tmp_path, f"git -C {repo.top} repoagent neighbors ") == [
         "README.md",
@@ -169,7 +169,7 @@ def test_an_unknown_instruction_is_refused(tmp_path: Path) -> None:
 
 
 def test_every_command_s_files_revisions_and_models_are_completed() -> None:
-    """By the word in the help, whatever the command: a new one gets them for nothing."""
+    """By the word in the help, so that new commands are completed, too."""
     from repoagent.cli.app import cli
 
     found: set[str] = set()
@@ -202,7 +202,7 @@ def test_model_names_are_those_of_the_catalogue() -> None:
 @pytest.mark.parametrize("line", ["repoagent ", "repoagent neighbors --at m"])
 def test_it_is_nearly_as_quick_as_the_version(repo: GitRepo, line: str) -> None:
     def seconds(line: str) -> float:
-        """CPU time, that of git too: other tests run beside this one."""
+        """CPU time, that of git too: other tests run at the same time."""
         asked = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": line} if line else {}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [sys.executable, "-c", MAIN, *([] if line else ["--version"])]

@@ -1,4 +1,4 @@
-"""`repoagent context`: what a person and a program see of the prompt."""
+"""`repoagent context`: the prompt as text and as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["run", "script"]  # fixtures
 
 
 @pytest.mark.soak
-def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
+def test_errors_are_one_sentence(repo: GitRepo, run: Run) -> None:
     assert run("context").code == 2
     assert "no such file: gone.py" in run("context", "gone.py", "with some words").err
     repo.write("bin.dat", b"a\0b")
@@ -22,7 +22,7 @@ def test_what_can_not_be_shown_is_said(repo: GitRepo, run: Run) -> None:
 
 
 @pytest.mark.soak
-def test_it_is_what_an_edit_sends_and_needs_no_model(repo: GitRepo, run: Run, script: Script) -> None:
+def test_it_shows_the_prompt_of_an_edit_without_a_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("rules", **{"AGENTS.md": "Be kind.\n"})
     nobody = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-5-5"}
     found = run("context", "src/app.py", "greet with a comma", "--json", env=nobody).json
@@ -60,7 +60,7 @@ def test_a_merge_in_progress_does_not_matter(repo: GitRepo, run: Run) -> None:
 
 
 @pytest.mark.soak
-def test_how_many_keys_are_masked_is_said(repo: GitRepo, run: Run) -> None:
+def test_the_number_of_masked_keys_is_shown(repo: GitRepo, run: Run) -> None:
     key = "glp" + "at-" + "u8jzPde0IgxLd6GncfBA"
     repo.commit("key", **{"c.py": f"A = '{key}'\nB = '{key}'\nC = '<<secret 00000000>>'\n"})
     done = run("context", "c.py")

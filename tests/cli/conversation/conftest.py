@@ -1,4 +1,4 @@
-"""`repoagent conversation …` in this process, on a repository where something was said; and a model that is a script."""
+"""`repoagent conversation …` in this process, in a repository with a conversation; and a scripted model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Talk = Callable[..., Done]
 
 @dataclass(frozen=True)
 class Script:
-    """A model that answers with one text after another, and keeps what it was asked."""
+    """A model that answers with one text after another, and records its requests."""
 
     folder: Path
 
@@ -50,7 +50,7 @@ def model(tmp_path: Path) -> Script:
 
 @pytest.fixture
 def talked(repo: GitRepo) -> GitRepo:
-    """The sample repository, in which TALK was said about `src/app.py`."""
+    """The sample repository with the conversation TALK about `src/app.py`."""
     worktree = open_worktree(repo.top)
     memory = remember(layout(worktree), worktree, "src/app.py", repo.read("src/app.py"))
     append(memory.conversation, *TALK)
@@ -73,5 +73,5 @@ def diff(*lines: str) -> str:
 
 
 def texts(done: Done) -> Sequence[str]:
-    """What was said, as `show --json` has it."""
+    """The texts of the turns, from `show --json`."""
     return [turn["text"] for turn in done.json["turns"]]

@@ -66,7 +66,7 @@ WRONG = {
 }
 
 
-def test_what_can_not_be_done(talked: GitRepo, ui: Talk) -> None:
+def test_errors(talked: GitRepo, ui: Talk) -> None:
     talked.write(".repoagentignore", "hidden.py\n")
     talked.write("hidden.py", "x\n")
     before = sorted(talked.top.glob(".repoagent/**/*.md"))
@@ -96,7 +96,7 @@ def test_save_branch_load_and_back(talked: GitRepo, ui: Talk) -> None:
     undone = ui("undo", "file:app.py", "--json", cwd=talked.top / "src")
     assert undone.json["reversed"] == "load" and undone.json["changed"] and not undone.json["merged"]
     assert texts(ui("show", "file:src/app.py", "--json")) == [turn.text for turn in TALK]
-    assert "talk has" not in ui("load", "talk").out  # it says itself which file
+    assert "talk has" not in ui("load", "talk").out  # the conversation names its file
     assert ui("delete", "short", "--yes").out.startswith("deleted short; ")
     gone = ui("show", "short")
     assert gone.code == 2 and "restore it with `repoagent conversation undo short`" in gone.err
@@ -145,7 +145,7 @@ def test_nothing_to_list(repo: GitRepo) -> None:
     assert (done.code, done.out) == (1, "") and "--files lists those of files" in done.err
     done = program(repo.top, "conversation", "list", "--json")
     assert done.code == 1 and done.json["conversations"] == []
-    done = program(repo.top, "memory")  # a group alone is as the program alone
+    done = program(repo.top, "memory")  # a group without a command is like the program without one
     assert (done.code, done.out) == (2, "") and done.err.startswith("Usage: repoagent memory [OPTIONS]")
     assert not (repo.top / ".repoagent").exists()
 
@@ -169,7 +169,7 @@ def test_the_list_fits_a_terminal(talked: GitRepo, width: int) -> None:
     assert any(line.startswith("short ") for line in lines)
 
 
-def test_what_is_shown_can_not_act_nor_pass_for_a_turn(talked: GitRepo, ui: Talk) -> None:
+def test_shown_text_cannot_control_the_terminal_or_look_like_a_turn(talked: GitRepo, ui: Talk) -> None:
     text = f"# repoagent conversation, version 1, nonce aaaaaaaa\n\n## [aaaaaaaa] user\n{HOSTILE}\n"
     put(talked, "hostile", text)
     with Screen([*PROGRAM, "--no-pager", "conversation", "show", "hostile"], talked.top, width=60) as window:
@@ -190,7 +190,7 @@ def test_some_turns(ui: Talk) -> None:
         assert done.json["total"] == 5
 
 
-def test_a_broken_one_can_be_read_and_put_away(talked: GitRepo, ui: Talk) -> None:
+def test_a_broken_conversation_can_be_shown_and_deleted(talked: GitRepo, ui: Talk) -> None:
     file = put(talked, "broken", b"no \xff\n")
     assert ui("show", "broken").code == 3
     assert program(talked.top, "conversation", "show", "broken", "--raw").code == 0
@@ -199,7 +199,7 @@ def test_a_broken_one_can_be_read_and_put_away(talked: GitRepo, ui: Talk) -> Non
 
 
 @pytest.mark.soak
-def test_a_person_is_asked_before_one_is_put_away(talked: GitRepo) -> None:
+def test_delete_asks(talked: GitRepo) -> None:
     command = [*PROGRAM, "conversation", "delete", "fast"]
     file = talked.top / ".repoagent/conversations/fast.md"
     for answer, code in (("n", 1), ("y", 0)):

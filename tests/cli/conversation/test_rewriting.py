@@ -1,4 +1,4 @@
-"""`repoagent conversation edit`: a model's diff, checked, shown, written, and taken back."""
+"""`repoagent conversation edit`: a model's diff is validated, shown, applied and undone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def file(talked: GitRepo) -> Path:
     return talked.top / ".repoagent/conversations/fast.md"
 
 
-def test_a_diff_is_written_and_taken_back(ui: Talk, model: Script, file: Path) -> None:
+def test_a_diff_is_applied_and_undone(ui: Talk, model: Script, file: Path) -> None:
     before = file.read_bytes()
     model.answers(SHORTER)
     done = ui("edit", "fast", "leave the list out", "--model", model.spec, "--yes")
@@ -56,7 +56,7 @@ def test_a_diff_is_written_and_taken_back(ui: Talk, model: Script, file: Path) -
     assert ui("show", "fast", "--json").json["sha256"] in prompt
 
 
-def test_a_patch_in_a_turn_is_no_patch_of_the_conversation(ui: Talk, model: Script, file: Path) -> None:
+def test_a_patch_in_a_turn_is_not_applied(ui: Talk, model: Script, file: Path) -> None:
     model.answers(NO_CODE)
     done = ui("edit", "fast", "leave code out", "--model", model.spec, "--yes", "--json")
     assert done.code == 0, done.out
@@ -96,7 +96,7 @@ BAD = {
 }
 
 
-def test_what_is_refused_changes_nothing(ui: Talk, model: Script, file: Path) -> None:
+def test_a_refusal_changes_nothing(ui: Talk, model: Script, file: Path) -> None:
     before = file.read_bytes()
     for name, (answer, why) in BAD.items():
         for old in model.folder.glob("prompt-*"):
@@ -108,13 +108,13 @@ def test_what_is_refused_changes_nothing(ui: Talk, model: Script, file: Path) ->
     assert not (file.parent / ".past").exists()
 
 
-def test_no_change_is_no_error_of_the_model(ui: Talk, model: Script, file: Path) -> None:
+def test_no_change_is_not_an_error_of_the_model(ui: Talk, model: Script, file: Path) -> None:
     model.answers("All is well as it is.\n", "Really.\n")
     done = ui("edit", "fast", "do it", "--model", model.spec, "--yes")
     assert done.code == 1 and "sent no change; it said: Really." in done.err
 
 
-def test_the_persons_words_where_they_may_change(ui: Talk, model: Script) -> None:
+def test_user_turns_change_only_with_the_option(ui: Talk, model: Script) -> None:
     model.answers(NO_QUESTION)
     done = ui("edit", "fast", "leave the question out", "--user-turns", "--model", model.spec, "--yes")
     assert done.code == 0, done.err
@@ -131,9 +131,7 @@ def test_a_dry_run_and_the_prompt_write_nothing(ui: Talk, model: Script, file: P
     assert len(model.prompts) == 1 and (sorted(file.parent.iterdir()), file.read_bytes()) == before
 
 
-def test_who_writes_meanwhile_is_not_overwritten(
-    talked: GitRepo, model: Script, file: Path, ui: Talk
-) -> None:
+def test_a_concurrent_write_is_not_overwritten(talked: GitRepo, model: Script, file: Path, ui: Talk) -> None:
     model.answers(SHORTER)
     script = model.folder / "model.sh"
     script.write_text(script.read_text() + f"printf 'and more\\n' >> {file}\n")
@@ -145,7 +143,7 @@ def test_who_writes_meanwhile_is_not_overwritten(
 
 
 @pytest.mark.soak
-def test_keys_are_not_sent_and_not_lost(ui: Talk, model: Script, file: Path) -> None:
+def test_keys_are_masked_and_restored(ui: Talk, model: Script, file: Path) -> None:
     token = made("ghp" + "_", 36)
     append(file, Turn("user", f"use {token}", {"edit": "3"}), Turn("assistant", f"I used {token}.\nDone."))
     model.answers(diff(f" I used {mask(token)}.", "-Done.", "+All done."))
@@ -156,7 +154,7 @@ def test_keys_are_not_sent_and_not_lost(ui: Talk, model: Script, file: Path) -> 
     assert ui("undo", "fast").code == 0 and token in file.read_text()
 
 
-def test_limits_hold(ui: Talk, talked: GitRepo, model: Script, file: Path) -> None:
+def test_limits(ui: Talk, talked: GitRepo, model: Script, file: Path) -> None:
     for side in ("input", "output"):
         talked.git("config", f"repoagent.models.{model.spec}.{side}", "1000")
     model.answers(SHORTER)
@@ -165,7 +163,7 @@ def test_limits_hold(ui: Talk, talked: GitRepo, model: Script, file: Path) -> No
 
 
 @pytest.mark.soak
-def test_a_cassette_runs_it_again(ui: Talk, model: Script, tmp_path: Path) -> None:
+def test_a_recording_is_replayed(ui: Talk, model: Script, tmp_path: Path) -> None:
     model.answers(SHORTER)
     tape = str(tmp_path / "tape.jsonl")
     words = ("edit", "fast", "shorter", "--dry-run")
@@ -174,7 +172,7 @@ def test_a_cassette_runs_it_again(ui: Talk, model: Script, tmp_path: Path) -> No
     assert ui("edit", "fast", "longer", "--dry-run", "--model", f"replay:{tape}").code == 4
 
 
-def test_a_person_is_shown_the_diff_and_asked(talked: GitRepo, model: Script, file: Path) -> None:
+def test_the_diff_is_shown_before_the_question(talked: GitRepo, model: Script, file: Path) -> None:
     before = file.read_bytes()
     model.answers(SHORTER, SHORTER)
     command = [*PROGRAM, "conversation", "edit", "fast", "shorter", "--model", model.spec]

@@ -1,4 +1,4 @@
-"""`repoagent conversation summarize`: kept under the hash of what was summarized."""
+"""`repoagent conversation summarize`: summaries are cached by the hash of the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def file(talked: GitRepo) -> Path:
     return talked.top / ".repoagent/conversations/fast.md"
 
 
-def test_the_same_is_not_paid_for_twice(ui: Talk, model: Script, file: Path) -> None:
+def test_the_same_text_is_paid_for_once(ui: Talk, model: Script, file: Path) -> None:
     model.answers("They share a cache.\n", "They share a cache, and it is done.\n")
     first = ui("summarize", "fast", "--model", model.spec, "--json").json
     assert first["summary"] == "They share a cache." and first["spent"]["calls"] == 1
@@ -32,7 +32,7 @@ def test_the_same_is_not_paid_for_twice(ui: Talk, model: Script, file: Path) -> 
     assert len(model.prompts) == 2 and "why is it shared?" in model.prompts[0]
 
 
-def test_what_a_person_has_corrected_stays(ui: Talk, model: Script) -> None:
+def test_a_corrected_summary_stays(ui: Talk, model: Script) -> None:
     model.answers("They share a cache.\n", "Something else.\n")
     kept = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["file"])
     assert ui("summarize", "fast", "--model", model.spec, "--refresh").out == "Something else.\n"
@@ -42,7 +42,7 @@ def test_what_a_person_has_corrected_stays(ui: Talk, model: Script) -> None:
 
 
 @pytest.mark.soak
-def test_a_long_one_that_has_grown_pays_for_its_end(ui: Talk, model: Script, file: Path) -> None:
+def test_a_longer_conversation_pays_for_its_end(ui: Talk, model: Script, file: Path) -> None:
     long = [Turn("user", f"request {number} " + "word " * 2200) for number in range(10)]
     append(file, *long)
     model.answers(*(f"Summary {number}.\n" for number in range(9)))
@@ -54,7 +54,7 @@ def test_a_long_one_that_has_grown_pays_for_its_end(ui: Talk, model: Script, fil
     assert "the last word" in model.prompts[3]
 
 
-def test_many_calls_need_a_yes(ui: Talk, model: Script, file: Path) -> None:
+def test_many_calls_need_confirmation(ui: Talk, model: Script, file: Path) -> None:
     append(file, *(Turn("user", "word " * 2200) for _ in range(30)))
     model.answers("x\n")
     done = ui("summarize", "fast", "--model", model.spec)
@@ -62,7 +62,7 @@ def test_many_calls_need_a_yes(ui: Talk, model: Script, file: Path) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code"), [("\n", 4), ("word " * 2000, 4)])
-def test_what_can_not_be_used_is_not_kept(
+def test_an_unusable_summary_is_not_saved(
     ui: Talk, model: Script, file: Path, answer: str, code: int
 ) -> None:
     model.answers(answer)
@@ -70,7 +70,7 @@ def test_what_can_not_be_used_is_not_kept(
     assert not list(file.parent.glob(".summaries/*/*.md"))
 
 
-def test_nothing_is_said_of_nothing(ui: Talk, talked: GitRepo) -> None:
+def test_an_empty_conversation_has_no_summary(ui: Talk, talked: GitRepo) -> None:
     talked.write(
         ".repoagent/conversations/none.md", "# repoagent conversation, version 1, nonce aaaaaaaa\n\n"
     )

@@ -40,7 +40,7 @@ def subjects(done: Done) -> list[str]:
     return [commit["subject"] for commit in done.json["commits"]]
 
 
-# --- what it shows
+# --- output
 
 
 def test_people_and_steps(repo: GitRepo, ask: Ask) -> None:
@@ -66,7 +66,7 @@ def test_the_mailmap_is_used(repo: GitRepo, ask: Ask) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("width", [20, 130, 500])
-def test_every_width_is_kept(repo: GitRepo, ask: Ask, width: int) -> None:
+def test_lines_fit_every_width(repo: GitRepo, ask: Ask, width: int) -> None:
     repo.git("config", "user.name", "Ёлка 名前 " * 8)
     grow(repo, 2, "src/app.py")
     repo.commit("a subject that is " + "long " * 60, **{"src/app.py": APP})
@@ -87,7 +87,7 @@ def test_colours_only_on_a_terminal(repo: GitRepo, ask: Ask) -> None:
         assert "\x1b" not in window.seen
 
 
-def test_nothing_that_a_terminal_obeys(repo: GitRepo, ask: Ask) -> None:
+def test_control_characters_are_escaped(repo: GitRepo, ask: Ask) -> None:
     path = "e\x1b[2Jvil\n.py"
     repo.write(path, "def f():\n    pass\n")
     repo.git("config", "user.name", "Eve\x1b]0;owned\x07\x9b31m")
@@ -114,7 +114,7 @@ def test_at_a_revision_and_under_an_old_name(repo: GitRepo, ask: Ask) -> None:
     assert subjects(ask("new.txt", "--json")) == ["move", "change 1", "change 0", "first commit"]
     assert subjects(ask("a.txt", "--json", "--at", "v1")) == ["change 1", "change 0", "first commit"]
     assert "as a.txt:" in ask("new.txt").out
-    assert ask("new.txt", "--at", "v1").code == 1  # it is there now, and was not then
+    assert ask("new.txt", "--at", "v1").code == 1  # it exists now, but not at that revision
 
 
 def test_from_a_folder_inside(repo: GitRepo, ask: Ask) -> None:
@@ -137,7 +137,7 @@ def test_a_path_outside(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
     assert done.code == 2 and "is outside the work tree" in done.err and done.err.count("\n") == 1
 
 
-def test_a_file_that_never_was(repo: GitRepo, ask: Ask) -> None:
+def test_a_file_that_never_existed(repo: GitRepo, ask: Ask) -> None:
     done = ask("nope.py")
     assert (done.code, done.err) == (
         2, "repoagent: no such file: nope.py, and git has no commit of it\n"
@@ -155,7 +155,7 @@ def test_untracked_and_staged(repo: GitRepo, ask: Ask) -> None:
     assert ask("folder").code == 1
 
 
-def test_a_deleted_file_and_one_that_moved(repo: GitRepo, ask: Ask) -> None:
+def test_a_deleted_and_a_moved_file(repo: GitRepo, ask: Ask) -> None:
     grow(repo, 1, "gone.txt")
     repo.git("rm", "-q", "gone.txt")
     short = repo.commit("remove it")[:7]
@@ -242,7 +242,7 @@ def test_a_few_commits_are_summarized_without_a_question(repo: GitRepo, ask: Ask
     done = ask("a.txt", "--model", model.spec, "--json")
     assert lines(done) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
     assert done.json["spent"]["summarized"] == 3 and done.json["spent"]["calls"] == 1
-    assert "says 1.1 in call 0" in ask("a.txt").out  # kept, and shown without a model
+    assert "says 1.1 in call 0" in ask("a.txt").out  # saved, and shown without a model
     assert lines(ask("a.txt", "--model", "command:false", "--json")) == lines(done)
     assert len(model.prompts) == 1
     assert repo.status() == ""
@@ -254,11 +254,11 @@ def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Progr
     repo.git("config", "repoagent.summary.model", model.spec)
     assert lines(ask("a.txt", "--summarize", "--json")) == ["says 1.1 in call 0"]
     repo.git("config", "--unset", "repoagent.summary.model")
-    done = ask("a.txt", "--summarize", "--json")  # nothing is missing, so nobody has to be there
+    done = ask("a.txt", "--summarize", "--json")  # nothing is missing, so no confirmation is needed
     assert lines(done) == ["says 1.1 in call 0"] and done.json["spent"] is None
 
 
-def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_many_commits_need_confirmation(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 6)
     done = ask("a.txt", "--model", model.spec)
     assert done.code == 2 and done.out == ""
@@ -269,7 +269,7 @@ def test_many_commits_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> Non
 
 
 @pytest.mark.soak
-def test_a_person_is_asked(repo: GitRepo, model: Program) -> None:
+def test_it_asks_on_a_terminal(repo: GitRepo, model: Program) -> None:
     grow(repo, 6)
     repo.git("config", f"repoagent.models.{model.spec}.input", "1000000")
     repo.git("config", f"repoagent.models.{model.spec}.output", "0")
@@ -286,7 +286,7 @@ def test_a_person_is_asked(repo: GitRepo, model: Program) -> None:
         assert window.end() == 0
 
 
-def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_limits_and_the_ledger(repo: GitRepo, ask: Ask, model: Program) -> None:
     key = f"repoagent.models.{model.spec}"
     repo.git("config", f"{key}.input", "10")
     repo.git("config", f"{key}.output", "10")
@@ -298,7 +298,7 @@ def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Progra
 
 
 @pytest.mark.soak
-def test_a_failing_model_shows_what_there_is(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_a_failing_model_shows_the_history(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
     model.answers("if count: sys.exit('out of order')")
     done = ask("a.txt", "--model", model.spec, "--yes")
@@ -307,7 +307,7 @@ def test_a_failing_model_shows_what_there_is(repo: GitRepo, ask: Ask, model: Pro
     assert done.code == 4 and json.loads(done.out)["error"]["kind"] == "no_model"
 
 
-def test_garbled_lines_are_said(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_garbled_lines_are_reported(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 2)
     model.answers("lines = lines[2:]")
     done = ask("a.txt", "--model", model.spec)
@@ -334,7 +334,7 @@ def test_shared_as_notes_and_read_in_a_new_clone(
     assert lines(ask("a.txt", "--json", cwd=clone)) == lines(found)
 
 
-def test_who_can_not_share_still_has_them(
+def test_summaries_that_cannot_be_shared_are_saved(
     repo: GitRepo, ask: Ask, model: Program, clean_environment: Path
 ) -> None:
     (clean_environment / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
@@ -352,14 +352,14 @@ def test_a_recording_is_played_again(repo: GitRepo, ask: Ask, model: Program, tm
     assert len(model.prompts) == 1
 
 
-def test_the_prompt_of_an_edit_has_them(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_the_prompt_of_an_edit_has_the_summaries(repo: GitRepo, ask: Ask, model: Program) -> None:
     assert ask("a.txt", "--model", model.spec).code == 0
     done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", "a.txt", "do it")
     assert done.code == 0 and " first commit (says 1.1 in call 0)\n</history>" in done.out
 
 
 @pytest.mark.soak
-def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_completed_summaries_survive_an_interrupt(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
     model.answers("if count: import time; time.sleep(60)")
     with Screen(
@@ -374,7 +374,7 @@ def test_interrupted_what_is_done_is_kept(repo: GitRepo, ask: Ask, model: Progra
     assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10
 
 
-def test_an_odd_name_is_seen_as_it_is(repo: GitRepo, ask: Ask) -> None:
+def test_an_odd_name_is_exact(repo: GitRepo, ask: Ask) -> None:
     repo.commit("odd", **{"a\n  b\t.txt": "some text\n" * 9})
     repo.git("mv", "a\n  b\t.txt", "c.txt")
     repo.commit("move")
@@ -390,7 +390,7 @@ def test_a_git_directory_has_none(ask: Ask) -> None:
     assert done.code == 3 and ".git/config is in a git directory" in done.err
 
 
-def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
+def test_ascii_in_an_ascii_locale(repo: GitRepo) -> None:
     repo.commit("long " * 60, **{"a.txt": "1\n"})
     done = subprocess.run(
         [*PROGRAM, "history", "a.txt", "--limit=1"],
@@ -400,6 +400,6 @@ def test_ascii_where_the_locale_has_no_more(repo: GitRepo) -> None:
     assert done.stderr == b"1 older commit; show more with --limit\n"
 
 
-def test_the_lines_stand_beside_the_subjects(repo: GitRepo, ask: Ask) -> None:
+def test_the_lines_are_next_to_the_subjects(repo: GitRepo, ask: Ask) -> None:
     repo.commit("short", **{"a.txt": "1\n"})
     assert re.search(r"short +\+1 −10$", ask("a.txt", "--limit=1").out, re.MULTILINE)

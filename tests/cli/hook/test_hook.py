@@ -1,4 +1,4 @@
-"""`repoagent hook`: put in place by a person, run by git, beside the edits of our own."""
+"""`repoagent hook`: installed by the user, run by git, also for edits of repoagent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _stream(rounds: int) -> bytes:
 
 @pytest.fixture
 def history(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> GitRepo:
-    """A repository whose two files always change together, with its index; a copy of one that is made once."""
+    """A repository whose two files always change together, with its index; copied from one that is made once."""
     template = tmp_path_factory.getbasetemp() / "together"
     if not template.exists():
         template.mkdir()
@@ -76,7 +76,7 @@ def git(repo: GitRepo, *arguments: str, cwd: Path | None = None, **env: str) -> 
     return Done(done.returncode, done.stdout, done.stderr)
 
 
-def test_what_is_staged_is_looked_at_and_the_index_is_not_touched(history: GitRepo) -> None:
+def test_staged_changes_are_reviewed_without_touching_the_index(history: GitRepo) -> None:
     stage(history, "a.py")
     change(history, "test_a.py")  # in the work tree alone: it will not be in the commit
     os.utime(history.top / "a.py")  # git itself would refresh the index now
@@ -87,7 +87,7 @@ def test_what_is_staged_is_looked_at_and_the_index_is_not_touched(history: GitRe
     assert not list((history.top / ".git").glob("*.lock"))
 
 
-def test_findings_of_the_level_stop_git_and_say_how_to_go_on(history: GitRepo) -> None:
+def test_findings_of_the_level_stop_git_with_a_remedy(history: GitRepo) -> None:
     stage(history, "a.py")
     done = hook(history, "pre-commit", "--fail-on", "warning")
     assert done.code == 6 and PARTNER in done.out
@@ -106,8 +106,8 @@ def test_findings_can_be_dismissed_or_stop_nothing(history: GitRepo) -> None:
     assert hook(history, "pre-commit", "--fail-on", "warning").code == 0
 
 
-def test_what_stops_nothing_is_told_in_a_line_or_two(history: GitRepo) -> None:
-    """Who commits did not ask for a page; what stops the commit is explained, and the rest can be looked up."""
+def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
+    """Findings that stop the commit are shown in full, the others in brief."""
     stage(history, "a.py")
     told = hook(history, "pre-commit").out.splitlines()
     assert told[0].startswith("warning partner-missing: ") and told[1].startswith("  a.py  [")
@@ -117,7 +117,7 @@ def test_what_stops_nothing_is_told_in_a_line_or_two(history: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_shallow_clone_is_not_told_with_each_commit(history: GitRepo, tmp_path: Path) -> None:
+def test_a_shallow_clone_is_not_mentioned_with_each_commit(history: GitRepo, tmp_path: Path) -> None:
     url = history.top.as_uri()
     subprocess.run(["git", "clone", "-q", "--depth", "3", url, tmp_path / "clone"], check=True)
     clone = GitRepo(tmp_path / "clone")
@@ -127,15 +127,15 @@ def test_a_shallow_clone_is_not_told_with_each_commit(history: GitRepo, tmp_path
     assert "shallow" not in done.err + done.out
 
 
-def test_the_learner_holds_nothing_open_and_goes_on_alone(history: GitRepo) -> None:
-    """The reader of a pipe that whoever runs git has left open would wait for its end."""
+def test_learning_in_the_background_keeps_no_pipe_open(history: GitRepo) -> None:
+    """Otherwise the reader of a pipe of git's caller would wait for the end of the background process."""
     shutil.rmtree(history.top / ".repoagent")
     for name in (
         "repoagent",
         "click",
         "json",
         "sqlite3",
-    ):  # what a repository holds is not run by being looked at
+    ):  # a review must not run code of the repository
         history.write(f"{name}.py", f"open({str(history.top / 'was-run')!r}, 'w')\n")
     stage(history, *PATHS)
     reading, writing = os.pipe()
@@ -161,7 +161,7 @@ def test_the_learner_holds_nothing_open_and_goes_on_alone(history: GitRepo) -> N
 @pytest.mark.parametrize(
     "arguments", [["pre-commit"], ["commit-msg", ".git/MSG"], ["pre-push", "origin", "url"]]
 )
-def test_nothing_to_say_is_said_by_nothing(history: GitRepo, arguments: list[str]) -> None:
+def test_without_findings_nothing_is_printed(history: GitRepo, arguments: list[str]) -> None:
     history.write(".git/MSG", "message\n")
     assert hook(history, *arguments) == Done(0, "", "")
     stage(history, *PATHS)
@@ -169,14 +169,14 @@ def test_nothing_to_say_is_said_by_nothing(history: GitRepo, arguments: list[str
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
-def test_the_message_of_the_commit_can_say_that_it_is_meant(history: GitRepo) -> None:
+def test_a_trailer_of_the_message_dismisses_a_finding(history: GitRepo) -> None:
     stage(history, "a.py")
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partner-missing test_a.py\n")
     assert PARTNER not in hook(history, "commit-msg", ".git/MSG").out
 
 
 @pytest.mark.soak
-def test_what_git_cuts_off_a_message_says_nothing_and_a_wrong_rule_is_told(history: GitRepo) -> None:
+def test_cut_off_trailers_are_ignored_and_unknown_rules_reported(history: GitRepo) -> None:
     stage(history, "a.py")
     history.write(".git/MSG", "Subject\n\n# Review-Ignore: partner-missing\n")
     assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
@@ -188,7 +188,7 @@ def test_what_git_cuts_off_a_message_says_nothing_and_a_wrong_rule_is_told(histo
     assert "unknown rule 'partners-missing'; the rules are: secret" in told and "names no rule" in told
 
 
-def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:
+def test_pushed_commits_are_reviewed(history: GitRepo) -> None:
     base = history.head()
     stage(history, "a.py")
     history.git("commit", "-qm", "alone")
@@ -201,7 +201,7 @@ def test_what_is_pushed_is_looked_at(history: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_the_range_that_pre_commit_names_is_looked_at(history: GitRepo) -> None:
+def test_the_range_of_pre_commit_is_reviewed(history: GitRepo) -> None:
     base = history.head()
     stage(history, "a.py")
     history.git("commit", "-qm", "alone")
@@ -232,9 +232,7 @@ def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
         ("command:false", "is incomplete"),
     ],
 )
-def test_a_model_that_can_t_be_asked_is_a_line_and_no_hindrance(
-    history: GitRepo, model: str, sentence: str
-) -> None:
+def test_an_unreachable_model_is_a_warning(history: GitRepo, model: str, sentence: str) -> None:
     stage(history, *PATHS)
     done = hook(history, "pre-commit", REPOAGENT_REVIEW__MODEL=model)
     assert done.code == 0 and done.out == "" and sentence in done.err and done.err.count("\n") <= 2, done.err
@@ -243,9 +241,7 @@ def test_a_model_that_can_t_be_asked_is_a_line_and_no_hindrance(
 
 
 @pytest.mark.soak
-def test_a_wrong_setting_or_no_repository_is_a_line_and_no_hindrance(
-    history: GitRepo, tmp_path: Path
-) -> None:
+def test_a_wrong_setting_or_no_repository_is_a_warning(history: GitRepo, tmp_path: Path) -> None:
     stage(history, "a.py")
     done = hook(history, "pre-commit", REPOAGENT_REVIEW__FAIL_ON="sometimes")
     assert done.code == 0 and "not reviewed: " in done.err and done.err.count("\n") == 1
@@ -296,7 +292,7 @@ def test_install_status_and_uninstall(history: GitRepo) -> None:
 
 @pytest.fixture
 def hooked(history: GitRepo) -> GitRepo:
-    """The same with a hook that stops at a warning. It runs this checkout, whatever is installed."""
+    """The same with a hook that stops at a warning. It runs this checkout, not an installed version."""
     history.git("config", "repoagent.review.fail-on", "warning")
     assert program(history.top, "hook", "install").code == 0
     return history
@@ -312,7 +308,7 @@ def test_git_commit_runs_it(hooked: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
-    """Each builds its own index, which is what has to be looked at."""
+    """Each builds its own index, which must be reviewed."""
     reset = ("reset", "-q", "--hard")
     change(hooked, *PATHS)
     assert git(hooked, "commit", "-am", "both").code == 0
@@ -361,7 +357,7 @@ def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_merge_is_what_both_sides_did(hooked: GitRepo) -> None:
+def test_a_merge_is_reviewed(hooked: GitRepo) -> None:
     hooked.git("switch", "-qc", "topic")
     stage(hooked, "a.py")
     hooked.git("commit", "-q", "--no-verify", "-m", "alone")
@@ -375,7 +371,7 @@ def test_a_merge_is_what_both_sides_did(hooked: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_an_edit_of_ours_commits_through_it(hooked: GitRepo) -> None:
+def test_an_edit_commits_with_the_hook(hooked: GitRepo) -> None:
     """The edit holds index.lock, and its memory, while git runs the hook."""
     hooked.git("config", "repoagent.review.fail-on", "never")
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
@@ -388,7 +384,7 @@ def test_an_edit_of_ours_commits_through_it(hooked: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_stopped_edit_of_ours_leaves_all_as_it_was(hooked: GitRepo) -> None:
+def test_a_stopped_edit_changes_nothing(hooked: GitRepo) -> None:
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
     before = (hooked.head(), hooked.read("a.py"))
     done = program(hooked.top, "apply", "--yes", stdin=diff.encode())
@@ -423,14 +419,14 @@ def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environm
         [sys.executable, "-m", "pre_commit", "install"], cwd=history.top, check=True, capture_output=True
     )
     stage(history, "a.py")
-    change(history, "test_a.py")  # pre-commit puts it away and brings it back
+    change(history, "test_a.py")  # pre-commit stashes it and restores it
     history.git("config", "repoagent.review.fail-on", "warning")
     stopped = git(history, "commit", "-m", "alone")
     assert stopped.code == 1 and stopped.err.count(PARTNER) == 2
     assert history.read("test_a.py").endswith(b"changed\n")
     history.git("config", "repoagent.review.fail-on", "error")
     done = git(history, "commit", "-m", "alone")
-    assert done.code == 0 and done.err.count(PARTNER) == 2  # told although it stops nothing
+    assert done.code == 0 and done.err.count(PARTNER) == 2  # reported although it stops nothing
     change(history, "a.py")
     assert git(history, "commit", "-am", "both").code == 0
 

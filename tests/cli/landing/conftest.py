@@ -1,4 +1,4 @@
-"""The fixtures of the tests of what an edit shows: a repository, and a scripted model."""
+"""Fixtures for the output of an edit: a repository and a scripted model."""
 
 from tests.edit.conftest import run, script
 

@@ -31,7 +31,7 @@ except RepoagentError as error:
     print("ERROR", type(error).__name__)
 """
 
-# what is typed: what is then taken
+# input: the chosen hunks
 ANSWERS = {
     "y y y y": ["TOOK one 100755 three fifteen seventeen", "TOOK two 100644 new"],
     "n n n n": [],
@@ -49,7 +49,7 @@ ANSWERS = {
 
 @pytest.mark.soak
 @pytest.mark.parametrize("typed", ANSWERS)
-def test_what_is_typed_is_what_is_taken(tmp_path: Path, typed: str) -> None:
+def test_answers_choose_hunks(tmp_path: Path, typed: str) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
         for letter in typed.split():
             screen.expect("?]? ")
@@ -58,7 +58,7 @@ def test_what_is_typed_is_what_is_taken(tmp_path: Path, typed: str) -> None:
     assert [line for line in screen.seen.splitlines() if line.startswith(("TOOK", "ERROR"))] == ANSWERS[typed]
 
 
-def test_what_a_person_sees(tmp_path: Path) -> None:
+def test_what_is_shown(tmp_path: Path) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
         assert "old mode 100644\nnew mode 100755\n" in screen.expect(
             "(1/4) Apply this mode change [y,n,q,a,d,j,k,?]? "
@@ -78,7 +78,7 @@ def test_what_a_person_sees(tmp_path: Path) -> None:
         assert "\x1b" not in screen.seen
 
 
-def test_the_end_of_input_takes_nothing(tmp_path: Path) -> None:
+def test_the_end_of_input_applies_nothing(tmp_path: Path) -> None:
     with Screen(python(CODE), tmp_path) as screen:
         screen.expect("?]? ")
         screen.send("y\n")

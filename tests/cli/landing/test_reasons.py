@@ -1,4 +1,4 @@
-"""What `edit` shows at a terminal: why something failed, nothing that is for the model, and the words once."""
+"""The output of `edit` on a terminal: reasons of failures, no text for the model, each message once."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def edit(repo: GitRepo, script: Script, *args: str, width: int = 80, **env: str)
 
 
 def lines(screen: Screen) -> list[str]:
-    """What was written, without the moving line."""
+    """The output without the spinner."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r[^\n]*", "", screen.seen).split("\n")
 
 
-def test_a_refused_edit_says_why_and_its_words_come_when_they_are_true(repo: GitRepo, script: Script) -> None:
+def test_a_refused_edit_says_why_and_its_message_is_shown_later(repo: GitRepo, script: Script) -> None:
     script.replies(WRONG + FINISH, GREET + "<commit>\nGreet well\n</commit>\n" + FINISH)
     with edit(repo, script, TERM="dumb") as window:
         refused = window.expect("edit refused: src/app.py, hunk 1: ")
@@ -52,7 +52,7 @@ def test_a_refused_edit_says_why_and_its_words_come_when_they_are_true(repo: Git
     assert window.seen.index("It greets.") < window.seen.index("] Greet well · 1 file +1 -1")
 
 
-def test_refusals_of_one_reply_are_one_with_the_number_of_hunks(repo: GitRepo, script: Script) -> None:
+def test_refusals_of_one_reply_are_shown_together(repo: GitRepo, script: Script) -> None:
     many = "".join(diff(path, " no such line", "-x", "+y") for path in ("src/app.py", "lib/b.py", "lib/c.py"))
     script.replies(many, GREET + FINISH)
     with edit(repo, script, "--yes", "--scope", "repo", TERM="dumb") as window:
@@ -62,9 +62,7 @@ def test_refusals_of_one_reply_are_one_with_the_number_of_hunks(repo: GitRepo, s
     assert "A part of the change was refused" not in window.seen
 
 
-def test_a_failed_check_shows_its_end_and_is_exit_6_where_words_follow(
-    repo: GitRepo, script: Script, run: Run
-) -> None:
+def test_a_failed_check_shows_its_end_and_exits_with_6(repo: GitRepo, script: Script, run: Run) -> None:
     script.replies(GREET + FINISH, "I can't make it pass.", "No.")
     check = "seq 30; echo AssertionError: 1; exit 3"
     with edit(repo, script, "--yes", "--check", check, TERM="dumb") as window:
@@ -134,7 +132,7 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
         assert window.end() == 130
 
 
-def test_what_is_typed_meanwhile_is_neither_shown_nor_an_answer(repo: GitRepo, script: Script) -> None:
+def test_earlier_input_is_neither_shown_nor_an_answer(repo: GitRepo, script: Script) -> None:
     script.replies(GREET)
     script.act(0, "sleep 1")
     with edit(repo, script) as window:
@@ -158,9 +156,7 @@ def editor(folder: Path, *commands: str) -> str:
     return str(program)
 
 
-def test_an_edited_diff_is_shown_checked_and_asked_about(
-    repo: GitRepo, script: Script, tmp_path: Path
-) -> None:
+def test_an_edited_diff_is_validated_and_confirmed(repo: GitRepo, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     bad, same, good = (
         'sed -i "s/^+    .*/+    return ((/" $1',
@@ -198,7 +194,7 @@ def test_an_edited_diff_gets_the_questions_about_sensitive_files(
     assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")
 
 
-def test_the_same_answer_again_is_said_to_be_that(repo: GitRepo, script: Script) -> None:
+def test_a_repeated_diff_is_not_shown_again(repo: GitRepo, script: Script) -> None:
     script.replies(GREET, GREET)
     with edit(repo, script) as window:
         window.expect(ASK)
@@ -215,7 +211,7 @@ def test_the_same_answer_again_is_said_to_be_that(repo: GitRepo, script: Script)
         assert window.end() == 0
 
 
-def test_the_time_is_without_the_user_s(repo: GitRepo, script: Script) -> None:
+def test_the_time_excludes_waiting_for_the_user(repo: GitRepo, script: Script) -> None:
     script.replies(GREET + FINISH)
     began = time.monotonic()
     with edit(repo, script) as window:
@@ -237,7 +233,7 @@ def test_lines_break_between_words(repo: GitRepo, script: Script, *, width: int)
     assert any(re.search(r"about [\d,]+ \+ \d+ tokens", line) for line in shown)
 
 
-def test_by_hand_the_reason_is_shown_to_the_one_who_carries_the_reply(repo: GitRepo, tmp_path: Path) -> None:
+def test_with_a_manual_model_the_reason_is_shown(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "reply").write_text(WRONG)
     with Screen(
         [
@@ -260,7 +256,7 @@ def test_by_hand_the_reason_is_shown_to_the_one_who_carries_the_reply(repo: GitR
     assert window.seen.index("edit refused: src/app.py, hunk 1: ") < window.seen.index("The prompt is in ")
 
 
-def test_by_hand_in_a_pipe_too(run: Run, tmp_path: Path) -> None:
+def test_with_a_manual_model_the_reason_is_shown_in_a_pipe(run: Run, tmp_path: Path) -> None:
     (tmp_path / "reply").write_text(WRONG)
     args = ("edit", "src/app.py", "greet", "--model", "manual", "--reply", str(tmp_path / "reply"), "--yes")
     done = run(*args)

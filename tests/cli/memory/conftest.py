@@ -1,4 +1,4 @@
-"""`repoagent memory ARGUMENTS` in this process, and a repository in which something is remembered."""
+"""`repoagent memory ARGUMENTS` in this process, and a repository with memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`repoagent memory export`, `import` and `gc`, as a person and a program use them."""
+"""`repoagent memory export`, `import` and `gc`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_team_shares_what_it_learned(remembered: GitRepo, tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> None:
+def test_errors_are_one_sentence(remembered: GitRepo, tmp_path: Path) -> None:
     top = remembered.top
     (tmp_path / "x.tar.gz").write_bytes(b"nothing")
     before = sorted(top.rglob("*"))
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_one_sentence(remembered: GitRepo, tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-def test_gc_says_what_it_would_do_then_does_it_and_it_comes_back(remembered: GitRepo) -> None:
+def test_gc_lists_then_archives_and_import_restores(remembered: GitRepo) -> None:
     top = remembered.top
     remembered.git("rm", "-q", "src/b.py")
     remembered.git("commit", "-q", "--amend", "--allow-empty", "-m", "gone")
@@ -91,7 +91,7 @@ def test_gc_says_what_it_would_do_then_does_it_and_it_comes_back(remembered: Git
 
 
 @pytest.mark.soak
-def test_how_long_conversations_are_kept(remembered: GitRepo) -> None:
+def test_keep_days(remembered: GitRepo) -> None:
     from repoagent.llm.conversation import append
     from tests.memory.archive.conftest import turns
 

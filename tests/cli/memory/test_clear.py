@@ -1,4 +1,4 @@
-"""`repoagent memory clear`: what is taken away goes to the archive, and comes back whole."""
+"""`repoagent memory clear`: entries move to the archive and are restored exactly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT = ("notes.md", "conversation.md", "edits.jsonl")
 
 @pytest.fixture
 def full(context: Desk) -> dict[str, bytes]:
-    """`src/a.py` with all that there can be; its files."""
+    """The files of the memory of `src/a.py`, which has notes, a conversation and edits."""
     memory = known(context, "src/a.py")
     add_note(memory.notes, "one")
     talked(memory, 1)
@@ -34,7 +34,7 @@ def files(context: Desk) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in KEPT if _holds(folder / name)}
 
 
-def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+def test_no_terminal_and_nothing_to_clear(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     done = ask("clear", "src/a.py")
     assert done.code == 2 and "use --yes, or --dry-run" in done.err and files(context) == full
     done = ask("clear", "src/a.py", "--dry-run")
@@ -46,7 +46,7 @@ def test_nobody_to_ask_and_nothing_to_do(ask: Ask, context: Desk, full: dict[str
     assert not (known(context, "src/a.py").folder / "archive").exists()
 
 
-def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+def test_everything_is_cleared_and_restored_exactly(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     memory = known(context, "src/a.py")
     done = ask("clear", "src/a.py", "src/a.py", "-y")
     assert done.code == 0 and "restore it with: repoagent memory clear --undo src/a.py" in done.err
@@ -57,7 +57,7 @@ def test_all_of_it_goes_and_comes_back_byte_for_byte(ask: Ask, context: Desk, fu
     assert files(context) == full and not list((memory.folder / "archive").iterdir())
 
 
-def test_parts_and_the_last_one_comes_back_first(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+def test_parts_are_restored_last_first(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     value = json.loads(ask("clear", "src/a.py", "--notes", "--edits", "-y", "--json").out)
     assert value["files"][0]["parts"].keys() == {"notes", "edits"} and value["action"] == "clear"
     assert files(context).keys() == {"conversation.md"}
@@ -70,7 +70,7 @@ def test_parts_and_the_last_one_comes_back_first(ask: Ask, context: Desk, full: 
     assert files(context)["edits.jsonl"] == full["edits.jsonl"]
 
 
-def test_what_has_come_since_follows_what_comes_back(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
+def test_later_entries_follow_restored_ones(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
     memory = known(context, "src/a.py")
     assert ask("clear", "src/a.py", "-y").code == 0
     talked(memory, 2)
@@ -80,7 +80,7 @@ def test_what_has_come_since_follows_what_comes_back(ask: Ask, context: Desk, fu
     assert [edit.id for edit in read_edits(memory.edits)] == ["e1", "e2"]
 
 
-def test_a_mangled_conversation_is_cleared_and_not_joined(
+def test_a_broken_conversation_is_cleared_and_not_merged(
     ask: Ask, context: Desk, full: dict[str, bytes]
 ) -> None:
     memory = known(context, "src/a.py")

@@ -1,4 +1,4 @@
-"""`repoagent memory compact`: old exchanges go to the archive, with a model or without one."""
+"""`repoagent memory compact`: old exchanges move to the archive, with or without a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
         assert (done.code, done.out) == (code, "") and sentence in done.err
 
 
-def test_without_a_model_all_of_it_stays_on_disk(ask: Ask, long: Desk) -> None:
+def test_without_a_model_everything_stays_on_disk(ask: Ask, long: Desk) -> None:
     memory = known(long, "src/a.py")
     before = memory.conversation.read_bytes()
     done = ask("compact", "--all", "--dry-run")
@@ -83,7 +83,7 @@ def test_a_model_that_fails_changes_nothing(ask: Ask, long: Desk) -> None:
     assert not (known(long, "src/a.py").folder / "archive").exists()
 
 
-def test_one_that_can_not_be_read_does_not_keep_the_others_from_it(ask: Ask, long: Desk) -> None:
+def test_an_unreadable_conversation_does_not_stop_the_others(ask: Ask, long: Desk) -> None:
     known(long, "src/b.py").conversation.write_text("scribbled\n")
     done = ask("compact", "--all")
     assert (

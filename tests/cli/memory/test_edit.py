@@ -1,4 +1,4 @@
-"""`repoagent memory edit`: a person's text is checked, joined with what came meanwhile, and never lost."""
+"""`repoagent memory edit`: the text is validated, merged with concurrent changes, and never lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 
 @pytest.fixture
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A script that is the editor; tests write what it does to "$1"."""
+    """A script as the editor; tests write its commands, which change "$1"."""
     script = tmp_path / "editor"
     script.touch()
     script.chmod(0o755)
@@ -45,7 +45,7 @@ def test_notes_are_changed_and_a_first_one_makes_a_memory(ask: Ask, context: Des
         (': > "$1"', "an empty file; nothing was changed"),
     ],
 )
-def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sentence: str) -> None:
+def test_nothing_is_changed(ask: Ask, context: Desk, editor: Path, script: str, sentence: str) -> None:
     notes = known(context, "src/a.py").notes
     notes.write_text("# mine\n\n- one\n")
     does(editor, script)
@@ -53,7 +53,7 @@ def test_nothing_is_done(ask: Ask, context: Desk, editor: Path, script: str, sen
     assert done.code == 1 and sentence in done.err and notes.read_text() == "# mine\n\n- one\n"
 
 
-def test_what_was_saved_before_the_editor_failed_is_kept(ask: Ask, context: Desk, editor: Path) -> None:
+def test_text_saved_before_the_editor_failed_is_not_lost(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, 'echo "- precious" >> "$1"; exit 1')
     done = ask("edit", "src/a.py")
     assert done.code == 1 and "the editor failed; your saved text is in " in done.err
@@ -72,7 +72,7 @@ def test_no_editor_and_no_terminal(context: Desk) -> None:
     assert done.code == 1 and "no conversation about src/a.py yet" in done.err
 
 
-def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
+def test_suspicious_lines_are_reported_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
     does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
     done = ask("edit", "src/a.py")
     assert done.code == 0
@@ -82,7 +82,7 @@ def test_slips_are_said_and_secrets_masked(ask: Ask, context: Desk, editor: Path
     assert b"\xff and <<secret " in data and TOKEN.encode() not in data
 
 
-def test_what_others_note_meanwhile_is_joined(ask: Ask, context: Desk, editor: Path) -> None:
+def test_concurrent_notes_are_merged(ask: Ask, context: Desk, editor: Path) -> None:
     notes = known(context, "src/a.py").notes
     notes.write_text("# Notes\n\n- one\n- two\n- three\n")
     does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
@@ -91,7 +91,7 @@ def test_what_others_note_meanwhile_is_joined(ask: Ask, context: Desk, editor: P
     assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
 
 
-def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, context: Desk, editor: Path) -> None:
+def test_on_a_conflict_the_text_is_saved(ask: Ask, context: Desk, editor: Path) -> None:
     notes = known(context, "src/a.py").notes
     notes.write_text("# Notes\n\n- one\n")
     does(editor, f"sed -i 's/# Notes/# mine/' \"$1\"; printf '# theirs\\n\\n- one\\n' > '{notes}'")
@@ -102,7 +102,7 @@ def test_where_both_changed_the_same_lines_the_text_is_kept(ask: Ask, context: D
     assert kept.read_text() == "# mine\n\n- one\n" and kept.name in done.err
 
 
-def test_turns_that_come_meanwhile_follow(ask: Ask, context: Desk, editor: Path) -> None:
+def test_concurrent_turns_follow(ask: Ask, context: Desk, editor: Path) -> None:
     memory = known(context, "src/a.py")
     talked(memory, 1)
     first = memory.conversation.read_bytes()
@@ -118,7 +118,7 @@ def test_turns_that_come_meanwhile_follow(ask: Ask, context: Desk, editor: Path)
     assert memory.conversation.read_bytes() == both.replace(b"\nrequest 1\n", b"\nrequest one\n")
 
 
-def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, context: Desk, editor: Path) -> None:
+def test_an_invalid_conversation_is_saved_to_a_file(ask: Ask, context: Desk, editor: Path) -> None:
     memory = known(context, "src/a.py")
     talked(memory, 1)
     before = memory.conversation.read_bytes()
@@ -129,7 +129,7 @@ def test_a_conversation_that_can_not_be_read_is_kept_as_a_file(ask: Ask, context
     assert memory.conversation.read_bytes() == before and kept.read_bytes() == before.split(b"\n", 1)[1]
 
 
-def test_a_heading_that_is_none_any_more_is_said(ask: Ask, context: Desk, editor: Path) -> None:
+def test_a_broken_heading_is_reported(ask: Ask, context: Desk, editor: Path) -> None:
     memory = known(context, "src/a.py")
     talked(memory, 1)
     does(editor, "sed -i -e 's/\\] assistant/] asistant/' -e '2i stray' \"$1\"")
@@ -139,7 +139,7 @@ def test_a_heading_that_is_none_any_more_is_said(ask: Ask, context: Desk, editor
 
 
 @pytest.mark.soak
-def test_on_a_terminal_it_is_opened_again(context: Desk, editor: Path) -> None:
+def test_a_terminal_offers_to_reopen_the_editor(context: Desk, editor: Path) -> None:
     memory = known(context, "src/a.py")
     talked(memory, 1)
     does(editor, 'if grep -q spoilt "$1"; then cp "$0.good" "$1"; else cp "$1" "$0.good"; echo "more" >> "$0.good"; '
@@ -152,7 +152,7 @@ def test_on_a_terminal_it_is_opened_again(context: Desk, editor: Path) -> None:
     assert memory.conversation.read_text().endswith("more\n")
 
 
-def test_a_text_that_can_not_be_saved_goes_to_the_temporary_folder(
+def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(
     ask: Ask, context: Desk, editor: Path
 ) -> None:
     folder = known(context, "src/a.py").folder

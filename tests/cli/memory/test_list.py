@@ -1,4 +1,4 @@
-"""`repoagent memory list`: what is there, in which state, in any width and for programs."""
+"""`repoagent memory list`: memories and their states, in any width and for programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def states(ask: Ask, *arguments: str) -> dict[str, tuple[str, str | None]]:
     return {row["path"]: (row["state"], row["current_path"]) for row in listed}
 
 
-def test_nothing_is_there(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_empty_memory(repo: GitRepo, tmp_path: Path) -> None:
     done = program(repo.top, "memory", "list")
     assert (done.code, done.out) == (1, "") and "nothing is remembered in this repository yet" in done.err
     assert not (repo.top / ".repoagent").exists()
@@ -39,7 +39,7 @@ def test_nothing_is_there(repo: GitRepo, tmp_path: Path) -> None:
     assert done.code == 2 and "is a bare repository" in done.err
 
 
-def test_states_and_nothing_is_rekeyed_by_looking(ask: Ask, context: Desk) -> None:
+def test_states_are_listed_without_changes(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     before = identity_file(known(context, "src/a.py").folder).read_bytes()
     (top / "src/a.py").rename(top / "c.py")
@@ -59,8 +59,8 @@ def test_states_and_nothing_is_rekeyed_by_looking(ask: Ask, context: Desk) -> No
     assert states(ask)["c.py"] == ("live", None)
 
 
-def test_a_path_that_another_file_has_by_now(ask: Ask, context: Desk) -> None:
-    """What stands there now is a stranger: the memory is not live because something is at its path."""
+def test_a_path_that_another_file_has_now(ask: Ask, context: Desk) -> None:
+    """The new file is a stranger: a memory is not live just because a file exists at its path."""
     top = context.worktree.top
     (top / "src/a.py").rename(top / "moved.py")
     (top / "src/a.py").write_bytes(text("nothing alike"))
@@ -71,9 +71,7 @@ def test_a_path_that_another_file_has_by_now(ask: Ask, context: Desk) -> None:
 
 
 @pytest.mark.soak
-def test_a_file_that_only_a_linked_work_tree_has_is_no_orphan(
-    ask: Ask, context: Desk, tmp_path: Path
-) -> None:
+def test_a_file_of_a_linked_work_tree_is_live(ask: Ask, context: Desk, tmp_path: Path) -> None:
     other = tmp_path / "other"
     context.repo.git("worktree", "add", "-q", "-b", "side", str(other))
     (other / "new.py").write_bytes(text("new"))
@@ -113,7 +111,7 @@ def test_order_limit_and_paths(ask: Ask, context: Desk) -> None:
     assert done.code == 1 and "nothing is remembered of nowhere as orphaned" in done.err
 
 
-def test_broken_and_foreign_things_are_named_and_the_others_listed(ask: Ask, context: Desk) -> None:
+def test_broken_and_foreign_folders_are_named(ask: Ask, context: Desk) -> None:
     memory = context.layout.memory
     a, b = known(context, "src/a.py").folder, known(context, "src/b.py").folder
     identity_file(a).write_bytes(b"{ not json")
@@ -128,8 +126,8 @@ def test_broken_and_foreign_things_are_named_and_the_others_listed(ask: Ask, con
     assert (row["edits"], row["notes"]) == (1, 0)
 
 
-def test_an_identity_that_names_what_no_file_can_be(ask: Ask, context: Desk) -> None:
-    """A NUL in a path of one memory made every command fail."""
+def test_an_identity_with_an_invalid_path(ask: Ask, context: Desk) -> None:
+    """A NUL byte in the path of one memory made every command fail."""
     paths = ("../../etc/passwd", "/etc/passwd", ".git/config", "x\x1b[31m", "a\0b", "\ud800z")
     for number, path in enumerate(paths):
         value = {"version": 1, "path": path, "places": {"/etc": {"path": "passwd", "blob": ""}}}

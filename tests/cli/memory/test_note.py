@@ -1,4 +1,4 @@
-"""`repoagent memory note`: a person says what to remember."""
+"""`repoagent memory note`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_bad_input_is_one_sentence(ask: Ask) -> None:
         assert (done.code, done.out) == (2, "") and sentence in done.err and len(done.err.splitlines()) == 1
 
 
-def test_a_note_has_the_version_of_now_and_is_there_once(ask: Ask, context: Desk) -> None:
+def test_a_note_has_the_version_of_the_file_and_no_duplicate(ask: Ask, context: Desk) -> None:
     assert ask("note", "src/a.py", "the order\nof results matters").code == 0
     memory = known(context, "src/a.py")
     (note,) = read_notes(memory.notes)
@@ -51,14 +51,14 @@ def test_a_file_without_a_memory_gets_one(ask: Ask, context: Desk) -> None:
     assert memory.notes == Path(value["file"]) and memory.identity.commit == context.repo.head()
 
 
-def test_a_moved_file_takes_its_memory_along(ask: Ask, context: Desk) -> None:
+def test_the_memory_follows_a_moved_file(ask: Ask, context: Desk) -> None:
     folder = known(context, "src/a.py").folder
     (context.worktree.top / "src/a.py").rename(context.worktree.top / "c.py")
     assert ask("note", "c.py", "moved").code == 0
     assert known(context, "c.py").folder == folder and known(context, "c.py").identity.path == "c.py"
 
 
-def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, context: Desk) -> None:
+def test_a_note_about_a_deleted_file(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     (context.worktree.top / "src/a.py").unlink()
     assert ask("note", "src/a.py", "gone since the move to rust").code == 0
@@ -68,7 +68,7 @@ def test_a_file_that_is_gone_can_be_noted_by_path_and_by_id(ask: Ask, context: D
 
 
 @pytest.mark.soak  # the rules for secrets are loaded
-def test_standard_input_has_several_and_secrets_are_masked(context: Desk) -> None:
+def test_several_notes_from_standard_input_are_masked(context: Desk) -> None:
     given = f"# Notes\n\n- one is one\n- two\n  goes on\n\n#3 is a ticket\nthe token is {TOKEN}\n".encode()
     done = program(context.worktree.top, "memory", "note", "src/a.py", "-", stdin=given)
     assert done.code == 0 and "masked what looks like a key or token" in done.err
@@ -79,7 +79,7 @@ def test_standard_input_has_several_and_secrets_are_masked(context: Desk) -> Non
     assert TOKEN not in known(context, "src/a.py").notes.read_text() and TOKEN not in done.err
 
 
-def test_what_was_said_of_a_name_that_is_gone_may_be_said_again(ask: Ask, context: Desk) -> None:
+def test_a_stale_note_may_be_repeated(ask: Ask, context: Desk) -> None:
     context.repo.write("src/a.py", text("a") + b"old_name = 1\n")
     assert ask("note", "src/a.py", "`old_name` must stay 1").code == 0
     context.repo.write("src/a.py", edited(text("a")))
@@ -87,7 +87,7 @@ def test_what_was_said_of_a_name_that_is_gone_may_be_said_again(ask: Ask, contex
     assert "`old_name` must stay 1 [gone: old_name]" in shown
 
 
-def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> None:
+def test_notes_are_copied(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     context.repo.write("src/copy.py", context.repo.read("src/a.py"))
     src = context.worktree.top / "src"
@@ -113,7 +113,7 @@ def test_a_copy_can_have_the_notes_of_its_original(ask: Ask, context: Desk) -> N
     assert "no notes on src/b.py to copy" in ask("note", "src/a.py", "--from", "src/b.py").err
 
 
-def test_a_folder_that_can_not_be_written(ask: Ask, context: Desk) -> None:
+def test_an_unwritable_folder(ask: Ask, context: Desk) -> None:
     (known(context, "src/a.py").folder / "notes.md.lock").mkdir()
     done = ask("note", "src/a.py", "x is y")
     assert done.code == 3 and "cannot open the lock file" in done.err and "fix that" in done.err

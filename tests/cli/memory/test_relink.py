@@ -1,4 +1,4 @@
-"""`repoagent memory relink`: by hand, and back."""
+"""`repoagent memory relink`, and its undo."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
         assert (done.code, done.out) == (code, "") and sentence in done.err, arguments
 
 
-def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> None:
-    """They did not: what is noted of one text was told as a fact about another."""
+def test_older_notes_are_marked_until_undo(ask: Ask, context: Desk) -> None:
+    """They were not marked: notes about one text were shown as facts about another."""
     memory = known(context, "src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob, source="person")
     context.repo.write("new.py", text("new"))
@@ -44,7 +44,7 @@ def test_older_notes_say_so_until_it_is_taken_back(ask: Ask, context: Desk) -> N
     assert "squares are right\n" in shown and "this is of new.py [about an older text]" in shown
 
 
-def test_a_text_that_is_alike_is_the_same_text(ask: Ask, context: Desk) -> None:
+def test_a_similar_text_is_the_same_text(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob)
     context.repo.write("copy.py", text("a") + b"a line more\n")
@@ -52,7 +52,7 @@ def test_a_text_that_is_alike_is_the_same_text(ask: Ask, context: Desk) -> None:
     assert "squares are right\n" in ask("show", "copy.py").out
 
 
-def test_a_move_that_was_none_is_taken_back(ask: Ask, context: Desk) -> None:
+def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
     top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").rename(top / "c.py")
     assert context.folder("c.py") == mine
@@ -63,7 +63,7 @@ def test_a_move_that_was_none_is_taken_back(ask: Ask, context: Desk) -> None:
 
 
 def test_a_file_that_became_a_link_gives_its_memory(ask: Ask, context: Desk) -> None:
-    """It was refused: the link was read as if it were the file."""
+    """This was refused: the link was read as if it were the file."""
     top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").unlink()
     (top / "src/a.py").symlink_to("b.py")

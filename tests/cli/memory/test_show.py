@@ -1,4 +1,4 @@
-"""`repoagent memory show`: all that is known about a file."""
+"""`repoagent memory show`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk, text
 
 
-def test_all_of_it_on_one_page(ask: Ask, context: Desk) -> None:
+def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     add_note(memory.notes, "`a says 4` is what callers read", blob=memory.identity.blob, source="person")
     add_note(memory.notes, "`gone_name` is slow\x1b[2J", source="m")
@@ -39,14 +39,14 @@ def test_all_of_it_on_one_page(ask: Ask, context: Desk) -> None:
     assert "\x1b" not in done.out
 
 
-def test_what_only_programs_need_is_for_verbose(ask: Ask, context: Desk) -> None:
+def test_details_need_verbose(ask: Ask, context: Desk) -> None:
     known(context, "src/a.py")
     assert not re.search(r"inode|blob", ask("show", "src/a.py").out)
     told = ask("show", "src/a.py", before=("-v",)).out
     assert "device and inode" in told and ", blob " in told
 
 
-def test_as_data_and_the_turns(ask: Ask, context: Desk) -> None:
+def test_json_and_the_turns(ask: Ask, context: Desk) -> None:
     talked(known(context, "src/a.py"), 1)
     value = json.loads(ask("show", "src/a.py", "--json", "--conversation").out)
     assert (value["version"], value["state"], value["edits"][0]["id"]) == (1, "live", "e1")
@@ -57,7 +57,7 @@ def test_as_data_and_the_turns(ask: Ask, context: Desk) -> None:
     assert told == ("user  time 2026-11-01T10:00:00+00:00\nrequest 1\n\nassistant  model m\nanswer 1^[[31m\n")
 
 
-def test_what_was_meant_is_said(ask: Ask, context: Desk) -> None:
+def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     done = ask("show", "a.txt")
     assert done.code == 1 and "no memory of a.txt" in done.err
@@ -78,7 +78,7 @@ def test_what_was_meant_is_said(ask: Ask, context: Desk) -> None:
     assert done.code == 2 and "d.py had that name before" in done.err
 
 
-def test_orphans_and_what_took_their_place(ask: Ask, context: Desk) -> None:
+def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     mine, other = known(context, "src/a.py"), known(context, "src/b.py")
     (top / "src/a.py").unlink()
@@ -94,7 +94,7 @@ def test_orphans_and_what_took_their_place(ask: Ask, context: Desk) -> None:
     )
 
 
-def test_a_conversation_that_can_not_be_read(ask: Ask, context: Desk) -> None:
+def test_an_unreadable_conversation(ask: Ask, context: Desk) -> None:
     known(context, "src/a.py").conversation.write_text("scribbled\n")
     done = ask("show", "src/a.py")
     assert done.code == 0 and "not a repoagent conversation" in done.err and "unreadable" in done.out

@@ -1,4 +1,4 @@
-"""`repoagent memory status`: how much, in what state, and whether locks work."""
+"""`repoagent memory status`: numbers, states, and whether locks work."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.conftest import GitRepo
 from tests.memory.conftest import Desk
 
 
-def test_nothing_is_there_and_nothing_is_made(repo: GitRepo) -> None:
+def test_without_memories_nothing_is_created(repo: GitRepo) -> None:
     done = program(repo.top, "memory", "status")
     assert done.code == 0 and done.out.startswith("memories   0\n") and done.err == ""
     assert repo.status() == "" and not (repo.top / ".repoagent").exists()
 
 
-def test_all_that_is_there(ask: Ask, context: Desk) -> None:
+def test_everything_is_counted(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     add_note(memory.notes, "one")
     talked(memory, 1)
@@ -73,7 +73,7 @@ def test_a_file_system_without_locks_says_so(
     assert "has no file locks" in json.loads(ask("status", "--json").out)["lock_problem"]
 
 
-def test_locks_that_two_have_at_once_are_none(
+def test_locks_that_do_not_exclude_are_reported(
     ask: Ask, context: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", lambda descriptor, operation: None)

@@ -1,4 +1,4 @@
-"""`repoagent neighbors`, as a person runs it."""
+"""`repoagent neighbors`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sente
 
 
 @pytest.mark.soak
-def test_what_is_no_work_tree_is_said(tmp_path: Path, pair: GitRepo) -> None:
+def test_outside_a_work_tree(tmp_path: Path, pair: GitRepo) -> None:
     done = neighbors(tmp_path, "x.py")
     assert done.returncode == 2 and "is not in a git work tree" in done.stderr
     pair.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
@@ -89,7 +89,7 @@ def test_what_is_no_work_tree_is_said(tmp_path: Path, pair: GitRepo) -> None:
     assert done.returncode == 3 and "in a git directory" in done.stderr
 
 
-def test_the_table_says_what_how_often_and_that_it_is_a_hint(pair: GitRepo) -> None:
+def test_the_table_explains_its_rows(pair: GitRepo) -> None:
     done = neighbors(pair.top, "core.py")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
@@ -128,7 +128,7 @@ def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo) -> None
     assert told[0]["commit"] == commit and told[0]["author"] == "Ada Tester" and told[0]["subject"] == "odd"
 
 
-def test_names_never_act_on_whoever_reads_the_table(pair: GitRepo) -> None:
+def test_names_are_escaped(pair: GitRepo) -> None:
     for name in ("a\x1b[31m.py", "b\nline.py", "c\u202egnp.exe"):
         pair.commit("odd", **{name: "1", "core.py": name})
     out = neighbors(pair.top, "core.py").stdout
@@ -136,7 +136,7 @@ def test_names_never_act_on_whoever_reads_the_table(pair: GitRepo) -> None:
     assert "\x1b" not in out and "\u202e" not in out
 
 
-def test_names_of_a_dash_and_a_line_break_can_be_asked_for(pair: GitRepo) -> None:
+def test_names_with_a_dash_and_a_line_break(pair: GitRepo) -> None:
     for number in range(2):
         pair.commit("odd", **{"-dash.py": f"{number}", "new\nline.py": f"{number}"})
     assert "-dash.py" in rows(as_json(pair.top, "new\nline.py"))
@@ -144,7 +144,7 @@ def test_names_of_a_dash_and_a_line_break_can_be_asked_for(pair: GitRepo) -> Non
     assert "new\nline.py" in rows(json.loads(done.stdout))
 
 
-def test_an_error_is_json_too_where_json_was_asked_for(pair: GitRepo) -> None:
+def test_errors_as_json(pair: GitRepo) -> None:
     for arguments, sentence in (
         (["core.py", "--json", "--format", "svg"], "--json cannot be combined with --format svg"),
         (["nope.py", "--json"], "no such file: nope.py"),
@@ -165,7 +165,7 @@ def test_a_folder_and_several_files(pair: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_only_what_is_alive_at_the_revision(pair: GitRepo) -> None:
+def test_only_files_of_the_revision(pair: GitRepo) -> None:
     pair.git("tag", "old")
     pair.git("rm", "-q", "tests/test_core.py")
     pair.commit("drop it")
@@ -219,7 +219,7 @@ def test_a_file_with_one_commit(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_nothing_found_is_an_answer(repo: GitRepo) -> None:
+def test_no_neighbors_exits_with_0(repo: GitRepo) -> None:
     repo.commit("alone", **{"own/alone.zig": "1"})
     done = neighbors(repo.top, "own/alone.zig")
     assert done.returncode == 0
@@ -230,7 +230,7 @@ def test_nothing_found_is_an_answer(repo: GitRepo) -> None:
     assert as_json(repo.top, "own/alone.zig", "--min-score", "0.9")["neighbors"] == []
 
 
-def test_limit_and_least_score(pair: GitRepo) -> None:
+def test_limit_and_minimum_score(pair: GitRepo) -> None:
     assert len(rows(as_json(pair.top, "core.py", "-n", "1"))) == 1
     scores = [row["score"] for row in rows(as_json(pair.top, "core.py")).values()]
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
@@ -264,7 +264,7 @@ def test_colours_are_for_terminals_only(pair: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_picture_is_written_whole_and_never_through_a_link(pair: GitRepo, tmp_path: Path) -> None:
+def test_a_graph_is_written_atomically_and_never_through_a_link(pair: GitRepo, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (pair.top / "out.svg").symlink_to(victim)
@@ -315,7 +315,7 @@ def test_on_a_terminal_a_page_opens_in_the_browser(
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_without_a_browser_the_page_is_named(pair: GitRepo, tmp_path: Path) -> None:
+def test_without_a_browser_the_path_is_printed(pair: GitRepo, tmp_path: Path) -> None:
     git = next(
         Path(folder) / "git" for folder in os.environ["PATH"].split(":") if (Path(folder) / "git").exists()
     )
@@ -335,7 +335,7 @@ def test_the_table_can_be_written_to_a_file(pair: GitRepo) -> None:
     assert (pair.top / "out.txt").read_text(encoding="utf-8") == neighbors(pair.top, "core.py").stdout
 
 
-def test_what_is_slow_is_not_imported(pair: GitRepo) -> None:
+def test_slow_modules_are_not_imported(pair: GitRepo) -> None:
     code = (
         "import sys; sys.argv = ['repoagent', 'neighbors', 'core.py']\n"
         "from repoagent.cli import main\n"

@@ -59,7 +59,7 @@ def test_how_long_ago(seconds: float, long: str, short: str) -> None:
     assert (ago(seconds), ago(seconds, short=True)) == (long, short)
 
 
-def test_a_bar_grows_with_the_score_and_is_never_empty_for_something() -> None:
+def test_a_bar_grows_with_the_score_and_is_never_empty_above_0() -> None:
     assert bar(0, 4) == "    " and bar(1, 4) == "████" and bar(9, 4) == "████"
     assert bar(0.5, 4) == "██  " and bar(0.001, 4) == "▏   " and bar(0.4, 4) == "█▋  "
     assert bar(0.5, 4, ascii_only=True) == "##  " and bar(0.001, 4, ascii_only=True) == "#   "
@@ -99,7 +99,7 @@ def test_any_names_fit_any_width_and_nothing_acts_on_the_terminal(
     assert sum("3 of 300" in line for line in lines) == len(names)
 
 
-def test_columns_stand_under_each_other() -> None:
+def test_columns_are_aligned() -> None:
     text = table(neighborhood("文件.md".encode(), b"short.py", "e\u0301.py".encode()), {}, plain(100), NOW)
     head, *rows = [line for line in text.split("\n") if line.startswith("file") or "3 of 300" in line]
     end = head.index("together") + len("together")
@@ -116,14 +116,14 @@ def test_in_a_pipe_names_are_whole_and_numbers_are_there() -> None:
     )
 
 
-def test_a_candidate_has_no_numbers_that_it_did_not_earn() -> None:
+def test_a_candidate_without_history_has_no_numbers() -> None:
     row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
     found = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
     (line,) = [line for line in table(found, {}, plain(80), NOW).split("\n") if line.startswith("near.c")]
     assert line.split()[-4:] == ["–", "–", "–", "folder"]
 
 
-def test_pairs_of_little_evidence_are_counted_unless_they_are_wanted() -> None:
+def test_weak_pairs_are_only_counted_by_default() -> None:
     def row(name: bytes, together: int, commits: int, score: float) -> Neighbor:
         return Neighbor(1, name, score, together, commits, 1_799_000_000, (), ("through",))
 

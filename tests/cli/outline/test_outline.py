@@ -1,4 +1,4 @@
-"""`repoagent outline`, as a person runs it."""
+"""`repoagent outline`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def outline(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Comple
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """No repository: an outline needs none."""
+    """A folder outside a repository."""
     (tmp_path / "app.py").write_text(SOURCE)
     (tmp_path / "empty").mkdir()
     (tmp_path / "bin").write_bytes(b"\0\1")
@@ -92,7 +92,7 @@ def test_depth_and_kind(folder: Path) -> None:
     assert (none.returncode, none.stdout, none.stderr) == (1, "", "nothing found\n")
 
 
-def test_one_definition_and_what_is_in_it(folder: Path) -> None:
+def test_one_definition_and_its_contents(folder: Path) -> None:
     done = outline(folder, "app.py::Server.run")
     assert done.stdout == "2-4  def run(self, host: str, port: int = 80) -> None\n  4    def inner()\n"
     assert outline(folder, "app.py::Server.run", "--depth", "1").stdout.count("\n") == 1
@@ -106,7 +106,7 @@ def test_standard_input(folder: Path) -> None:
     assert outline(folder, "a.unknown", "--language", "python").returncode == 1
 
 
-def test_what_does_not_parse_is_said(folder: Path) -> None:
+def test_syntax_errors_are_reported(folder: Path) -> None:
     (folder / "broken.py").write_text("def a():\n    pass\n\ndef b(:\n    pass\n\ndef c(): ...\n")
     done = outline(folder, "broken.py")
     assert done.returncode == 0 and "def c()" in done.stdout
@@ -170,7 +170,7 @@ def test_json(folder: Path) -> None:
     assert error.returncode == 2 and "no such file" in json.loads(error.stdout)["error"]["message"]
 
 
-def test_names_can_not_act_on_the_terminal(folder: Path) -> None:
+def test_names_are_escaped(folder: Path) -> None:
     (folder / "a.json").write_bytes(b'{"a\x1b[31m": {"\\u202e": 1}}')
     name = os.fsdecode(b"x\xff\x1b.py")
     (folder / name).write_text("def f(): ...\n")

@@ -24,7 +24,7 @@ from tests.program import start
 
 Ask = Callable[..., Done]
 
-# Says in a word what it was shown; SPOIL may do otherwise. Each prompt is kept under its own name.
+# A model that answers with a word about its prompt, unless SPOIL is set. Each prompt is saved in a file.
 MODEL = """\
 folder=${0%/*}
 set -- "$folder"/prompt-*
@@ -69,7 +69,7 @@ def ask(in_process: Ask) -> Ask:
 
 
 def asked(done: Done) -> tuple[int, int]:
-    """How many parts were asked about, and in how many calls."""
+    """The number of summarized parts, and of calls."""
     assert done.code == 0, done.err
     paid = done.json["spent"]
     parts = sum(part["new"] for file in done.json["files"] for part in file["parts"])
@@ -94,7 +94,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("name", UNUSABLE)
-def test_what_can_not_be_summarized(repo: GitRepo, ask: Ask, model: Program, name: str) -> None:
+def test_files_that_cannot_be_summarized(repo: GitRepo, ask: Ask, model: Program, name: str) -> None:
     data, code, said = UNUSABLE[name]
     repo.write(".repoagentignore", "hidden.py\n")
     if data is not None:
@@ -113,14 +113,14 @@ def test_links_are_not_followed(repo: GitRepo, ask: Ask, model: Program) -> None
     assert model.prompts == []
 
 
-def test_a_name_that_holds_secrets_has_to_be_meant(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("secrets.json", '{"key": 1}\n')
     done = ask("a.txt", "secrets.json", "--model", model.spec)
     assert done.code == 3 and "to summarize it, name no other file" in done.err and model.prompts == []
     assert ask("secrets.json", "--model", model.spec).code == 0
 
 
-def test_no_model_and_words_that_can_not_be_meant(repo: GitRepo, ask: Ask) -> None:
+def test_no_model_and_wrong_usage(repo: GitRepo, ask: Ask) -> None:
     done = ask("a.txt")
     assert done.code == 4 and "no model is configured" in done.err
     assert json.loads(ask("a.txt", "--json").out)["error"]["kind"] == "no_model"
@@ -131,10 +131,10 @@ def test_no_model_and_words_that_can_not_be_meant(repo: GitRepo, ask: Ask) -> No
 # --- what it costs
 
 
-def test_a_small_file_is_asked_about_once(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_a_small_file_takes_one_call(repo: GitRepo, ask: Ask, model: Program) -> None:
     done = ask("src/app.py", "--model", model.spec)
     assert (done.code, done.out) == (0, "It defines greet. See call 0.\n")
-    assert ask("src/app.py").out == done.out  # known, so there has to be no model
+    assert ask("src/app.py").out == done.out  # cached, so no model is needed
     assert ask("app.py", cwd=repo.top / "src").out == done.out
     assert len(model.prompts) == 1 and repo.status() == ""
     assert "in about 150 words" in model.prompts[0] and "in about 40 words" not in model.prompts[0]
@@ -149,7 +149,7 @@ def test_the_configured_model_for_summaries(repo: GitRepo, ask: Ask, model: Prog
     assert ask("a.txt", "--model", "command:false").code == 4
 
 
-def test_many_calls_need_a_yes(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_many_calls_need_confirmation(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("large.py", large() * 2)
     done = ask("large.py", "--model", model.spec)
     assert done.code == 2 and done.out == "" and model.prompts == []
@@ -177,7 +177,7 @@ def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: P
     assert len(model.prompts) == parts + 1 + 2
 
 
-def test_a_person_is_asked_and_may_say_no(repo: GitRepo, model: Program) -> None:
+def test_it_asks_and_the_user_declines(repo: GitRepo, model: Program) -> None:
     repo.write("large.py", large() * 2)
     repo.git("config", f"repoagent.models.{model.spec}.input", "1000")
     repo.git("config", f"repoagent.models.{model.spec}.output", "1000")
@@ -190,7 +190,7 @@ def test_a_person_is_asked_and_may_say_no(repo: GitRepo, model: Program) -> None
     assert model.prompts == []
 
 
-def test_limits_hold_and_are_written_down(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_limits_and_the_ledger(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("large.py", large())
     key = f"repoagent.models.{model.spec}"
     repo.git("config", f"{key}.input", "10")
@@ -213,7 +213,7 @@ def test_a_model_that_fails_midway(repo: GitRepo, ask: Ask, model: Program) -> N
     model.answers("if [ $count = 3 ]; then echo out of order >&2; exit 1; fi")
     done = ask("src/app.py", "large.py", "--model", model.spec, "--yes")
     assert done.code == 4 and "out of order" in done.err
-    assert done.out == "It defines greet. See call 0.\n"  # that one is done
+    assert done.out == "It defines greet. See call 0.\n"  # that file is done
     model.answers()
     parts, calls = asked(ask("src/app.py", "large.py", "--model", model.spec, "--yes", "--json"))
     assert calls == parts + 1 and len(model.prompts) == 4 + calls
@@ -221,9 +221,7 @@ def test_a_model_that_fails_midway(repo: GitRepo, ask: Ask, model: Program) -> N
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_in_the_middle_it_goes_on_from_there(
-    repo: GitRepo, ask: Ask, model: Program, number: int
-) -> None:
+def test_an_interrupted_summary_is_continued(repo: GitRepo, ask: Ask, model: Program, number: int) -> None:
     repo.write("large.py", large())
     model.answers("if [ $count = 2 ]; then exec sleep 60; fi")
     running = start(["outline", "--summary", "large.py", "--yes", "--model", model.spec], repo.top)
@@ -241,7 +239,7 @@ def test_stopped_in_the_middle_it_goes_on_from_there(
 
 
 @pytest.mark.soak
-def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_two_processes_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write("large.py", large())
     model.answers("sleep 0.1")
     command = ["outline", "--summary", "large.py", "--yes", "--json", "--model", model.spec]
@@ -259,7 +257,7 @@ def test_two_at_once_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Prog
 # --- how it is shown
 
 
-def test_a_person_reads_folded_lines(repo: GitRepo, model: Program) -> None:
+def test_a_terminal_gets_wrapped_lines(repo: GitRepo, model: Program) -> None:
     words = "Grüße 名前 " * 20 + "\\n- a: " + "word " * 40 + "\\033[31m"
     model.answers(f"printf '{words}'; exit")
     command = [*PROGRAM, "outline", "--summary", "src/app.py", "a.txt", "--model", model.spec]
@@ -273,7 +271,7 @@ def test_a_person_reads_folded_lines(repo: GitRepo, model: Program) -> None:
     assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
 
 
-def test_a_pipe_gets_the_text_as_it_is_kept(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_a_pipe_gets_the_saved_text(repo: GitRepo, ask: Ask, model: Program) -> None:
     model.answers(f"echo {'word ' * 100}; exit")
     done = ask("src/app.py", "--model", model.spec)
     assert done.out == "word " * 99 + "word\n" and done.err == ""
@@ -284,7 +282,7 @@ def test_a_pipe_gets_the_text_as_it_is_kept(repo: GitRepo, ask: Ask, model: Prog
     assert ask("src/app.py", "--json").json["files"][0]["edited"] is True
 
 
-def test_a_broken_one_is_set_aside_and_asked_for_again(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_a_broken_summary_is_set_aside_and_made_again(repo: GitRepo, ask: Ask, model: Program) -> None:
     assert ask("src/app.py", "--model", model.spec).code == 0
     (place,) = (repo.top / ".repoagent/summaries/files").glob("??/*.md")
     place.write_bytes(b"\0")
@@ -305,7 +303,7 @@ def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_pat
     assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
 
 
-# --- who is asked
+# --- which model is used
 
 
 @pytest.mark.soak
@@ -325,7 +323,7 @@ def test_the_anthropic_sdk(repo: GitRepo) -> None:
     assert "def greet" in server.requests[0].text and len(server.requests) == 6
 
 
-def test_a_recording_and_a_reply_by_hand(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
+def test_a_recording_and_a_manual_reply(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
     cassette, reply = tmp_path / "cassette.jsonl", tmp_path / "reply.md"
     first = ask("src/app.py", "--model", model.spec, "--record", str(cassette)).out
     for file in (repo.top / ".repoagent/summaries").rglob("*.md"):
@@ -335,7 +333,7 @@ def test_a_recording_and_a_reply_by_hand(repo: GitRepo, ask: Ask, model: Program
     assert ask("a.txt", "--model", "manual", "--reply", str(reply)).out == "Numbered lines.\n"
 
 
-# --- what an edit's prompt has of it
+# --- the prompt of an edit
 
 
 def prompt(repo: GitRepo, *files: str) -> str:
@@ -345,7 +343,9 @@ def prompt(repo: GitRepo, *files: str) -> str:
 
 
 @pytest.mark.soak
-def test_the_prompt_of_an_edit_has_it_until_the_file_changes(repo: GitRepo, ask: Ask, model: Program) -> None:
+def test_the_prompt_of_an_edit_has_the_summary_until_the_file_changes(
+    repo: GitRepo, ask: Ask, model: Program
+) -> None:
     for word in ("a", "b"):
         repo.commit(
             "pair", **{"src/app.py": f"{repo.read('src/app.py').decode()}# {word}\n", "README.md": word}

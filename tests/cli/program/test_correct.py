@@ -1,4 +1,4 @@
-"""A command line that was not meant as it is written: what is suggested, asked, and run in its place."""
+"""Mistyped command lines: suggestions, questions, and the corrected command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_edit_asks_for_the_only_file_of_that_name(repo: GitRepo, script: Script,
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_no_ends_it(repo: GitRepo, script: Script) -> None:
+def test_the_answer_no(repo: GitRepo, script: Script) -> None:
     command = [*PROGRAM, "edit", "app.py", "use an f-string", "--model", script.spec]
     with Screen(command, repo.top, env={"NO_COLOR": "1"}) as screen:
         screen.expect(USE)
@@ -147,7 +147,7 @@ def test_bare_repoagent_without_a_model_names_the_ways_to_get_one(repo: GitRepo)
     assert max(map(len, re.sub(r"\x1b\[[0-9;?]*\w", "", screen.seen).splitlines())) <= 80
 
 
-def test_bare_repoagent_elsewhere_prints_the_help(repo: GitRepo, run: Run) -> None:
+def test_bare_repoagent_outside_a_repository_prints_the_help(repo: GitRepo, run: Run) -> None:
     piped = run()
     assert (piped.code, piped.err) == (1, "") and "Do:" in piped.out
     outside = repo.top.parent

@@ -1,4 +1,4 @@
-"""How a command ends: one sentence, one exit code, whatever happened."""
+"""Errors: one sentence and one exit code, whatever happened."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_an_internal_error_leaves_a_report_without_secrets(
         assert word in text
 
 
-def test_the_report_is_in_the_temporary_folder_outside_a_repository_and_else_on_the_screen(
+def test_the_report_outside_a_repository_and_without_a_writable_folder(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -165,7 +165,7 @@ def test_verbose_shows_where_an_error_comes_from(capfd: pytest.CaptureFixture[st
     assert "Traceback" in capfd.readouterr().err
 
 
-def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
     script = f'"$0" -c "{MAIN}" config 2>err | true; echo "${{PIPESTATUS[0]}}"'
     command = ["bash", "-c", f"for n in 1 2 3; do {script}; done", python("")[0]]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -207,7 +207,7 @@ def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
         screen.expect("ready")
         screen.send("\x03")
         assert screen.end() == 130
-    assert screen.seen.replace("\n", "") == "ready^C"  # no more than what the terminal echoes
+    assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
 
 
 def test_system_exit_passes() -> None:

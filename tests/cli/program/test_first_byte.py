@@ -1,4 +1,4 @@
-"""What `edit` and `run` do before their first request: little, each thing once, and the SDK's import first."""
+"""The work of `edit` and `run` before the first request: little, nothing twice, and the SDK's import first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import GitRepo
 
-# Prints what was done up to the request, and ends there.
+# Prints the work up to the request, and exits.
 TRACED = """
 import dataclasses, json, sys, threading
 events, start = [], threading.Thread.start
@@ -59,7 +59,7 @@ def before_request(command: str, repo: GitRepo) -> Any:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_little_is_done_before_the_first_request(repo: GitRepo, command: str) -> None:
+def test_little_work_before_the_first_request(repo: GitRepo, command: str) -> None:
     repo.commit("start", **{"a.py": "x = 1\n"})
     done = before_request(command, repo)
     processes = [event for event in done["events"] if " " in event]

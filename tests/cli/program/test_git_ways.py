@@ -1,4 +1,4 @@
-"""What git users expect of any command: -C, --, --end-of-options, -z, odd names, any folder."""
+"""Conventions of git in all commands: -C, --, --end-of-options, -z, odd names, any folder."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_end_of_options(given: list[str], meant: list[str]) -> None:
     assert _git_s_way(given) == meant
 
 
-def test_names_for_a_script_are_exact_and_from_the_top_in_every_folder(odd: GitRepo) -> None:
+def test_names_for_scripts_are_exact_and_relative_to_the_top(odd: GitRepo) -> None:
     odd.git("config", "core.quotepath", "true")
     expected = {os.fsencode(f"src/{name}") for name in ODD[1:]}
     for mark in ("--", "--end-of-options"):
@@ -55,7 +55,7 @@ def test_a_table_has_one_line_for_each_name(odd: GitRepo) -> None:
     assert (done.returncode, done.stdout) == (2, b"")  # two forms of an answer
 
 
-def test_options_of_git_reach_us_through_its_environment(odd: GitRepo, tmp_path: os.PathLike[str]) -> None:
+def test_options_of_git_are_passed_in_the_environment(odd: GitRepo, tmp_path: os.PathLike[str]) -> None:
     env = {"GIT_DIR": str(odd.top / ".git"), "GIT_WORK_TREE": str(odd.top)}
     done = run(
         ["neighbors", f"{odd.top}/src/ñandú.py", "-z"], tmp_path, env=env

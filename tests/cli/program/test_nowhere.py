@@ -1,4 +1,4 @@
-"""Nowhere to write to, nowhere to be: no error of ours, and what was done is said all the same."""
+"""A full disk, closed streams, a deleted folder: no internal error, and the result is still reported."""
 
 from __future__ import annotations
 

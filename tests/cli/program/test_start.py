@@ -1,4 +1,4 @@
-"""The start: it is quick because it imports next to nothing."""
+"""The start-up is fast because it imports almost nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Pa
     bare.write_text(BARE)
 
     def seconds(*command: str) -> float:
-        """CPU time: other tests run beside this one."""
+        """CPU time: other tests run at the same time."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run([sys.executable, *command, "--version"], capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""REPOAGENT_TRACE: what is run, how long it takes, and nothing that is private."""
+"""REPOAGENT_TRACE: processes and their times, without private data."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def test_each_git_process_is_listed_with_its_time(repo: GitRepo) -> None:
     assert found[0] == ("start", "repoagent neighbors a.txt")
     assert found[-1] == ("end", "repoagent: exit 0")
     assert any(kind == "git" and text.startswith("rev-parse --path-format") for kind, text in found)
-    assert all("core.quotepath" not in text for _, text in found)  # what is the same each time says nothing
+    assert all("core.quotepath" not in text for _, text in found)  # options of every call are left out
     assert done.stdout == run(["neighbors", "a.txt"], repo.top).stdout
 
 
-def test_off_is_off(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_there_is_no_trace(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("", "0", "false", "OFF"):
         monkeypatch.setenv("REPOAGENT_TRACE", value)
         assert not tracing.is_on()
@@ -56,14 +56,14 @@ def test_a_file_is_appended_to_and_is_private(repo: GitRepo, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("value", ["trace.txt", pytest.param("/nowhere/at/all", marks=pytest.mark.soak)])
-def test_an_impossible_trace_file_is_one_warning(repo: GitRepo, value: str) -> None:
+def test_an_unwritable_trace_file_is_one_warning(repo: GitRepo, value: str) -> None:
     done = run(["config", "max_turns"], repo.top, env={"REPOAGENT_TRACE": value})
     assert done.stdout == b"10\n"
     assert done.stderr.count(b"cannot trace to REPOAGENT_TRACE=") == done.stderr.count(b"\n") == 1
     assert not (repo.top / "trace.txt").exists()
 
 
-def test_an_edit_shows_its_phases_and_models_but_no_word_of_them(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_edit_shows_phases_and_models_without_content(repo: GitRepo, tmp_path: Path) -> None:
     reply = "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-line 1\n+line uno\n line 2\n"
     (tmp_path / "reply").write_text(f"```diff\n{reply}```\n")
     model = f"command:API_KEY=hush-hush-12 cat {tmp_path}/reply"

@@ -1,4 +1,4 @@
-"""`repoagent recall`, as a person runs it."""
+"""`repoagent recall`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nothing_is_remembered_yet(repo: GitRepo, tmp_path: Path) -> None:
     assert done.returncode == 2 and "not in a git work tree" in done.stderr
 
 
-def test_in_a_pipe_it_is_plain(remembered: GitRepo) -> None:
+def test_a_pipe_gets_plain_text(remembered: GitRepo) -> None:
     done = recall(remembered.top / "src", "read_config", "--file", ".")
     assert done.returncode == 0 and done.stdout.splitlines() == [
         "src/app.py  note  2026-11-01",
@@ -79,12 +79,12 @@ def test_in_a_pipe_it_is_plain(remembered: GitRepo) -> None:
     assert done.stderr == ""
 
 
-def test_what_came_with_a_file_does_not_act_on_a_terminal(remembered: GitRepo) -> None:
+def test_control_characters_are_escaped(remembered: GitRepo) -> None:
     done = recall(remembered.top, "kein")
     assert "\x1b" not in done.stdout and "^[[31m" in done.stdout and "src/naïve dir/b.py" in done.stdout
 
 
-def test_as_data(remembered: GitRepo) -> None:
+def test_json(remembered: GitRepo) -> None:
     found = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
     assert found["version"] == 1
     (hit,) = found["hits"]
@@ -96,7 +96,7 @@ def test_as_data(remembered: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("width", [30, 60, 100])
-def test_on_a_terminal_it_fits_and_shows_what_fits(remembered: GitRepo, width: int) -> None:
+def test_it_fits_the_terminal(remembered: GitRepo, width: int) -> None:
     command = [*PROGRAM, "recall", "cache readConfig", "-n", "1"]
     with Screen(command, remembered.top, width=width, env={"LC_ALL": "C.UTF-8"}) as screen:
         assert screen.end() == 0

@@ -1,4 +1,4 @@
-"""A review as a person sees it: in narrow and wide terminals, in pipes, with hostile text."""
+"""The text report of a review: in narrow and wide terminals, in pipes, with hostile text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ hide one with: repoagent review dismiss ID
     )
 
 
-def test_nothing_found_is_one_line_that_says_what_was_looked_at() -> None:
+def test_no_findings_is_one_line() -> None:
     assert text(report()) == "no findings in the staged change (0 rules, 2 files; no model asked)\n"
     topic = Report("main..topic", 1, rules=("secret", "fix-prone"))
     assert text(topic) == "no findings in main..topic (2 rules, 1 file; no model asked)\n"
@@ -86,7 +86,7 @@ def test_the_last_line_counts() -> None:
     )
 
 
-def test_many_findings_begin_with_a_summary_go_by_file_and_end_with_the_three_that_matter_most() -> None:
+def test_many_findings_have_a_summary_and_end_with_the_top_three() -> None:
     some = [
         finding(
             rule=rule,
@@ -141,7 +141,7 @@ def test_any_text_is_harmless_and_fits(given: Report) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_text_acts_on_nothing(hostile: str) -> None:
+def test_hostile_text_is_escaped(hostile: str) -> None:
     path = hostile.replace("\0", "")
     one = finding(
         title=hostile,
@@ -157,7 +157,7 @@ def test_hostile_text_acts_on_nothing(hostile: str) -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
-def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: int) -> None:
+def test_a_long_line_of_code_is_cut_with_an_ellipsis(width: int) -> None:
     long = b"x = '" + b"y" * 300 + b"'\n\tz\xff = 1\n"
     one = finding(location=Location("a.py", 1, 1), suggestion=None)
     shown = text(Report("it", 1, [one], by_file={"a.py": long}), page(width))
@@ -166,12 +166,12 @@ def test_a_long_line_of_code_is_cut_where_the_terminal_ends_and_says_so(width: i
     assert "   2 │         z<FF> = 1" in shown.splitlines()
 
 
-def test_only_ascii_where_nothing_else_can_be_shown() -> None:
+def test_only_ascii_in_an_ascii_locale() -> None:
     shown = text(report(finding(location=Location("src/find.py", 1, 3))), page(60, ascii=True))
     assert " > 3 | def find(name):" in shown and "│" not in shown and "…" not in shown
 
 
-def test_of_many_lines_the_first_and_the_last_are_shown() -> None:
+def test_the_first_and_last_of_many_lines_are_shown() -> None:
     source = b"".join(b"line %d\n" % n for n in range(1, 41))
     given = Report("it", 1, [finding(location=Location("a", 3, 38), suggestion=None)], by_file={"a": source})
     shown = text(given).splitlines()
@@ -211,7 +211,7 @@ def test_a_suggestion_that_does_not_fit_is_not_shown(suggestion: Suggestion | No
     assert "suggested" not in text(report(finding(suggestion=suggestion)))
 
 
-def test_paths_can_be_opened_from_where_the_person_is(
+def test_paths_are_relative_to_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "docs").mkdir()
@@ -224,7 +224,7 @@ def test_paths_can_be_opened_from_where_the_person_is(
     assert os.sep + str(tmp_path) not in out
 
 
-def test_colour_only_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_colors_only_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     show(report(finding()), Terminal.open("always"))
     coloured = capsys.readouterr().out
     assert "\x1b[1;31merror\x1b[m" in coloured and "\x1b[36msrc/find.py:4\x1b[m" in coloured
@@ -232,7 +232,7 @@ def test_colour_only_where_it_is_wanted(capsys: pytest.CaptureFixture[str]) -> N
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_in_the_log_of_a_runner_nothing_is_a_command(
+def test_text_is_not_a_command_in_the_log_of_a_runner(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -242,7 +242,7 @@ def test_in_the_log_of_a_runner_nothing_is_a_command(
     assert not any(line.lstrip().startswith("::") for line in out.splitlines()) and "##[" not in out
 
 
-def test_of_many_small_findings_a_few_heads_are_told() -> None:
+def test_many_small_findings_show_a_few_headings() -> None:
     many = [
         finding(rule="fix-prone", level=Level.NOTE, location=Location(f"f{number}.py")) for number in range(8)
     ]
@@ -251,5 +251,5 @@ def test_of_many_small_findings_a_few_heads_are_told() -> None:
     told = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
     assert sum(line.startswith("note fix-prone") for line in told) == 5
     assert "and 3 more" in told and "to see why: look" in told
-    assert "  Any name with a semicolon runs a program." in told  # what a model found is told whole
+    assert "  Any name with a semicolon runs a program." in told  # findings of a model are shown in full
     assert "and 3 more" not in [*lines(given, page(), Brief(Level.NOTE, "to see why: look"))]

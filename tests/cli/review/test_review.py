@@ -1,4 +1,4 @@
-"""`repoagent review`, as a person, a hook and a pipeline run it."""
+"""`repoagent review` by hand, in a hook and in a pipeline."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_bad_input_is_one_sentence(repo: GitRepo, arguments: list[str], sentence
     assert sentence in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_nothing_staged_says_what_else_there_is(repo: GitRepo) -> None:
+def test_nothing_staged_suggests_other_options(repo: GitRepo) -> None:
     done = review(repo.top)
     assert done.returncode == 0
     assert "nothing is staged; use `git add`, or --worktree to review the work tree" in done.stderr
@@ -96,7 +96,7 @@ def test_levels_and_exit_codes(pair: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_dismissed_finding_is_not_told_again(pair: GitRepo) -> None:
+def test_a_dismissed_finding_is_not_reported_again(pair: GitRepo) -> None:
     (finding,) = findings(pair.top)
     done = review(pair.top, "dismiss", finding["id"][:6], "--reason", "it is documented elsewhere")
     assert (done.returncode, done.stderr) == (0, f"dismissed: {finding['title']}\n")
@@ -108,7 +108,7 @@ def test_a_dismissed_finding_is_not_told_again(pair: GitRepo) -> None:
 
 
 @SOAK
-def test_every_form_is_written_whole(pair: GitRepo) -> None:
+def test_every_format_is_written(pair: GitRepo) -> None:
     for form in ("json", "sarif", "github", "gitlab", "rdjson", "markdown"):
         done = review(pair.top, "--format", form)
         assert done.returncode == 0 and "api.md usually changes along with api.py" in done.stdout
@@ -134,7 +134,7 @@ HOOK = f'exec {sys.executable} -m repoagent review --json > "$OUT"\n'
 
 
 def hooked(repo: GitRepo, out: Path, *arguments: str) -> tuple[str, list[tuple[str, str]]]:
-    """What the pre-commit hook of `git commit ARGUMENTS` reported."""
+    """The report of the pre-commit hook of `git commit ARGUMENTS`."""
     repo.hook("pre-commit", HOOK)
     env = {**os.environ, **QUIET, "OUT": str(out)}
     subprocess.run(
@@ -150,7 +150,7 @@ def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
     pair.git("reset", "-q")
     pair.write("noise/1.c", "staged\n")
     pair.git("add", "noise")
-    # only the named file is committed, whatever is staged beside it
+    # only the named file is committed, not other staged files
     assert hooked(pair, out, "--date=2024-05-01T12:00:00", "--only", "api.py") == (
         "the staged change",
         missing,
@@ -167,9 +167,9 @@ def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
 
 
 @SOAK
-def test_a_cold_index_does_not_make_anybody_wait(pair: GitRepo) -> None:
+def test_a_missing_index_does_not_delay_the_review(pair: GitRepo) -> None:
     done = review(pair.top)
-    assert "api.md usually changes along with api.py" in done.stdout  # read at once, where it is small
+    assert "api.md usually changes along with api.py" in done.stdout  # a small history is read at once
     stored = pair.top / ".repoagent/reviews/habits.json"
     stored.write_bytes(b"{broken")
     assert review(pair.top).returncode == 0
@@ -177,14 +177,14 @@ def test_a_cold_index_does_not_make_anybody_wait(pair: GitRepo) -> None:
 
 
 @SOAK
-def test_a_folder_that_cannot_be_written_is_no_reason_to_fail(pair: GitRepo) -> None:
+def test_an_unwritable_folder_is_not_an_error(pair: GitRepo) -> None:
     (pair.top / ".repoagent").mkdir()
     (pair.top / ".repoagent/reviews").write_text("in the way")
     done = review(pair.top)
     assert (done.returncode, done.stdout[:23]) == (0, "warning partner-missing")
 
 
-def test_completion_knows_the_words(repo: GitRepo) -> None:
+def test_completion_of_values(repo: GitRepo) -> None:
     env = {
         **os.environ,
         "COMP_WORDS": "repoagent review ",

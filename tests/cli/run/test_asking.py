@@ -1,4 +1,4 @@
-"""What a person is asked before something is done, and what is said where there is nobody."""
+"""Questions before an action, and the messages without a user."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def screen(asked: str, cwd: Path, width: int = 60) -> Screen:
     return Screen([sys.executable, "-c", CODE.format(asked=asked)], cwd, width=width)
 
 
-def test_a_command_is_shown_whole_and_nothing_in_it_acts(tmp_path: Path) -> None:
+def test_a_command_is_shown_completely_and_sanitized(tmp_path: Path) -> None:
     command = "echo " + "x" * 150 + " \\x1b[2J\\u202e; rm -rf /the/end"
     with screen(f'ApprovalRequest("command", "{command}", why="it is odd", cwd="sub")', tmp_path) as shown:
         shown.expect("Run this command [y,n,q,?]? ")
@@ -56,7 +56,7 @@ def test_a_command_longer_than_the_screen_says_so(tmp_path: Path) -> None:
         shown.expect("Reason")
 
 
-def test_always_says_word_for_word_what_it_allows(tmp_path: Path) -> None:
+def test_always_shows_the_allowed_patterns(tmp_path: Path) -> None:
     with screen(
         'ApprovalRequest("command", "make; pytest -q", ("make", "pytest *"), sandbox="landlock")', tmp_path
     ) as shown:
@@ -89,13 +89,13 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
         (ApprovalRequest("browse", "https://x"), "a terminal"),
     ],
 )
-def test_where_nobody_is_it_says_how_it_can_be_allowed(asked: ApprovalRequest, said: str) -> None:
+def test_without_a_user_the_refusal_names_an_option(asked: ApprovalRequest, said: str) -> None:
     verdict = refuse_all(asked)
     assert not verdict.allowed and said in verdict.reason and verdict.by == "nobody"
 
 
 @given(st.text(st.sampled_from("ab  €\t漢\x1b\u202e-"), max_size=200), st.integers(20, 60))
-def test_nothing_is_left_out_of_what_is_folded(text: str, width: int) -> None:
+def test_folding_drops_nothing(text: str, width: int) -> None:
     lines = folded(text, width)
     assert all(display_width(line) <= width for line in lines)
     whole = "".join(line[:-2] if line.endswith((" ↩", " \\")) else line for line in lines)

@@ -1,4 +1,4 @@
-"""What a run shows at a terminal: the end of a failed command, and at its end all that is to know of the change."""
+"""The output of a run on a terminal: the end of a failed command's output, and a summary of the change."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def test_a_failed_command_shows_the_end_of_its_output(repo: GitRepo, script: Scr
         shown.end()
 
 
-def test_the_end_says_what_changed_what_the_check_said_and_what_is_left_out(
-    repo: GitRepo, script: Script
-) -> None:
+def test_the_end_shows_changes_the_check_and_uncommitted_files(repo: GitRepo, script: Script) -> None:
     script.replies(KEPT_OUT + GREET + COMMIT + FINISH, FINISH)
     with window(repo, script, "--check", "echo ==== 7 passed ====", width=100) as shown:
         assert shown.end() == 0
@@ -57,19 +55,19 @@ def test_the_end_says_what_changed_what_the_check_said_and_what_is_left_out(
         "new files not in the commit: a.csv, b c.csv\n  add them with: git add -- a.csv 'b c.csv' && git commit --amend"
         in end
     )
-    repo.git("add", "--", "a.csv", "b c.csv")  # as it says
+    repo.git("add", "--", "a.csv", "b c.csv")  # as the note suggests
     repo.git("commit", "-q", "--amend", "--no-edit")
     assert repo.status() == ""
 
 
-def test_programs_get_it_too(repo: GitRepo, script: Script, run: Run) -> None:
+def test_the_json_has_it(repo: GitRepo, script: Script, run: Run) -> None:
     script.replies(KEPT_OUT + GREET + COMMIT + FINISH, FINISH)
     done = run("run", "greet", "--mode", "auto-edit", "--check", "true", "--json")
     said = json.loads(done.out)
     assert said["left_out"] == ["a.csv", "b c.csv"] and said["check"]["command"] == "true"
 
 
-def test_words_after_a_failed_check_are_exit_6(repo: GitRepo, script: Script, run: Run) -> None:
+def test_a_message_after_a_failed_check_exits_with_6(repo: GitRepo, script: Script, run: Run) -> None:
     script.replies(GREET + FINISH, "<run>true</run>", "I can't.", "Really not.")
     done = run("run", "greet", "--mode", "auto-edit", "--check", "echo 1 failed; false")
     assert done.code == 6 and "1 failed" in done.err and "</output" not in done.err
@@ -77,7 +75,7 @@ def test_words_after_a_failed_check_are_exit_6(repo: GitRepo, script: Script, ru
     assert "1 run (1 failed)" in run("activity").out
 
 
-def test_an_open_plan_is_said_without_the_words_for_the_model(repo: GitRepo, script: Script) -> None:
+def test_an_open_plan_is_reported_without_text_for_the_model(repo: GitRepo, script: Script) -> None:
     plan = '<task add="Look at the tests">all</task>\n'
     script.replies(plan + FINISH, '<finish open="later">Done.</finish>')
     with window(repo, script) as shown:

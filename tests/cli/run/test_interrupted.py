@@ -1,4 +1,4 @@
-"""A run that is stopped at the terminal, or that can't be gone on with: what is said, and what `runs` says of it."""
+"""A run that is stopped at the terminal or cannot be resumed: its messages, and its state in `runs`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def screen(repo: GitRepo, script: Script, *args: str, **env: str) -> Screen:
         ("<run>make</run>", "Run this command", 'stopped at the question "run this command"'),
     ],
 )
-def test_q_at_a_question_is_what_runs_says(
+def test_runs_shows_that_q_stopped_the_run(
     repo: GitRepo, script: Script, run: Run, *, reply: str, question: str, how: str
 ) -> None:
     repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
@@ -43,7 +43,7 @@ def test_q_at_a_question_is_what_runs_says(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_what_is_said_after_an_interrupt_begins_on_a_line_of_its_own(
+def test_the_message_after_an_interrupt_starts_on_a_new_line(
     repo: GitRepo, script: Script, term: str
 ) -> None:
     repo.commit(f="one\n")
@@ -62,9 +62,7 @@ def test_what_is_said_after_an_interrupt_begins_on_a_line_of_its_own(
         assert window.end() == 130
 
 
-def test_a_conversation_that_can_t_be_read_is_not_said_to_be_gone_on_with(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_an_unreadable_conversation_is_not_called_resumed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<finish>looked</finish>")
     assert run("run", "look", "--mode", "read-only", "--conversation", "mine").code == 0
     file = repo.top / ".repoagent/conversations/mine.md"
@@ -74,7 +72,7 @@ def test_a_conversation_that_can_t_be_read_is_not_said_to_be_gone_on_with(
     assert "resume with" not in done.err
 
 
-def test_a_chat_says_how_a_chat_is_gone_on_with(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_chat_prints_how_to_resume_it(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
     script.replies(GREET, *["<finish>greets</finish>"] * 3)
     done = run("chat", "--mode", "auto-edit", "--check", "false", stdin="greet\n")

@@ -1,4 +1,4 @@
-"""The options of a run that is gone on with."""
+"""The options of a resumed run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def given(**options: Any) -> SimpleNamespace:
 
 
 def told(repo: GitRepo, said: object, of: str = "") -> RunDirectory:
-    """A run that was told this, on the machine `of`."""
+    """A run with these options, on the machine `of`."""
     run_dir = RunDirectory(layout(open_worktree(repo.top)), NAME)
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     run_dir.record.write_text(
@@ -44,7 +44,7 @@ def gone_on(repo: GitRepo, before: object, of: str = "", **now: Any) -> tuple[Si
     )
 
 
-def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitRepo) -> None:
+def test_options_that_restrict_a_run_are_inherited(repo: GitRepo) -> None:
     before = {
         "check": "make test",
         "no_commit": True,
@@ -61,7 +61,7 @@ def test_what_narrows_a_run_holds_on_and_what_gives_it_power_does_not(repo: GitR
     )
 
 
-def test_what_is_said_now_counts(repo: GitRepo) -> None:
+def test_options_on_the_command_line_win(repo: GitRepo) -> None:
     options, sentence = gone_on(repo, {"check": "old", "commit_per_edit": True}, check="new", no_commit=True)
     assert (options.check, sentence, hasattr(options, "commit_per_edit")) == ("new", "", False)
     options, sentence = gone_on(repo, {"check": "old"}, check="")
@@ -88,7 +88,7 @@ def test_what_is_said_now_counts(repo: GitRepo) -> None:
         ("mode", ["auto"], False),
     ],
 )  # fmt: skip
-def test_only_what_is_no_wider_than_the_configuration_holds_on(
+def test_inherited_options_do_not_exceed_the_configuration(
     repo: GitRepo, name: str, value: object, holds: bool
 ) -> None:
     options, sentence = gone_on(repo, {name: value}, max_turns=None, max_cost=None)
@@ -96,24 +96,24 @@ def test_only_what_is_no_wider_than_the_configuration_holds_on(
     assert sentence.startswith("options used again" if holds else "options to repeat")
 
 
-def test_a_command_is_not_taken_from_another_machine(repo: GitRepo) -> None:
+def test_a_check_is_not_inherited_from_another_machine(repo: GitRepo) -> None:
     options, sentence = gone_on(repo, {"check": "rm -r ~"}, of="elsewhere")
     assert (options.check, sentence) == (None, "options to repeat if you still want them: --check 'rm -r ~'")
 
 
 @pytest.mark.parametrize("before", [[], {"odd": 1}, {"\x1b": True}, None])
-def test_what_is_no_option_is_not_spoken_of(repo: GitRepo, before: object) -> None:
+def test_unknown_options_are_ignored(repo: GitRepo, before: object) -> None:
     assert gone_on(repo, before)[1] == ""
 
 
-def test_a_key_is_not_written_down() -> None:
+def test_a_key_is_not_saved() -> None:
     assert explicit_options(given(check=f"TOKEN={KEY} make", no_commit=True)) == {
         "no_commit": True,
         "check": None,
     }
 
 
-def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_resumed_run_uses_its_options(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<finish>looked</finish>", "<finish>looked again</finish>", "<finish>looked</finish>")
     done = run("run", "look", "--mode", "read-only", "--check", "true", "--no-sandbox")
     assert (done.code, done.out) == (0, "looked\n")
@@ -127,9 +127,7 @@ def test_a_run_is_gone_on_with_as_it_was_told(repo: GitRepo, run: Run, script: S
     assert json.loads(record.read_text())["options"] == {"mode": "read-only", "check": "true"}
 
 
-def test_run_and_chat_go_on_with_the_last_one_of_their_own_kind(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_continue_resumes_the_last_of_the_same_kind(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("one", "two", "three", "four", "five")
     assert run("run", "--continue", "go on", "--mode", "read-only").code == 1
     assert run("chat", stdin="a chat\n").code == 0

@@ -1,4 +1,4 @@
-"""What a run says last, and on the way, is shown however it ends; what is half done is not reported as done."""
+"""The messages of a run are shown however it ends; unfinished work is not reported as done."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.edit.conftest import GREET, Run, Script
 LOOK = '<message>half way\nthere</message>\nb.py comes next.\n<read path="src/app.py"/>'
 
 
-def test_at_a_limit_the_words_are_shown_and_in_the_json(repo: GitRepo, run: Run, script: Script) -> None:
+def test_at_a_limit_the_message_is_shown_and_in_the_json(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(LOOK)
     done = run("run", "greet", "--mode", "auto-edit", "--max-turns", "1")
     assert (done.code, done.out) == (5, "")
@@ -28,7 +28,7 @@ def test_at_a_limit_the_words_are_shown_and_in_the_json(repo: GitRepo, run: Run,
     )
 
 
-def test_words_after_a_change_are_exit_1(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_message_after_a_change_exits_with_1(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET, "Half of it.", "I stop here.")
     done = run("run", "greet", "--mode", "auto-edit")
     assert (done.code, done.out) == (1, "I stop here.\n")

@@ -1,4 +1,4 @@
-"""Options of `run` that can't be meant."""
+"""Wrong options of `run`, and --show-prompt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.edit.conftest import Run, Script
 
 
 @pytest.mark.parametrize(("option", "what"), [("--worktree", "DIR"), ("--branch", "NAME")])
-def test_an_option_is_not_taken_for_the_value_of_the_one_before(
+def test_an_option_is_not_the_value_of_the_previous_one(
     repo: GitRepo, run: Run, option: str, what: str
 ) -> None:
     done = run("run", "--mode", "auto", option, "--network", "fix it")
@@ -19,7 +19,7 @@ def test_an_option_is_not_taken_for_the_value_of_the_one_before(
     assert repo.git("worktree", "list").count("\n") == 1
 
 
-def test_show_prompt_prints_the_first_request_and_begins_no_run(
+def test_show_prompt_prints_the_first_request_and_starts_no_run(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     options = ("run", "--mode", "auto", "--network", "--check", "make", "say what this is")
@@ -36,7 +36,7 @@ def test_show_prompt_prints_the_first_request_and_begins_no_run(
     assert all(part in ids.sub("", shown.out) for part in sent)
 
 
-def test_show_prompt_needs_no_key_and_takes_no_run_that_is_there(repo: GitRepo, run: Run) -> None:
+def test_show_prompt_needs_no_key_and_resumes_no_run(repo: GitRepo, run: Run) -> None:
     env = {"ANTHROPIC_API_KEY": "", "REPOAGENT_MODEL": "anthropic/claude-sonnet-4-5"}
     assert "This run:" in run("run", "--show-prompt", "look", env=env).out
     assert run("run", "--show-prompt", "--resume", "last", env=env).code == 2

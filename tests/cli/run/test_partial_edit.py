@@ -12,7 +12,7 @@ WRONG = diff("README.md", "-A large repository.", "+A small repository that gree
 DONE = "<commit>\nGreet with a comma\n</commit>\n<finish>greets</finish>"
 
 
-def test_the_rest_makes_it_one_commit(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_corrected_rest_joins_one_commit(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + WRONG, README, DONE)
     script.act(1, "git status --porcelain > ../status")
     done = run("run", "greet", "--mode", "auto-edit", "--verbose")
@@ -23,7 +23,7 @@ def test_the_rest_makes_it_one_commit(repo: GitRepo, run: Run, script: Script) -
     assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
 
 
-def test_without_the_rest_it_is_unfinished(repo: GitRepo, run: Run, script: Script) -> None:
+def test_without_the_rest_the_run_is_unfinished(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + WRONG, DONE, DONE)
     head = repo.head()
     done = run("run", "greet", "--mode", "auto-edit", "--json")

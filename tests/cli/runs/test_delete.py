@@ -31,7 +31,7 @@ def test_a_branch_with_commits_of_its_own_stays(repo: GitRepo, run: Run, script:
     assert repo.git("log", "-1", "--format=%s", "side").strip() == "Greet"
 
 
-def test_a_branch_whose_commits_are_on_another_goes(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_branch_whose_commits_are_on_another_is_deleted(repo: GitRepo, run: Run, script: Script) -> None:
     name, _ = made(repo, run, script)
     repo.git("merge", "-q", "side")
     done = run("runs", "delete", name, "--yes")
@@ -51,9 +51,7 @@ def test_uncommitted_work_in_its_work_tree_is_not_removed(repo: GitRepo, run: Ru
     assert not folder.exists() and "side" not in repo.git("branch")
 
 
-def test_a_folder_that_the_person_chose_stays(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_folder_chosen_by_the_user_stays(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     name, folder = made(repo, run, script, "--worktree", str(tmp_path / "mine"))
     done = run("runs", "delete", name, "--yes")
     assert done.code == 0 and f"`git worktree remove {folder}`" in done.out

@@ -1,4 +1,4 @@
-"""`repoagent runs`: what is listed fits and is clean, and what is asked of a run reaches it."""
+"""`repoagent runs`: the list fits and is sanitized, and requests reach the run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def ask(in_process: Ask) -> Ask:
 
 @pytest.fixture
 def alive(repo: GitRepo) -> Iterator[subprocess.Popen[str]]:
-    """The run `alive`, in a process of its own; for each line it is given it asks what is wanted."""
+    """The run `alive` in a separate process; for each line of input it checks for requests."""
     process = subprocess.Popen(
         [sys.executable, "-c", ALIVE, str(repo.top)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -104,7 +104,7 @@ def test_a_status_is_shown_without_markdown(ask: Ask, layout: Layout) -> None:
     assert ask().out.splitlines()[1].endswith("Added mean_of to the api")
 
 
-def test_none_yet(ask: Ask) -> None:
+def test_no_runs(ask: Ask) -> None:
     done = ask()
     assert (done.code, done.out) == (1, "") and "no runs yet" in done.err
     assert ask("--json").json["runs"] == [] and ask("--json").code == 1
@@ -148,13 +148,13 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
     ]  # fmt: skip
     shown = list(table_lines(tree(found[:4]) + [(0, run) for run in found[4:]], Page(width, ascii=not utf8)))
     assert len(shown) == 13 and all("\x1b" not in line for line in shown)
-    if width >= 80:  # dollars by the billion take their room
+    if width >= 80:  # billions of dollars take more columns
         assert max(map(display_width, shown)) <= width, shown
     plain = [*table_lines([(0, run) for run in found[:4]], Page(None, color=True, ascii=not utf8))]
     assert all(line.count("\x1b[m") == 1 for line in plain)
 
 
-def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
+def test_show(ask: Ask, layout: Layout) -> None:
     run_dir = past(
         layout, "task", model="m", limits={"cost": 2.0, "turns": None}, commits=["a" * 40], state="limit"
     )
@@ -177,7 +177,7 @@ def test_a_page_about_a_run(ask: Ask, layout: Layout) -> None:
 
 
 @pytest.mark.soak
-def test_a_run_is_steered(
+def test_message_pause_and_resume(
     ask: Ask, alive: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "● running" in ask("--live").out and "runs make test" in ask("show", "last").out
@@ -213,13 +213,13 @@ def test_a_run_is_steered(
 def test_stop_and_stop_now(ask: Ask, alive: subprocess.Popen[str]) -> None:
     done = ask("stop", "alive")
     assert done.code == 0 and "use --now to end it at once" in done.out
-    assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it asks
+    assert ask("--live", "--json").json["runs"][0]["state"] == "running"  # until it checks for requests
     done = ask("stop", "alive", "--now", "--json")
     assert done.code == 0 and done.json["ended"] == ["alive"] and done.json["runs"][0]["state"] == "stopped"
     assert ask("wait", "alive").code == 130
 
 
-def test_a_killed_run_says_how_to_go_on(ask: Ask, alive: subprocess.Popen[str]) -> None:
+def test_a_killed_run_shows_how_to_resume_it(ask: Ask, alive: subprocess.Popen[str]) -> None:
     alive.kill()
     alive.wait()
     assert re.search(r"✗ killed .*last: runs make test", ask().out)
@@ -229,7 +229,7 @@ def test_a_killed_run_says_how_to_go_on(ask: Ask, alive: subprocess.Popen[str]) 
     assert doctor == 0
 
 
-def test_of_another_machine_nothing_is_claimed(ask: Ask, layout: Layout) -> None:
+def test_a_run_on_another_machine(ask: Ask, layout: Layout) -> None:
     past(layout, "there", ended="", state="running", host="build-7", boot="x")
     assert "? elsewhere" in ask().out
     done = ask("wait", "there")
@@ -268,7 +268,7 @@ def test_names_are_completed_and_nothing_is_touched(
     assert list(completed("")) == []
 
 
-def test_times_that_a_person_wrote() -> None:
+def test_edited_times() -> None:
     assert moment("2026-01-02") == moment("2026-01-02T00:00:00+00:00") > 0
     assert moment("") == moment("soon") == 0.0
     assert runs(Layout(Path("/nowhere"), Path("/nowhere"))) == []

@@ -1,4 +1,4 @@
-"""What a terminal is shown can't act on it."""
+"""Text is safe for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANY = st.text(st.characters())  # surrogates too
 
 
 @given(ANY)
-def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
+def test_control_characters_are_replaced(text: str) -> None:
     shown = clean(text)
     for character in shown:
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
@@ -32,7 +32,7 @@ def test_nothing_that_acts_on_a_terminal_is_left(text: str) -> None:
 
 
 @given(ANY, ANY)
-def test_pieces_are_cleaned_as_the_whole_is(one: str, other: str) -> None:
+def test_pieces_are_cleaned_like_the_whole(one: str, other: str) -> None:
     assert clean(one) + clean(other) == clean(one + other)
 
 
@@ -55,7 +55,7 @@ def test_plain_text_stays(text: str) -> None:
         ("Grüße 你好 👩\u200d💻", "Grüße 你好 👩\u200d💻"),
     ],
 )
-def test_how_it_is_shown(text: str, shown: str) -> None:
+def test_replacements(text: str, shown: str) -> None:
     assert clean(text) == shown
 
 

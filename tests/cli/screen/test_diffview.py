@@ -1,4 +1,4 @@
-"""A diff as a person sees it."""
+"""A diff on a terminal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_crlf_file_is_not_full_of_carriage_returns_but_a_mixed_one_shows_them(
     assert "+c^M\n" in render(changed(b"a\nb\n", b"a\nc\r\n"), color=False)
 
 
-def test_binary_content_is_not_poured_out() -> None:
+def test_binary_content_is_not_printed() -> None:
     two = canonical_diff([
         FileChange("b", "b", b"\0a", b"\0b", REGULAR, REGULAR),
         FileChange("f", "f", b"a\n", b"b\n", REGULAR, REGULAR),
@@ -77,11 +77,11 @@ def test_a_missing_last_newline_is_shown() -> None:
     assert "\n\\ No newline at end of file\n\x1b[32m+" in shown
 
 
-def test_nothing_is_shown_of_nothing() -> None:
+def test_an_empty_diff() -> None:
     assert render("", color=True) == ""
 
 
-def test_a_folded_line_goes_on_under_its_own_mark() -> None:
+def test_a_folded_line_continues_with_its_mark() -> None:
     shown = render(HEAD + f"@@ -0,0 +1 @@\n+{'x' * 70}\n", color=False, columns=40)
     assert shown.endswith(f"+{'x' * 39}\n> {'x' * 31}\n")
 

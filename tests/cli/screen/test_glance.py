@@ -1,4 +1,4 @@
-"""Tables fit their terminal: one column gives way, and the rest stays whole."""
+"""Tables fit the terminal: one column is cut, the others are not."""
 
 from __future__ import annotations
 

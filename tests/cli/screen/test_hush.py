@@ -1,4 +1,4 @@
-"""The terminal shows what is typed again, however it ends that nobody was asked."""
+"""The echo of the terminal is turned on again, however the program ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WAIT = "    signal.pause()\n"
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, None])
-def test_it_is_as_it_was_after_every_end(tmp_path: Path, end: int | None) -> None:
+def test_the_terminal_is_restored_after_every_exit(tmp_path: Path, end: int | None) -> None:
     with Screen(python(HEAD + (WAIT if end else "    raise ValueError")), tmp_path) as window:
         window.expect("quiet")
         if end:
@@ -37,7 +37,7 @@ def test_it_is_as_it_was_after_every_end(tmp_path: Path, end: int | None) -> Non
 
 
 def test_the_tests_do_not_depend_on_which_signals_are_ignored() -> None:
-    """`nohup make test`: the program rightly leaves an ignored signal ignored, so the tests must not hand it on."""
+    """`nohup make test`: the program leaves ignored signals ignored, so the tests must not pass them on."""
 
     def ignore() -> None:
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
@@ -55,7 +55,7 @@ subprocess.run([sys.executable, "-c", say], check=True)
     assert done.stdout == "False\n", done.stderr
 
 
-def test_stopped_the_shell_has_the_terminal_as_it_was(tmp_path: Path) -> None:
+def test_the_terminal_is_restored_for_the_shell_after_ctrl_z(tmp_path: Path) -> None:
     child = """
 pid = os.fork()
 if pid:

@@ -1,4 +1,4 @@
-"""Markdown as it is printed while it comes: whole, the same in any pieces, and fit to be copied."""
+"""Markdown that is printed as it arrives: complete, independent of the pieces, and ready to be copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long output in git's pager: when, which one, how a run in it ends."""
+"""Long output in git's pager: when, which pager, and how a command in it ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARK = "sed s/^/P:/"
 
 
 def shown(repo: GitRepo, *arguments: str, **env: str) -> tuple[str, int]:
-    """What a person sees of a run, and its exit code."""
+    """The output on the terminal and the exit code."""
     with Screen([*PROGRAM, *arguments], repo.top, env={"GIT_PAGER": MARK, **env}) as screen:
         code = screen.end()
     return screen.seen, code
@@ -40,11 +40,11 @@ def test_colors_are_kept_and_less_gets_git_s_options(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_notes_go_into_the_pager_too(repo: GitRepo) -> None:
+def test_notes_go_into_the_pager(repo: GitRepo) -> None:
     repo.write("b.unknown", "x\n")
     repo.git("add", "-A")
     seen, _ = shown(repo, "outline", ".")
-    assert "P:\x1b[2mskipped 1 file" in seen  # standard error is the terminal too, so it is read there
+    assert "P:\x1b[2mskipped 1 file" in seen  # standard error is the terminal, so it is redirected, too
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_notes_go_into_the_pager_too(repo: GitRepo) -> None:
         ({"pager.repoagent-memory-list": "off"}, {"PAGER": "most"}, "most"),
     ],
 )
-def test_it_is_the_pager_that_git_would_take(
+def test_the_pager_is_that_of_git(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     config: dict[str, str],
@@ -86,7 +86,7 @@ def test_outside_of_a_repository_it_is_the_one_of_the_environment(
     assert choose("doctor", {"PAGER": "most"}) == "most"
 
 
-def test_a_pager_that_is_not_there_hides_nothing(repo: GitRepo) -> None:
+def test_a_missing_pager_hides_nothing(repo: GitRepo) -> None:
     seen, code = shown(repo, "outline", "src/app.py", GIT_PAGER="no-such-pager")
     assert "warning: cannot run the pager no-such-pager: No such file or directory\n" in seen
     assert "greet" in seen and code == 0
@@ -107,7 +107,7 @@ def test_leaving_the_pager_early_is_as_in_git(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_control_c_is_the_pager_s_and_it_is_waited_for(repo: GitRepo) -> None:
+def test_control_c_goes_to_the_pager_which_is_waited_for(repo: GitRepo) -> None:
     pager = 'trap "" INT; cat; echo shown; sleep 0.7; echo left'
     with Screen([*PROGRAM, "outline", "src/app.py"], repo.top, env={"GIT_PAGER": pager}) as screen:
         screen.expect("shown")

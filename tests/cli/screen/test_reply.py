@@ -1,4 +1,4 @@
-"""A reply as it is shown while it comes: the same words however it is cut into pieces."""
+"""The prose of a reply that arrives in pieces: independent of the pieces."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_text_that_ends_a_task_is_prose_on_request() -> None:
     assert words.feed("I do.\n<finish>It is done.</finish>\n") == "I do.\nIt is done.\n"
 
 
-def test_it_knows_when_an_edit_is_being_written() -> None:
+def test_it_detects_when_an_edit_is_written() -> None:
     words = Words()
     words.feed("So.\n<commit>\nFix\n</commit>\n")
     assert not words.hides

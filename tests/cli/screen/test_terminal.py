@@ -1,4 +1,4 @@
-"""What is shown where: on a real terminal, in a pipe, with NO_COLOR, in CI, on a dumb terminal."""
+"""Output on a real terminal, in a pipe, with NO_COLOR, in CI and on a dumb terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_terminal(code: str, folder: Path, *, width: int = 80, **env: str) -> str:
 
 
 def with_piped_result(code: str, folder: Path, typed: str = "", **env: str) -> tuple[str, str]:
-    """What is on the terminal, and what standard output, a pipe, gets."""
+    """The output on the terminal, and in the pipe of standard output."""
     read, write = os.pipe()
     with Screen(python(OPEN + code), folder, env=env, stdout=write) as screen:
         os.close(write)
@@ -128,7 +128,7 @@ def test_input_before_the_question_does_not_answer_it(tmp_path: Path) -> None:
         screen.expect("got n")
 
 
-def test_the_end_of_input_is_no_yes(tmp_path: Path) -> None:
+def test_the_end_of_input_is_not_a_yes(tmp_path: Path) -> None:
     with Screen(python(OPEN + ASK), tmp_path) as screen:
         screen.expect("]? ")
         screen.send("\x04")
@@ -202,7 +202,7 @@ def test_the_editor_is_run_as_git_runs_it(tmp_path: Path, editor: str, result: s
 
 
 @pytest.mark.parametrize("variable", ["GIT_EDITOR", "VISUAL", "EDITOR"])
-def test_the_editor_is_the_one_git_would_use(tmp_path: Path, clean_environment: Path, variable: str) -> None:
+def test_the_editor_is_that_of_git(tmp_path: Path, clean_environment: Path, variable: str) -> None:
     (clean_environment / ".gitconfig").write_text("")
     out, _ = piped(EDIT, **{variable: "printf 'chosen' >"}, TERM="xterm")
     assert out == b"'chosen'\n"

@@ -1,4 +1,4 @@
-"""`repoagent split --join` before a person's eyes."""
+"""`repoagent split --join` on a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUESTION = "Discard them [y,q,?]? "
 
 @pytest.fixture
 def clash(repo: GitRepo) -> Path:
-    """A folder with a segment that was edited where the source has changed since, and the source elsewhere too."""
+    """A split with an edited segment that conflicts with a change of the source."""
     repo.commit("the file", **{"big.py": SOURCE})
     assert program(repo.top, "split", "big.py", "--target-bytes", "70").code == 0
     folder = repo.top / ".repoagent/splits/big.py"
@@ -60,7 +60,7 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
     assert repo.read("big.py") == before[0]
 
 
-def test_a_person_sees_the_diff_the_message_and_where_the_diff_is_kept(repo: GitRepo) -> None:
+def test_a_terminal_shows_the_diff_and_the_message(repo: GitRepo) -> None:
     repo.commit("the file", **{"big.py": SOURCE})
     assert program(repo.top, "split", "big.py", "--target-bytes", "70").code == 0
     segment = repo.top / ".repoagent/splits/big.py/003.py"

@@ -1,4 +1,4 @@
-"""`repoagent split`, as a person runs it; joining is in test_join.py."""
+"""`repoagent split`; test_join.py has --join."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_wrong_calls_are_one_sentence_and_change_nothing(
     assert code.status() == before and not (code.top / ".repoagent/splits").exists()
 
 
-def test_the_split_is_in_repoagent_where_git_does_not_see_it(code: GitRepo) -> None:
+def test_the_split_is_in_repoagent_and_ignored_by_git(code: GitRepo) -> None:
     done = split(code.top / "src", "code.py", "--target-bytes", "400")
     assert done.returncode == 0 and done.stderr == ""
     folder = code.top / ".repoagent/splits/src-code.py"
@@ -175,7 +175,7 @@ def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
     ]
 
 
-def test_a_refresh_shows_the_segments_that_it_says_something_of(code: GitRepo) -> None:
+def test_a_refresh_shows_changed_segments(code: GitRepo) -> None:
     split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
     code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
     lines = split(code.top, "--refresh", "parts").stdout.splitlines()
