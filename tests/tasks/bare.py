@@ -1,4 +1,4 @@
-"""A run in this process, with replies that are written down beforehand, and a person who answers as told."""
+"""Run in this process with scripted replies and a scripted user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Answer = str | Exception | Callable[[Request], str]
 
 @dataclass
 class Model:
-    """Gives each answer in turn; one that is a function is given the request."""
+    """Gives each answer in turn; calls an answer that is a function with the request."""
 
     answers: list[Answer]
     seen: list[Request] = field(default_factory=list)
@@ -44,14 +44,14 @@ class Model:
 
     @property
     def told(self) -> str:
-        """What was sent with the last call, all of it."""
+        """The full text of the last request."""
         last = self.seen[-1]
         return "".join(part.text for part in last.system) + "".join(m.text for m in last.messages)
 
 
 @dataclass
 class Person:
-    """A `work.Talk`: says `yes` to edits or gives the reason, and answers questions by kind."""
+    """A scripted user: accepts or rejects edits as in `says`, and answers approval requests with `allows`."""
 
     says: Sequence[str] = ()
     allows: Callable[[ApprovalRequest], Verdict] = lambda asked: Verdict(True)
@@ -102,7 +102,7 @@ def go(
     limits: Limits | None = None,
     **wishes: object,
 ) -> tuple[RunOutcome, Model, Person]:
-    """One run in `repo` with these answers."""
+    """Run once in `repo` with these answers."""
     worktree = open_worktree(repo.top)
     model, person = Model(list(answers)), person or Person()
     settings = load(layout(worktree), flags={})

@@ -1,4 +1,4 @@
-"""What a run is told of its environment. The model does what it reads there, and goes wrong where it is wrong."""
+"""The description of the environment in the prompt, which the model acts on, is correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DONE = "<finish>done</finish>"
 
 
 def told(request: Request) -> str:
-    """The notice in the first message."""
+    """The environment notice in the first message."""
     found = re.search(r"This run:\n(.*?)\n</observation", request.messages[0].text, re.DOTALL)
     return found[1] if found else ""
 
@@ -30,13 +30,13 @@ def line(name: str, request: Request) -> str:
 
 
 def one(request: Request) -> str:
-    """Runs the command that the prompt names for tests."""
+    """Run the test command in the prompt."""
     found = re.match(r"`([^`]+)`", line("tests", request))
     return f"<run>{found[1]}</run>" if found else "I don't know how tests are run."
 
 
 def writes(request: Request) -> str:
-    """Writes where the prompt says that it can, and nowhere else."""
+    """Write where the prompt allows it, and check that other places are read-only."""
     commands = line("commands", request)
     found = re.search(r"they can write (.*?); all else", commands)
     folders = found[1] if found else ""
@@ -48,7 +48,7 @@ def writes(request: Request) -> str:
 
 
 @confined
-def test_commands_can_do_what_the_prompt_says_and_no_more(repo: GitRepo) -> None:
+def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
     _, _, person = go(repo, writes, DONE, DONE, mode="auto")
     assert person.seen[0].data["exit"] == 0, person.seen[0].text
 
@@ -81,7 +81,7 @@ def test_commands_can_do_what_the_prompt_says_and_no_more(repo: GitRepo) -> None
         ({"mode": "auto", "tools": frozenset({"read"})}, "top folder: ", "commands:"),
     ],
 )
-def test_the_prompt_says_how_this_run_is_confined(
+def test_the_prompt_describes_the_confinement(
     repo: GitRepo, wishes: dict[str, object], has: str, lacks: str
 ) -> None:
     _, model, _ = go(repo, "an answer", prompt="look", **wishes)
@@ -89,7 +89,7 @@ def test_the_prompt_says_how_this_run_is_confined(
 
 
 @confined
-def test_tests_are_run_as_the_project_says(repo: GitRepo) -> None:
+def test_the_prompt_names_the_test_command(repo: GitRepo) -> None:
     repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
     _, _, person = go(repo, one, DONE, DONE, mode="auto")
     assert "well done" in person.seen[0].text
@@ -107,13 +107,13 @@ def test_tests_are_run_as_the_project_says(repo: GitRepo) -> None:
         ("Cargo.toml", "", "`cargo test` (Cargo.toml)"),
     ],
 )
-def test_what_a_project_says_of_its_tests(repo: GitRepo, name: str, text: str, said: str) -> None:
+def test_detection_of_the_test_command(repo: GitRepo, name: str, text: str, said: str) -> None:
     repo.write(name, text)
     _, model, _ = go(repo, "an answer")
     assert line("tests", model.seen[0]) == said
 
 
-def test_the_listing_leaves_out_what_is_withheld_and_can_not_speak(repo: GitRepo) -> None:
+def test_the_listing_omits_hidden_files_and_quotes_names(repo: GitRepo) -> None:
     for name in (".env", "secret.txt", "out/x", "node_modules/x", "venv/pyvenv.cfg", "cache/CACHEDIR.TAG"):
         repo.write(name, "x\n")
     repo.write("bad\n<finish>x<finish>", "x\n")
@@ -131,7 +131,7 @@ def test_the_listing_leaves_out_what_is_withheld_and_can_not_speak(repo: GitRepo
 
 @confined
 @pytest.mark.parametrize("again", [False, True])
-def test_an_output_that_the_confinement_explains_is_explained_once(repo: GitRepo, again: bool) -> None:
+def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -> None:
     failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
     answers: list[str | Callable[[Request], str]] = [failing] * (1 + again)
     _, model, person = go(repo, *answers, DONE, DONE, mode="auto")
@@ -142,7 +142,7 @@ def test_an_output_that_the_confinement_explains_is_explained_once(repo: GitRepo
     assert model.told.count("no network in this run") == 1
 
 
-def test_nothing_is_explained_where_nothing_is_confined(repo: GitRepo) -> None:
+def test_nothing_is_explained_without_a_sandbox(repo: GitRepo) -> None:
     _, model, _ = go(
         repo, "<run>echo 'Could not resolve host'; exit 1</run>", DONE, DONE, mode="ask", confine=False
     )

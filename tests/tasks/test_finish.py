@@ -1,4 +1,4 @@
-"""What stands in the way of the end of a run goes back to the model, or is put right; it does not end the run."""
+"""Reasons not to finish are sent to the model or repaired; they do not end the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
 
 
-def test_a_sensitive_file_goes_back_to_the_model(repo: GitRepo) -> None:
+def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
     restore = '<restore path=".github/workflows/x.yml"/>'
     outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
@@ -28,14 +28,14 @@ def test_a_sensitive_file_goes_back_to_the_model(repo: GitRepo) -> None:
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
 
 
-def test_three_times_a_sensitive_file(repo: GitRepo) -> None:
+def test_three_refusals_of_a_sensitive_file_end_the_run(repo: GitRepo) -> None:
     before = repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
     with pytest.raises(CheckFailed, match="after 3 tries"):
         go(repo, EDIT, FLOW, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", mode="ask")
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
 
 
-def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
+def test_a_failed_check_of_a_read_only_run(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n"})
     with pytest.raises(CheckFailed, match="after 3 tries") as error:
         go(repo, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", mode="read-only", check="false")
@@ -43,7 +43,7 @@ def test_a_check_that_fails_where_nothing_may_be_changed(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("only", [{"mode": "read-only"}, {"plan_only": True}])
-def test_where_nothing_may_be_changed_no_change_is_offered(repo: GitRepo, only: dict[str, object]) -> None:
+def test_a_read_only_run_offers_no_changes(repo: GitRepo, only: dict[str, object]) -> None:
     repo.commit(**{"f.txt": "one\n"})
     _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', DONE, **only)
     assert "what was done, and how it was checked" not in model.told and "\n- edit:" not in model.told
@@ -55,7 +55,7 @@ def _plan(repo: GitRepo) -> Path:
 
 
 @pytest.mark.parametrize("broken", ["folder", "latin-1"])
-def test_a_plan_that_can_not_be_read_is_kept_and_made_again(repo: GitRepo, broken: str) -> None:
+def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -> None:
     repo.commit(**{"f.txt": "one\n"})
 
     def spoil(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Runs in repositories that a person is in the middle of something in, or changes while the run works."""
+"""Runs in repositories with an operation in progress, or that the user changes during the run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ NO_COMMIT = Options(no_commit=True)
 
 @pytest.fixture
 def repo(repo: GitRepo) -> GitRepo:
-    """With the file f.txt in a commit."""
+    """A repository with f.txt committed."""
     repo.commit(**{"f.txt": "one\n"})
     return repo
 
 
 def _then(act: Callable[[], object]) -> Callable[[Request], str]:
-    """A last reply before which the person does something."""
+    """A last reply, before which the user does something."""
 
     def answer(request: Request) -> str:
         act()
@@ -49,7 +49,7 @@ def _is_new(repo: GitRepo) -> bool:
 
 
 @pytest.mark.parametrize("by", ["merge", "stash"])
-def test_conflicts_are_refused_before_the_model_is_asked(repo: GitRepo, by: str) -> None:
+def test_conflicts_are_refused_before_the_first_model_call(repo: GitRepo, by: str) -> None:
     repo.commit(**{"g.txt": "g\n"})
     if by == "merge":
         repo.git("checkout", "-q", "-b", "other")
@@ -69,7 +69,7 @@ def test_conflicts_are_refused_before_the_model_is_asked(repo: GitRepo, by: str)
     assert go(repo, "just words", mode="read-only", name="run-20260101-000000-aaaaaa")[0].kind == "answered"
 
 
-def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
+def test_a_missing_committer_and_a_locked_index_are_refused_first(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("repoagent.edit.checks.LOCK_SECONDS", 0.01)
@@ -86,7 +86,7 @@ def test_a_commit_by_nobody_and_a_locked_index_are_refused_first(
     assert _is_new(repo)
 
 
-def test_the_run_is_told_where_the_person_is(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.commit(**{"sub dir/f.txt": "one\n"})
     monkeypatch.chdir(repo.top / "sub dir")
     _, model, _ = go(repo, "nothing to do")
@@ -112,7 +112,7 @@ def test_a_change_that_the_user_committed_or_undid_is_not_left(
     assert note in " ".join(person.said)
 
 
-def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitRepo) -> None:
+def test_a_change_that_the_user_committed_and_continued_is_not_left(repo: GitRepo) -> None:
     def commit_and_go_on() -> None:
         repo.git("commit", "-qam", "mine")
         repo.write("f.txt", "two\nmine\n")
@@ -126,7 +126,7 @@ def test_a_change_that_the_person_committed_and_worked_on_is_not_left(repo: GitR
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
-def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, all_of_it: bool) -> None:
+def test_the_runs_change_when_staged_is_not_other_work(repo: GitRepo, all_of_it: bool) -> None:
     def stage() -> None:
         repo.git("add", "f.txt")
         if not all_of_it:
@@ -141,8 +141,8 @@ def test_what_was_staged_of_the_change_itself_is_no_other_work(repo: GitRepo, al
 
 
 @pytest.mark.parametrize("rejected", [True, False])
-def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) -> None:
-    """With all else that is staged kept, of the same file too."""
+def test_a_restore_unstages_the_change(repo: GitRepo, rejected: bool) -> None:
+    """Other staged changes, also of the same file, stay staged."""
     repo.commit(**{"f.txt": "one\n2\n3\n4\n", "g.txt": "g\n"})
     repo.write("new.txt", "new\n")
     made = '<run>echo made > made.txt; mv g.txt h.txt</run><keep path="made.txt"/><keep path="h.txt"/>'
@@ -163,7 +163,7 @@ def test_what_is_taken_back_leaves_the_index_too(repo: GitRepo, rejected: bool) 
     assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
 
 
-def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRepo) -> None:
+def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     repo.commit(**{"g.txt": "later\n"})
     person = Person()
@@ -190,14 +190,14 @@ def test_the_end_in_the_middle_of_a_rebase_says_nothing_of_a_commit(repo: GitRep
     assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
 
 
-def test_a_branch_that_was_switched_meanwhile_is_told(repo: GitRepo) -> None:
+def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) -> None:
     outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
     assert "its commit is on the branch new" in " ".join(person.said)
     assert outcome.commits == (repo.head(),)
 
 
 @pytest.mark.soak
-def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
+def test_a_run_whose_files_were_reset_ends_normally(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     both = EDIT + diff("g.txt", "g", "G")
     outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
@@ -209,8 +209,8 @@ def test_a_run_whose_files_were_reset_ends_well(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
-    """With what is not committed carried along: the commit stands on the new one."""
+def test_a_branch_that_was_rebased_during_the_run(repo: GitRepo) -> None:
+    """With uncommitted changes carried over: the commit is on the new tip."""
     first = repo.commit(**{"g.txt": "g\n"})
     elsewhere = repo.git("commit-tree", "-p", first, "-m", "elsewhere", f"{first}^{{tree}}").strip()
     repo.commit(**{"g.txt": "mine\n"})
@@ -220,8 +220,8 @@ def test_a_branch_that_was_rebased_meanwhile(repo: GitRepo) -> None:
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
 
 
-def test_a_rebase_that_stops_while_the_run_works(repo: GitRepo) -> None:
-    """It is refused at the commit, and committed when the rebase is over and the run goes on."""
+def test_a_rebase_that_stops_during_the_run(repo: GitRepo) -> None:
+    """The commit is refused, and made after the rebase when the run is resumed."""
     repo.commit(**{"g.txt": "g\n"})
     stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
     with pytest.raises(Refused, match="a rebase is in progress"):
@@ -233,8 +233,8 @@ def test_a_rebase_that_stops_while_the_run_works(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_branch_that_is_deleted_under_the_run(repo: GitRepo) -> None:
-    """The index then says that each file is new: refused, until the branch is there again."""
+def test_a_branch_that_is_deleted_during_the_run(repo: GitRepo) -> None:
+    """The index then lists each file as new: refused until the branch exists again."""
     tip = repo.commit(**{"f.txt": "one\n"})
     branch = repo.git("symbolic-ref", "HEAD").strip()
     with pytest.raises(Refused, match="staged but not in the last commit"):
@@ -246,8 +246,8 @@ def test_a_branch_that_is_deleted_under_the_run(repo: GitRepo) -> None:
     assert repo.git("rev-parse", "HEAD^").strip() == tip
 
 
-def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by a `git commit` whose editor is open: it is said, and committed when the run goes on."""
+def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by a `git commit` with an open editor: it is reported, and committed when the run is resumed."""
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
     held = locks.lock_path(open_worktree(repo.top))
     with pytest.raises(Busy, match=r"another git command(.|\n)*resume with"):
@@ -257,13 +257,13 @@ def test_the_index_is_held_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyP
     assert (outcome.left, outcome.commits, repo.status()) == ((), (repo.head(),), "")
 
 
-def test_what_a_hook_did_to_the_commit_is_told(repo: GitRepo) -> None:
+def test_changes_of_a_hook_to_the_commit_are_reported(repo: GitRepo) -> None:
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
     _, _, person = go(repo, EDIT, DONE)
     assert "note: f.txt changed while hooks ran; the new version is committed" in person.said
 
 
-def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
+def test_a_refused_file_is_reported_with_the_reason(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "// Code generated by x. DO NOT EDIT.\none\n", ".gitignore": "ignored\n"})
     repo.write("ignored", "one\n")
     generated = diff("f.txt", "one", "two").replace("@@ -1 +1 @@", "@@ -2 +2 @@")
@@ -276,20 +276,20 @@ def test_why_a_file_may_not_be_changed_is_said(repo: GitRepo) -> None:
     assert "none" not in model.told.split("no.txt: no such")[1]
 
 
-def test_a_file_that_a_sparse_checkout_leaves_out_is_named_so(repo: GitRepo) -> None:
+def test_a_file_outside_of_the_sparse_checkout_is_reported(repo: GitRepo) -> None:
     repo.commit(**{"in/f.txt": "one\n", "out/g.txt": "one\n"})
     repo.git("sparse-checkout", "set", "in")
     _, model, _ = go(repo, diff("out/g.txt", "one", "two"), "enough", "enough")
     assert "out/g.txt is tracked, but excluded by the sparse checkout" in model.told
 
 
-def test_a_folder_is_kept_with_all_that_a_command_made_in_it(repo: GitRepo) -> None:
+def test_keep_adds_all_new_files_of_a_folder(repo: GitRepo) -> None:
     made = "<run>mkdir -p d/e; echo 1 > d/g; echo 2 > d/e/h; echo 3 > da</run>"
     go(repo, made, '<keep path="d/"/>', DONE, DONE, mode="auto")
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["d/e/h", "d/g"]
 
 
-def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
+def test_a_change_of_a_large_file_by_a_command_is_reported(repo: GitRepo) -> None:
     repo.write("big.bin", b"\0" * (5 << 20))
     repo.commit()
     _, _, person = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
@@ -297,7 +297,7 @@ def test_a_large_file_that_a_command_changed_is_told(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_link_has_no_memory(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
     before = repo.head()
     go(repo, EDIT, "<run>ln -s f.txt l</run>", '<keep path="l"/>', DONE, mode="auto")
     worktree = open_worktree(repo.top)
@@ -309,14 +309,14 @@ def test_a_link_has_no_memory_and_hinders_none(repo: GitRepo, capsys: pytest.Cap
 
 
 @pytest.mark.soak
-def test_undo_of_the_first_commit_says_that_there_is_none_any_more(repo: GitRepo) -> None:
+def test_undo_of_the_first_commit_reports_an_empty_history(repo: GitRepo) -> None:
     repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
     repo.git("read-tree", "--empty")
     go(repo, "new.txt\n```\nhello\n```\n", DONE)
     assert run(["undo"], repo.top).stdout.endswith(b"; the branch has no commits\n")
 
 
-def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitRepo) -> None:
+def test_a_work_tree_without_commits_is_removed_with_its_branch(repo: GitRepo) -> None:
     here = open_worktree(repo.top)
     place = create_linked(here, "feature", None, NAME)
     assert close_linked(here, place, "feature", done=False) == ""
@@ -327,20 +327,20 @@ def test_a_work_tree_in_which_nothing_came_about_goes_with_its_branch(repo: GitR
     assert (repo.git("branch", "--list", "feature"), place.top.exists()) == ("", False)
 
 
-def test_a_run_goes_on_on_its_branch_when_its_work_tree_is_gone(repo: GitRepo) -> None:
+def test_resume_on_the_branch_of_a_missing_work_tree(repo: GitRepo) -> None:
     here = open_worktree(repo.top)
     place = create_linked(here, "feature", None, NAME)
     subprocess.run(["git", "commit", "-qm", "more", "--allow-empty"], cwd=place.top, check=True)
     assert "`git merge feature`" in close_linked(here, place, "feature")
     again = reopen_linked(here, str(place.top), "feature")
     assert again is not None and again.top.samefile(place.top)
-    assert reopen_linked(here, str(here.top), "") is None  # it never had one
+    assert reopen_linked(here, str(here.top), "") is None  # it never had a branch
     close_linked(here, again, "feature")
     repo.git("checkout", "-q", "feature")
-    assert reopen_linked(here, str(place.top), "feature") is None  # the branch is here
+    assert reopen_linked(here, str(place.top), "feature") is None  # the branch is checked out here
 
 
-def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRepo) -> None:
+def test_untracked_files_are_committed_whole_with_include_dirty(repo: GitRepo) -> None:
     (repo.top / "f.txt").unlink()
     repo.commit(**{"g.txt": "g\n"})
     repo.write("f.txt", "one\n")
@@ -352,7 +352,7 @@ def test_untracked_files_are_committed_whole_where_that_is_asked_for(repo: GitRe
 
 
 @pytest.mark.soak
-def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
+def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
     made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
     _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
     first, second = (seen.text for seen in person.seen[:2])
@@ -363,7 +363,7 @@ def test_many_files_made_by_one_command_are_seen_once(repo: GitRepo) -> None:
     )
 
 
-def test_an_edit_asks_git_once_about_all_files_that_were_shown(
+def test_an_edit_checks_all_shown_files_with_one_call_of_git(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"g{n}.txt" for n in range(6)]

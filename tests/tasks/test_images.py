@@ -1,4 +1,4 @@
-"""`read` of an image or a PDF: what the model is sent, now, later and after a kill; and who is not sent any."""
+"""`read` of an image or a PDF: what the model gets now, later and after a kill, and which models get none."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def work(repo: GitRepo, prompt: str = "Look.", model: str = "anthropic/claude-so
 
 
 def images(received: Any) -> list[tuple[int, int, bytes]]:
-    """Where each image or PDF stands, message and block, and its bytes."""
+    """The position of each image or PDF, as message and block, and its bytes."""
     return [
         (number, at, b64decode(block["source"]["data"]))
         for number, message in enumerate(received.body["messages"])
@@ -64,12 +64,12 @@ def images(received: Any) -> list[tuple[int, int, bytes]]:
 
 
 def says_what_it_sees(received: Received) -> str:
-    """Its last word is what was attached, by the request alone: without that it is a wrong answer."""
+    """Its answer names the attachments of the request; without them the answer is wrong."""
     seen = images(received)
     return f"<finish>{len(seen[0][2])} bytes</finish>" if seen else "<finish>nothing</finish>"
 
 
-def test_an_image_is_sent_at_the_same_place_again(repo: GitRepo, serve: Serve) -> None:
+def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, serve: Serve) -> None:
     repo.write("shot.png", SHOT)
     server = serve(READ, '<read path="src/app.py"/>', says_what_it_sees)
     assert work(repo) == f"{len(SHOT)} bytes"
@@ -81,13 +81,13 @@ def test_an_image_is_sent_at_the_same_place_again(repo: GitRepo, serve: Serve) -
     assert content[block]["cache_control"]  # the last of the request
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
     assert "attached=" in kept and "shot.png" in kept
-    for path in (repo.top / ".repoagent").rglob("*"):  # base64 is nowhere, the bytes once
+    for path in (repo.top / ".repoagent").rglob("*"):  # the bytes are stored once, and never as base64
         if path.is_file():
             assert b64encode(SHOT)[100:200] not in path.read_bytes()
     assert [path.read_bytes() for path in (repo.top / ".repoagent").rglob("*.png")] == [SHOT]
 
 
-def test_a_resumed_run_sends_the_same_bytes_or_says_that_they_are_gone(repo: GitRepo, serve: Serve) -> None:
+def test_a_resumed_run_sends_the_same_bytes_or_reports_them_missing(repo: GitRepo, serve: Serve) -> None:
     repo.write("shot.png", SHOT)
     repo.write("paper.pdf", pdf(2))
     server = serve(f'{READ}\n<read path="paper.pdf"/>', "I see.", says_what_it_sees, says_what_it_sees)
@@ -96,12 +96,12 @@ def test_a_resumed_run_sends_the_same_bytes_or_says_that_they_are_gone(repo: Git
     assert work(repo, "Again.") == f"{len(SHOT)} bytes"
     assert [data for *_, data in images(server.requests[2])] == [SHOT, pdf(2)]
     for path in (repo.top / ".repoagent").rglob("*.png"):
-        path.write_bytes(png(2, 2))  # no longer what was sent
+        path.write_bytes(png(2, 2))  # the file has changed since it was sent
     assert work(repo, "And now?") == f"{len(pdf(2))} bytes"
     assert "shot.png is not attached: the copy that was sent no longer exists" in server.requests[3].text
 
 
-def test_a_server_of_chat_completions_gets_it_too(
+def test_chat_completions_get_the_image(
     repo: GitRepo, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.write("shot.png", SHOT)
@@ -129,7 +129,7 @@ def test_a_server_of_chat_completions_gets_it_too(
         ("story.txt", "%PDF-like beginnings"),
     ],
 )
-def test_who_gets_no_image_is_told_why(repo: GitRepo, path: str, said: str) -> None:
+def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo, path: str, said: str) -> None:
     (repo.top.parent / "away.png").write_bytes(SHOT)
     (repo.top / "away.png").symlink_to(repo.top.parent / "away.png")
     repo.write(".repoagentignore", "private/\n")
@@ -146,7 +146,7 @@ def test_who_gets_no_image_is_told_why(repo: GitRepo, path: str, said: str) -> N
     assert not model.seen[-1].media and not list((repo.top / ".repoagent").rglob("*.png"))
 
 
-def test_a_model_of_text_alone_is_told_what_it_is(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_text_model_gets_a_description(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("shot.png", SHOT)
     program = tmp_path / "model.sh"
     program.write_text(
@@ -158,7 +158,7 @@ def test_a_model_of_text_alone_is_told_what_it_is(repo: GitRepo, tmp_path: Path)
     assert "model.sh does not take images; shot.png is a PNG of 800x600, 4 KB." in kept
 
 
-def test_an_edit_sees_it_too(repo: GitRepo, serve: Serve) -> None:
+def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:
     from repoagent.edit.edit import edit
     from repoagent.edit.request import EditRequest, Target
     from repoagent.edit.ui import NonInteractive

@@ -1,4 +1,4 @@
-"""An edit of a run that is refused in part: what fits is kept until the rest comes, and nothing is written before that."""
+"""A partly refused edit: the valid part is kept until the rest arrives, and nothing is written before."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def untouched(repo: GitRepo) -> bool:
 
 
 def looking(repo: GitRepo, reply: str, act: Callable[[], object] = lambda: None) -> Callable[[Request], str]:
-    """A reply that comes only where the work tree is as it was; before it, `act` is done."""
+    """A reply that checks that the work tree is unchanged, after calling `act`."""
 
     def answer(_: Request) -> str:
         assert untouched(repo)
@@ -51,7 +51,7 @@ def committed(repo: GitRepo) -> list[str]:
 
 @pytest.mark.parametrize("again", [REST, REST + FIRST, FIRST + REST])
 @pytest.mark.parametrize("mode", ["auto-edit", "ask"])
-def test_the_rest_or_all_of_it_comes_and_it_is_one_change(files: GitRepo, again: str, mode: str) -> None:
+def test_the_rest_or_the_whole_edit_completes_the_change(files: GitRepo, again: str, mode: str) -> None:
     before = files.head()
     outcome, model, person = go(files, FIRST + WRONG, looking(files, again), DONE, mode=mode)
     assert (outcome.kind, files.status(), committed(files)) == ("done", "", ["a.txt", "b.txt"])
@@ -63,19 +63,19 @@ def test_the_rest_or_all_of_it_comes_and_it_is_one_change(files: GitRepo, again:
     assert (person.seen[0].shown or "").endswith("\n1 hunk fits and is kept; waiting for hunk 1 of b.txt")
 
 
-def test_a_commit_for_each_edit_has_both_parts(files: GitRepo) -> None:
+def test_a_commit_per_edit_has_both_parts(files: GitRepo) -> None:
     go(files, FIRST + WRONG, REST, DONE, commit_per_edit=True)
     assert committed(files) == ["a.txt", "b.txt"]
 
 
-def test_a_command_in_between_sees_no_half_of_it(files: GitRepo) -> None:
+def test_a_command_in_between_does_not_see_a_partial_edit(files: GitRepo) -> None:
     look = "<run>cat a.txt b.txt</run>"
     _, _, person = go(files, FIRST + WRONG + look, look, REST + look, DONE, mode="auto")
     *before, after = (seen.text for seen in person.seen if seen.kind == "run")
     assert ["one\n1\n" in text for text in before] == [True, True] and "two\n2\n" in after
 
 
-def test_parts_come_one_by_one(files: GitRepo) -> None:
+def test_parts_are_sent_one_by_one(files: GitRepo) -> None:
     c = diff("c.txt", "c", "d")
     wrong = diff("c.txt", "x", "d")
     outcome, _, person = go(files, FIRST + WRONG + wrong, looking(files, REST), looking(files, c), DONE)
@@ -87,13 +87,13 @@ def test_parts_come_one_by_one(files: GitRepo) -> None:
     assert person.seen[1].text.startswith("This fits; nothing is written yet")
 
 
-def test_a_second_refusal_keeps_what_was_kept(files: GitRepo) -> None:
+def test_a_second_refusal_keeps_the_kept_part(files: GitRepo) -> None:
     _, _, person = go(files, FIRST + WRONG, WRONG, diff("gone.txt", "x", "y"), REST, DONE)
     assert committed(files) == ["a.txt", "b.txt"]
     assert [WAITING in seen.text for seen in person.seen[:3]] == [True] * 3
 
 
-def test_another_file_is_held_back_too_until_it_is_complete(files: GitRepo) -> None:
+def test_all_files_wait_until_the_edit_is_complete(files: GitRepo) -> None:
     def look(_: Request) -> str:
         assert untouched(files) and files.read("c.txt") == b"c\n"
         return REST
@@ -102,12 +102,12 @@ def test_another_file_is_held_back_too_until_it_is_complete(files: GitRepo) -> N
     assert committed(files) == ["a.txt", "b.txt", "c.txt"]
 
 
-def test_what_comes_again_in_another_form_replaces_what_was_kept(files: GitRepo) -> None:
+def test_a_part_sent_again_in_another_form_replaces_the_kept_part(files: GitRepo) -> None:
     go(files, FIRST + WRONG, diff("a.txt", "one", "three") + REST, DONE)
     assert (files.read("a.txt"), files.read("b.txt")) == (b"three\n", b"2\n")
 
 
-def test_the_model_withdraws_it(files: GitRepo) -> None:
+def test_the_model_withdraws_the_edit(files: GitRepo) -> None:
     drop = '<restore path="@draft"/>'
     outcome, _, person = go(files, FIRST + WRONG, drop, drop, diff("c.txt", "c", "d"), DONE)
     assert (outcome.kind, committed(files)) == ("done", ["c.txt"])
@@ -117,13 +117,13 @@ def test_the_model_withdraws_it(files: GitRepo) -> None:
     ]
 
 
-def test_nothing_is_missing_once_it_is_withdrawn(files: GitRepo) -> None:
+def test_nothing_is_missing_after_a_withdrawal(files: GitRepo) -> None:
     outcome, _, _ = go(files, FIRST + WRONG, '<restore path="@draft"/>', "<finish>left it</finish>")
     assert (outcome.kind, untouched(files)) == ("done", True)
 
 
 @pytest.mark.parametrize("path", ["a.txt", "b.txt"])
-def test_a_command_changes_a_file_of_it(files: GitRepo, path: str) -> None:
+def test_a_command_changes_a_file_of_the_edit(files: GitRepo, path: str) -> None:
     change = f"<run>echo more >> {path}</run>"
     _, model, person = go(files, FIRST + WRONG, change, FIRST + REST, DONE, mode="auto")
     notice = f"{DROPPED}, because {path} changed since. Send the whole edit again if you still want it."
@@ -146,7 +146,7 @@ def test_a_command_and_the_rest_in_one_reply(files: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("how", ["saved", "mode", "deleted", "link", "folder"])
-def test_the_user_changes_a_file_of_it(files: GitRepo, how: str) -> None:
+def test_the_user_changes_a_file_of_the_edit(files: GitRepo, how: str) -> None:
     path = files.top / "a.txt"
 
     def save() -> None:
@@ -170,7 +170,7 @@ def test_the_user_changes_a_file_of_it(files: GitRepo, how: str) -> None:
         assert path.read_bytes() == (b"one\nmine\n" if how == "saved" else b"one\n")
 
 
-def test_the_user_saves_in_the_last_moment(files: GitRepo) -> None:
+def test_the_user_saves_at_the_last_moment(files: GitRepo) -> None:
     """After the notices for a reply, before its edit."""
 
     def save() -> None:
@@ -181,7 +181,7 @@ def test_the_user_saves_in_the_last_moment(files: GitRepo) -> None:
     assert files.read("a.txt") == b"two\nmine\n"
 
 
-def test_a_file_that_it_makes_appears(files: GitRepo) -> None:
+def test_a_file_that_the_edit_creates_appears(files: GitRepo) -> None:
     new = "```diff\n--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+new\n```\n"
 
     def save() -> None:
@@ -206,7 +206,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("kind", PARTS)
-def test_files_that_are_made_deleted_and_renamed_are_kept(files: GitRepo, kind: str) -> None:
+def test_creations_deletions_and_renames_are_kept(files: GitRepo, kind: str) -> None:
     part = f"```diff\n{PARTS[kind]}```\n"
     go(files, part + WRONG, looking(files, REST), DONE, name=f"{NAME[:-6]}abcde0")
     apart = files.git("diff", "HEAD^", "--summary", "--", "c.txt", "d.txt", "new.txt").strip()
@@ -217,7 +217,7 @@ def test_files_that_are_made_deleted_and_renamed_are_kept(files: GitRepo, kind: 
     assert apart == whole != ""
 
 
-def test_of_an_edit_of_a_binary_file_nothing_is_kept(repo: GitRepo) -> None:
+def test_nothing_is_kept_of_an_edit_of_a_binary_file(repo: GitRepo) -> None:
     repo.write("b.bin", bytes(range(256)))
     repo.commit(**{"a.txt": "one\n"})
     _, model, _ = go(repo, FIRST + diff("b.bin", "x", "y"), FIRST, "<finish>a</finish>")
@@ -225,15 +225,15 @@ def test_of_an_edit_of_a_binary_file_nothing_is_kept(repo: GitRepo) -> None:
     assert repo.read("a.txt") == b"two\n"
 
 
-def test_a_hunk_that_is_there_already_is_not_waited_for(files: GitRepo) -> None:
+def test_a_hunk_that_is_already_applied_is_not_missing(files: GitRepo) -> None:
     both = diff("a.txt", "zero", "one") + REST
     _, model, _ = go(files, both, REST, DONE)
     assert "Kept as a draft" not in model.told and committed(files) == ["b.txt"]
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_run_is_not_done_while_a_part_is_missing(files: GitRepo, changed: bool) -> None:
-    """Also where it has changed something else: that stays in the files, uncommitted."""
+def test_a_run_cannot_finish_while_a_part_is_missing(files: GitRepo, changed: bool) -> None:
+    """Even if it has changed something else, which stays uncommitted in the files."""
     before = files.head()
     other = [diff("c.txt", "c", "d")] if changed else []
     outcome, model, person = go(files, *other, FIRST + WRONG, DONE, DONE)
@@ -243,7 +243,7 @@ def test_a_run_is_not_done_while_a_part_is_missing(files: GitRepo, changed: bool
     assert (files.read("a.txt"), files.read("b.txt")) == (b"one\n", b"1\n")
 
 
-def test_it_is_said_of_each_edit_that_a_part_is_missing(files: GitRepo) -> None:
+def test_each_edit_reports_missing_parts(files: GitRepo) -> None:
     wrong = diff("a.txt", "none", "x") + diff("c.txt", "c", "d")
     right = diff("a.txt", "two", "three")
     outcome, _, person = go(files, FIRST + WRONG, DONE, REST, wrong, DONE, right, DONE)
@@ -251,14 +251,14 @@ def test_it_is_said_of_each_edit_that_a_part_is_missing(files: GitRepo) -> None:
     assert sum(seen.kind == "finish" and not seen.ok for seen in person.seen) == 2
 
 
-def test_words_alone_while_a_part_is_missing(files: GitRepo) -> None:
+def test_a_reply_without_an_action_while_a_part_is_missing(files: GitRepo) -> None:
     outcome, model, _ = go(files, FIRST + WRONG, "I stop.", "I do.")
     assert (outcome.kind, untouched(files)) == ("unfinished", True)
     assert "your edit is incomplete (missing: hunk 1 of b.txt)" in model.told
 
 
 @pytest.mark.parametrize("kind", ["run", "chat"])
-def test_it_is_dropped_when_the_user_speaks_again(files: GitRepo, kind: str) -> None:
+def test_the_kept_part_is_dropped_at_the_next_prompt(files: GitRepo, kind: str) -> None:
     go(files, FIRST + WRONG, "Shall I?", "Shall I?", kind=kind)
     _, model, _ = go(files, looking(files, REST), DONE, prompt="yes", kind=kind)
     assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
@@ -272,7 +272,7 @@ def limited(repo: GitRepo, turns: int, *answers: Answer) -> None:
         go(repo, *answers, limits=Limits(turns=turns))
 
 
-def test_it_is_dropped_when_the_run_is_resumed(files: GitRepo) -> None:
+def test_the_kept_part_is_dropped_at_a_resume(files: GitRepo) -> None:
     limited(files, 1, FIRST + WRONG)
     outcome, model, _ = go(files, looking(files, FIRST + REST), DONE, prompt="")
     assert (
@@ -293,7 +293,7 @@ def dies(*_: object, **__: object) -> None:
 def test_killed_before_the_rest_was_applied(
     files: GitRepo, monkeypatch: pytest.MonkeyPatch, prompt: str
 ) -> None:
-    """The reply with the rest is there, and what it goes with is lost: it is not applied alone."""
+    """The reply has the rest, but the kept part is lost: the rest is not applied alone."""
     with monkeypatch.context() as patched, pytest.raises(Killed):
         go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "_bind", dies)))
     answers = [looking(files, FIRST + REST), DONE]
@@ -302,7 +302,7 @@ def test_killed_before_the_rest_was_applied(
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
-def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_after_the_edit_was_written(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(edit_tool, "_note_written", dies)
         go(files, FIRST + WRONG, looking(files, REST))
@@ -312,16 +312,14 @@ def test_killed_after_all_of_it_was_written(files: GitRepo, monkeypatch: pytest.
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
-def test_after_a_resume_the_own_edit_is_known(files: GitRepo) -> None:
-    """A file of which the hunks came with an earlier reply did not change "since you last read it"."""
+def test_the_runs_own_edit_is_known_after_a_resume(files: GitRepo) -> None:
+    """A file with hunks from an earlier reply did not change "since you last read it"."""
     limited(files, 3, '<read path="a.txt"/>', FIRST + WRONG, REST)
     _, model, _ = go(files, diff("a.txt", "two", "three"), DONE, prompt="")
     assert "changed since you last read it" not in model.told
 
 
-def test_it_is_dropped_with_what_a_checkpoint_replaces(
-    files: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_kept_part_is_dropped_at_a_checkpoint(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = session.ModelRequests.ready
     calls = iter([False, True, False, False, False])
     monkeypatch.setattr(
@@ -333,7 +331,7 @@ def test_it_is_dropped_with_what_a_checkpoint_replaces(
 
 
 @pytest.mark.parametrize("says", ["not like this", ""])
-def test_a_no_of_the_user_drops_all_of_it(files: GitRepo, says: str) -> None:
+def test_a_rejection_by_the_user_drops_the_whole_edit(files: GitRepo, says: str) -> None:
     person = Person(says=[says])
     answers = [FIRST + WRONG, REST, looking(files, FIRST + REST), DONE]
     _, model, _ = go(files, *answers, person=person, mode="ask")
@@ -365,10 +363,10 @@ def patch(hunks: list[tuple[str, int]], wrong: tuple[str, int] | None = None) ->
     st.sets(st.tuples(st.sampled_from(NAMES), st.sampled_from(range(3, 40, 6))), min_size=2, max_size=6),
     st.data(),
 )
-def test_in_parts_or_whole_it_is_the_same(
+def test_an_edit_in_parts_has_the_same_result(
     repo: GitRepo, wanted: set[tuple[str, int]], data: st.DataObject
 ) -> None:
-    """One hunk is wrong at first, and comes corrected: alone, or with any of the others again."""
+    """One hunk is wrong at first, and is sent again corrected: alone, or together with others."""
     hunks = sorted(wanted)
     wrong = data.draw(st.sampled_from(hunks))
     again = data.draw(st.sets(st.sampled_from(hunks))) | {wrong}

@@ -1,4 +1,5 @@
-"""Tools of others: a broken one is a sentence, a good one is asked about, and none takes the place of ours."""
+"""Third-party tools: a broken tool is skipped with a warning, a working one needs approval, and none replaces a
+built-in tool."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def program(folder: Path, described: object = GOOD, script: str = "cat", name: str = "tool") -> Path:
-    """A program that describes itself, and does `script` when it is called."""
+    """A program that describes itself, and runs `script` when it is called."""
     said = described if isinstance(described, str) else json.dumps(described)
     path = folder / name
     path.write_text(
@@ -47,7 +48,7 @@ def program(folder: Path, described: object = GOOD, script: str = "cat", name: s
 
 
 class Desk:
-    """What a run has: answers, and what was asked and said."""
+    """The environment of a run: answers, approval requests and warnings."""
 
     def __init__(self, top: Path, verdict: Verdict | None = None) -> None:
         self.top, self.verdict = top, verdict or Verdict(True)
@@ -73,7 +74,7 @@ class Desk:
         return {tool.name: tool for tool in made}
 
 
-def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_program_is_skipped_with_one_warning(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     away = top.parent
     cases = {
         "gone": "is not there",
@@ -112,7 +113,7 @@ def test_a_broken_program_is_one_sentence_and_is_left_out(top: Path, monkeypatch
         assert warning.endswith("skipped it")
 
 
-def test_nothing_of_the_repository_is_run(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_in_the_repository_are_not_run(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(top, script="touch ran", name="evil")
     (top.parent / "link").symlink_to(top / "evil")
     (top / "out").symlink_to(program(top.parent, name="fine"))
@@ -137,7 +138,7 @@ def test_nothing_of_the_repository_is_run(top: Path, monkeypatch: pytest.MonkeyP
     assert sum("work tree" in warning for warning in context.warnings) == 3
 
 
-def test_it_is_asked_about_and_given_the_action(top: Path) -> None:
+def test_a_tool_needs_approval_and_gets_the_action(top: Path) -> None:
     context = Desk(top)
     tool = context.tools(program(top.parent))["weather"]
     assert tool.text == '<weather city="which">notes</weather> says the weather'
@@ -152,20 +153,20 @@ def test_it_is_asked_about_and_given_the_action(top: Path) -> None:
     assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
 
 
-def test_a_no_is_told_and_nothing_is_run(top: Path) -> None:
+def test_a_rejected_tool_is_not_run(top: Path) -> None:
     context = Desk(top, Verdict(False, reason="not today"))
     seen = context.tools(program(top.parent, script="touch ran"))["weather"].perform(Action("weather", {}))
     assert (seen.ok, seen.text) == (False, "weather was not run: not today")
     assert not (top / "ran").exists()
 
 
-def test_what_only_reads_is_not_asked_about(top: Path) -> None:
+def test_a_reading_tool_needs_no_approval(top: Path) -> None:
     context = Desk(top, Verdict(False, reason="no"))
     tool = context.tools(program(top.parent, {**GOOD, "reads_only": True}))["weather"]
     assert tool.perform(Action("weather", {"city": "x"})).ok and context.asked == []
 
 
-def test_an_always_holds_for_this_tool_alone(top: Path) -> None:
+def test_always_allows_only_this_tool(top: Path) -> None:
     kept: list[str] = []
     gate = Gate("ask", asker=lambda asked: Verdict(True, always=True, keep=True), remember=kept.extend)
     context = Desk(top)
@@ -179,7 +180,7 @@ def test_an_always_holds_for_this_tool_alone(top: Path) -> None:
     assert not Gate("read-only", allow=(Rule(kept[0]),)).decide(ApprovalRequest("tool", "weather()")).allowed
 
 
-def test_an_answer_is_text_or_json_and_always_quoted() -> None:
+def test_output_is_text_or_json_and_always_quoted() -> None:
     def seen(output: str, code: int = 0, errors: str = "", ended: str = "") -> Observation:
         return observed("t", Ran(code, output, errors, 0.1, ended))
 
@@ -203,7 +204,7 @@ def test_an_answer_is_text_or_json_and_always_quoted() -> None:
     assert seen("").text == "t printed nothing."
 
 
-def test_a_tool_that_hangs_is_ended(top: Path) -> None:
+def test_a_tool_that_hangs_is_killed(top: Path) -> None:
     tool = Desk(top).tools(program(top.parent, {**GOOD, "timeout": 0.2}, script="sleep 60"))["weather"]
     seen = tool.perform(Action("weather", {}))
     assert not seen.ok and "ended after 0.2 seconds" in seen.text
@@ -222,7 +223,7 @@ FIELDS = st.fixed_dictionaries(
 
 @pytest.mark.soak
 @given(JSON | FIELDS)
-def test_any_description_is_one_or_is_refused(record: object) -> None:
+def test_any_description_is_valid_or_refused(record: object) -> None:
     try:
         said = _checked_description(record)
     except Refused:
@@ -278,7 +279,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(site))
 
 
-def test_installed_tools_are_taken_and_broken_ones_are_a_sentence(top: Path, installed: None) -> None:
+def test_installed_tools_are_used_and_broken_ones_skipped_with_a_warning(top: Path, installed: None) -> None:
     context = Desk(top)
     tools = context.tools(settings={"p0-well.unit": "C", "other.unit": "F"})
     assert sorted(tools) == ["calm", "good", "none", "over", "wrong", "zero"]
@@ -294,7 +295,7 @@ def test_installed_tools_are_taken_and_broken_ones_are_a_sentence(top: Path, ins
         assert why in said, said
 
 
-def test_a_defect_of_a_tool_is_told_and_does_not_end_the_run(top: Path, installed: None) -> None:
+def test_an_exception_in_a_tool_does_not_end_the_run(top: Path, installed: None) -> None:
     tools = Desk(top).tools()
     zero = tools["zero"].perform(Action("zero"))
     assert (zero.ok, zero.text) == (False, "the tool zero failed: ZeroDivisionError: division by zero.")
@@ -305,12 +306,12 @@ def test_a_defect_of_a_tool_is_told_and_does_not_end_the_run(top: Path, installe
 
 
 @pytest.mark.parametrize(("name", "why"), [("syntax", "invalid syntax"), ("key", "'where'")])
-def test_an_agent_that_cannot_be_loaded_is_a_sentence(installed: None, name: str, why: str) -> None:
+def test_an_agent_that_cannot_be_loaded_is_reported(installed: None, name: str, why: str) -> None:
     with pytest.raises(UsageError, match=rf"could not load the agent {name} \(kind_{name}:A\): .*{why}"):
         load_agent(name)
 
 
-def test_a_mode_that_is_lost_is_no_program(top: Path) -> None:
+def test_a_program_that_is_missing_at_a_call(top: Path) -> None:
     path = program(top.parent)
     tool = Desk(top).tools(path)["weather"]
     path.chmod(stat.S_IRUSR)

@@ -43,15 +43,13 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("wishes", [{"mode": "read-only"}, {"plan_only": True}])
-def test_there_is_no_kernel_where_nothing_may_be_changed(repo: GitRepo, wishes: dict[str, object]) -> None:
+def test_a_read_only_run_has_no_kernel(repo: GitRepo, wishes: dict[str, object]) -> None:
     repo.commit(**{"f.txt": "one\n"})
     _, model, _ = go(repo, "<finish>seen</finish>", **wishes)
     assert "<python>" not in _prompt(model) and "<browse" not in _prompt(model)
 
 
-def test_pages_are_fetched_when_that_is_turned_on_and_agreed_to(
-    repo: GitRepo, clean_environment: Path
-) -> None:
+def test_browse_needs_the_option_and_approval(repo: GitRepo, clean_environment: Path) -> None:
     repo.commit(**{"f.txt": "one\n"})
     asks = (
         '<browse url="https://localhost/"/>',

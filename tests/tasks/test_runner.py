@@ -1,4 +1,4 @@
-"""Runs in real repositories, from the words to the commit; what goes wrong first."""
+"""Runs in real repositories, from the prompt to the commit; failures first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 
 @pytest.fixture
 def repo(repo: GitRepo) -> GitRepo:
-    """With the file f.txt in a commit."""
+    """A repository with f.txt committed."""
     repo.commit(**{"f.txt": "one\n"})
     return repo
 
@@ -32,12 +32,12 @@ def _conversation(repo: GitRepo) -> str:
     return (repo.top / ".repoagent" / "conversations" / f"{NAME}.md").read_text()
 
 
-def test_nothing_to_go_on_with(repo: GitRepo) -> None:
+def test_nothing_to_resume(repo: GitRepo) -> None:
     with pytest.raises(UsageError, match="nothing to resume"):
         go(repo, prompt="")
 
 
-def test_an_edit_is_in_the_files_at_once_and_committed_in_the_end(repo: GitRepo) -> None:
+def test_an_edit_is_written_immediately_and_committed_at_the_end(repo: GitRepo) -> None:
     before = repo.commit(**{"other.txt": "o\n"})
     repo.write("other.txt", "mine\n")
     seen = []
@@ -67,13 +67,13 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
     assert repo.read("g.txt") == b"long\n" * 50
 
 
-def test_a_refused_edit_goes_back_and_the_next_one_counts(repo: GitRepo) -> None:
+def test_a_refused_edit_is_corrected(repo: GitRepo) -> None:
     _outcome, _model, person = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
     assert [seen.ok for seen in person.seen] == [False, True]
     assert repo.read("f.txt") == b"two\n"
 
 
-def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
+def test_two_files_are_written_both_or_not_at_all(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
@@ -81,7 +81,7 @@ def test_all_or_nothing_of_two_files(repo: GitRepo) -> None:
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 
-def test_a_no_of_the_user_goes_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
+def test_a_rejection_is_sent_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
     person = Person(says=["I like one better"])
     _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", person=person, mode="ask")
     assert "I like one better" in model.told
@@ -91,7 +91,7 @@ def test_a_no_of_the_user_goes_to_the_model_and_five_end_the_run(repo: GitRepo) 
 
 
 @pytest.mark.parametrize("mode", ["read-only", "ask"])
-def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> None:
+def test_a_read_only_run_writes_nothing(repo: GitRepo, mode: str) -> None:
     _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
     assert repo.status() == ""
     for word in ("patch", "commit message"):
@@ -99,12 +99,12 @@ def test_nothing_is_written_where_nothing_may_be(repo: GitRepo, mode: str) -> No
     assert "Change nothing" in model.told
 
 
-def test_words_alone_are_an_answer(repo: GitRepo) -> None:
+def test_a_reply_without_an_action_is_an_answer(repo: GitRepo) -> None:
     outcome, _, _ = go(repo, "It holds one line.")
     assert (outcome.kind, outcome.text, outcome.commits) == ("answered", "It holds one line.", ())
 
 
-def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
+def test_a_reply_without_an_action_after_a_change_is_questioned_once(repo: GitRepo) -> None:
     outcome, _, _person = go(repo, EDIT, "Shall I also change g?", "Really: shall I?")
     assert (outcome.kind, outcome.left) == ("unfinished", ("f.txt",))
     assert repo.read("f.txt") == b"two\n"
@@ -112,13 +112,13 @@ def test_words_after_a_change_are_asked_about_once(repo: GitRepo) -> None:
     assert (again.kind, repo.status()) == ("done", "")
 
 
-def test_a_rejected_task_leaves_nothing(repo: GitRepo) -> None:
+def test_a_declined_task_leaves_no_changes(repo: GitRepo) -> None:
     with pytest.raises(NothingDone, match="can't be done"):
         go(repo, EDIT, "<reject>can't be done</reject>")
     assert (repo.read("f.txt"), repo.status()) == (b"one\n", "")
 
 
-def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
+def test_a_run_cannot_finish_with_open_tasks(repo: GitRepo) -> None:
     outcome, _model, person = go(
         repo, '<task add="First"/>', EDIT, DONE, '<finish open="it is optional">two</finish>'
     )
@@ -128,7 +128,7 @@ def test_a_run_is_not_finished_while_tasks_are_open(repo: GitRepo) -> None:
     assert outcome.text.endswith("Still open: it is optional")
 
 
-def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) -> None:
+def test_a_failed_check_is_sent_to_the_model_and_the_third_ends_the_run(repo: GitRepo) -> None:
     before = repo.head()
     with pytest.raises(CheckFailed, match="after 3 tries"):
         go(repo, EDIT, DONE, f"<run>ls</run>\n{DONE}", f"<run>pwd</run>\n{DONE}", check="grep three f.txt")
@@ -138,33 +138,33 @@ def test_a_check_that_fails_goes_back_and_the_third_ends_the_run(repo: GitRepo) 
 
 
 @pytest.mark.parametrize("last", ["<finish>b.py is not done</finish>", "I can't: b.py is not done."])
-def test_after_a_failed_check_the_run_ends_where_nothing_is_changed(repo: GitRepo, last: str) -> None:
+def test_a_run_that_changes_nothing_after_a_failed_check_ends(repo: GitRepo, last: str) -> None:
     before = repo.head()
     with pytest.raises(CheckFailed, match="the model changed nothing afterwards") as error:
         go(repo, EDIT, DONE, '<read path="f.txt"/>', last, check="grep three f.txt")
     assert "`repoagent run --resume" in str(error.value) and "Fix it" not in str(error.value)
     assert (repo.head(), repo.read("f.txt")) == (before, b"two\n")
-    # a new process checks again: what it depends on may have been put right
+    # a new process runs the check again, because its cause may be fixed
     outcome, _, _ = go(repo, DONE, prompt="again", check="grep two f.txt")
     assert outcome.kind == "done"
 
 
-def test_words_after_a_refused_edit_are_no_answer(repo: GitRepo) -> None:
+def test_a_reply_without_an_action_after_a_refused_edit_is_not_an_answer(repo: GitRepo) -> None:
     outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
     assert outcome.kind == "unfinished"
     assert "your last edit was refused and nothing has changed since" in model.told
-    outcome, _, _ = go(repo, DONE, prompt="finish")  # a new request begins again
+    outcome, _, _ = go(repo, DONE, prompt="finish")  # a new prompt starts over
     assert outcome.kind == "done"
 
 
-def test_a_command_in_place_of_a_refused_edit_counts(repo: GitRepo) -> None:
+def test_a_command_may_replace_a_refused_edit(repo: GitRepo) -> None:
     replies = [diff("f.txt", "uno", "dos"), "<run>sed -i s/one/dos/ f.txt</run>", DONE]
     outcome, _, _ = go(repo, *replies, mode="auto", allow=("sed *",))
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "dos\n")
 
 
 @pytest.mark.parametrize("by_user", [False, True])
-def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> None:
+def test_the_runs_own_edit_is_known_after_a_resume(repo: GitRepo, by_user: bool) -> None:
     repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
     with pytest.raises(LimitReached):
         go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=2))
@@ -175,8 +175,8 @@ def test_after_a_resume_the_own_edit_is_known(repo: GitRepo, by_user: bool) -> N
 
 
 @pytest.mark.parametrize("form", ["now", "before", "broken"])
-def test_what_was_seen_before_a_resume_is_known(repo: GitRepo, form: str) -> None:
-    """The blob of what was read is beside the conversation's text; earlier versions had it in the text."""
+def test_files_seen_before_a_resume_are_known(repo: GitRepo, form: str) -> None:
+    """The blob of a read file is in the metadata of its turn; earlier versions had it in the text."""
     repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
     with pytest.raises(LimitReached):
         go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=1))
@@ -199,7 +199,7 @@ def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("by", ["check", "hook"])
-def test_what_a_check_or_hook_refuses_goes_back_and_is_put_right(repo: GitRepo, by: str) -> None:
+def test_a_refusal_by_a_check_or_hook_is_corrected(repo: GitRepo, by: str) -> None:
     before = repo.head()
     if by == "hook":
         repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
@@ -211,7 +211,7 @@ def test_what_a_check_or_hook_refuses_goes_back_and_is_put_right(repo: GitRepo, 
 
 
 @pytest.mark.parametrize("error", [LimitReached, ModelError])
-def test_what_was_done_before_an_error_is_committed_by_the_next_process(
+def test_changes_before_an_error_are_committed_by_the_next_process(
     repo: GitRepo, error: type[Exception]
 ) -> None:
     before = repo.head()
@@ -237,7 +237,7 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
     assert [asked.kind for asked in person.asked] == ["command", "edit"]
 
 
-def test_a_command_that_may_not_run(repo: GitRepo) -> None:
+def test_a_rejected_command(repo: GitRepo) -> None:
     person = Person(allows=lambda asked: Verdict(False, reason="not today"))
     _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", person=person)
     assert "not today" in model.told
@@ -245,7 +245,7 @@ def test_a_command_that_may_not_run(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
-def test_work_of_the_user_in_the_same_file_is_not_committed(repo: GitRepo, when: str) -> None:
+def test_the_users_work_in_the_same_file_is_not_committed(repo: GitRepo, when: str) -> None:
     lines = "\n\n\n\n\n\nlast"
     repo.commit(**{"f.txt": f"one{lines}\n"})
     if when == "before":
@@ -260,7 +260,7 @@ def test_work_of_the_user_in_the_same_file_is_not_committed(repo: GitRepo, when:
     assert repo.read("f.txt").decode() == f"two{lines}, and mine\n"
 
 
-def test_a_commit_for_each_edit(repo: GitRepo) -> None:
+def test_a_commit_per_edit(repo: GitRepo) -> None:
     outcome, _, _ = go(
         repo,
         "<commit>\nFirst\n</commit>\n" + EDIT,
@@ -280,7 +280,7 @@ def test_no_commit_leaves_the_files(repo: GitRepo) -> None:
     assert (repo.head(), repo.status(), outcome.left) == (before, " M f.txt\n", ("f.txt",))
 
 
-def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
+def test_the_conversation_is_complete(repo: GitRepo) -> None:
     go(repo, '<read path="f.txt"/>', EDIT, DONE)
     file = repo.top / ".repoagent" / "conversations" / f"{NAME}.md"
     found = read(file)
@@ -291,7 +291,7 @@ def test_all_of_it_is_in_the_conversation(repo: GitRepo) -> None:
     assert open_state(file).turns == found.turns
 
 
-def test_an_interrupted_command_is_not_run_again_by_itself(repo: GitRepo) -> None:
+def test_an_interrupted_command_is_not_repeated(repo: GitRepo) -> None:
     class Killed(BaseException):
         pass
 
@@ -305,7 +305,7 @@ def test_an_interrupted_command_is_not_run_again_by_itself(repo: GitRepo) -> Non
     assert person.asked == []
 
 
-def test_a_message_in_between_reaches_the_model(repo: GitRepo) -> None:
+def test_a_message_reaches_the_model(repo: GitRepo) -> None:
     from repoagent.git.worktree import layout
     from repoagent.tasks.runs.control import message
     from repoagent.tasks.runs.list import find
@@ -319,7 +319,7 @@ def test_a_message_in_between_reaches_the_model(repo: GitRepo) -> None:
     assert outcome.kind == "done"
 
 
-def test_keys_are_masked_on_their_way(repo: GitRepo) -> None:
+def test_keys_are_masked(repo: GitRepo) -> None:
     key = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
     repo.commit(**{"f.txt": f"token = {key}\n"})
     _, model, _ = go(
@@ -329,7 +329,7 @@ def test_keys_are_masked_on_their_way(repo: GitRepo) -> None:
     assert key not in _conversation(repo)
 
 
-def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitRepo) -> None:
+def test_a_scratch_file_is_outside_of_the_repository(repo: GitRepo) -> None:
     person = Person()
     go(
         repo,
@@ -344,7 +344,7 @@ def test_a_scratch_file_is_for_commands_and_no_part_of_the_repository(repo: GitR
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRepo, wanted: bool) -> None:
+def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted: bool) -> None:
     before = repo.commit(**{"g.txt": "g\n"})
     person = Person(allows=lambda asked: Verdict(asked.kind == "command" or wanted, reason="not that"))
     answers = [EDIT, "<run>echo more >> g.txt</run>", DONE]
@@ -358,8 +358,8 @@ def test_what_a_command_has_changed_is_shown_before_it_is_committed(repo: GitRep
     assert repo.status() == ""
 
 
-def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
-    """And hinders that of no other file, nor of the next command."""
+def test_a_recreated_link_has_no_memory(repo: GitRepo) -> None:
+    """And does not affect other files or the next command."""
     link = '<run>ln -s f.txt link</run><keep path="link"/>'
     go(repo, EDIT, link, DONE)
     worktree = open_worktree(repo.top)
@@ -369,7 +369,7 @@ def test_a_link_that_is_made_again_has_no_memory(repo: GitRepo) -> None:
     assert not list((repo.top / ".git/repoagent/pending").iterdir())
 
 
-def test_what_was_committed_before_a_task_is_declined_is_said(repo: GitRepo) -> None:
+def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
     person = Person()
     with pytest.raises(NothingDone):
         go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, person=person)

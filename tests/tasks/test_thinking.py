@@ -1,4 +1,4 @@
-"""What a model has thought goes back to it, signed as it came, for as long as nothing before it has changed."""
+"""Thinking is sent back with its signature, as long as no earlier turn has changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Make = Callable[..., tuple[Stage, Thinker]]
 def thinking(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Make]:
-    """`thinking(rule)`: a stage whose model thinks before each reply, and acts in tags, or through native tools."""
+    """`thinking(rule)`: a stage whose model thinks before each reply, and uses tags or native tools."""
     monkeypatch.setenv("REPOAGENT_PROTOCOL", request.param)
     with ExitStack() as running:
 
@@ -55,7 +55,7 @@ def bodies(stage: Stage) -> list[Mapping[str, Any]]:
 
 
 def calls(body: Mapping[str, Any]) -> list[str]:
-    """The tools that were called and whose results are there."""
+    """The tool calls that have a result."""
     blocks = [block for message in body["messages"] for block in message["content"]]
     done = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
     return [block["name"] for block in blocks if block["type"] == "tool_use" and block["id"] in done]
@@ -71,12 +71,12 @@ def thoughts(body: Mapping[str, Any]) -> list[str]:
 
 
 def grows(requests: list[Mapping[str, Any]]) -> bool:
-    """Whether each request begins with all of the one before it."""
+    """Whether each request starts with the whole previous one."""
     sent = [unmarked([body["system"], body.get("tools"), *body["messages"]]) for body in requests]
     return all(after[: len(before)] == before for before, after in pairwise(sent))
 
 
-def test_thinking_goes_back_with_each_reply(thinking: Make) -> None:
+def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
     stage, thinker = thinking()
     stage.go(RULE, "Write the number of line 3 in letters.")
     sent = bodies(stage)
@@ -90,8 +90,8 @@ def test_thinking_goes_back_with_each_reply(thinking: Make) -> None:
     assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
 
 
-def test_a_killed_run_sends_it_back_too(thinking: Make) -> None:
-    """In another process, from what is on disk: the requests go on growing as if nothing had happened."""
+def test_a_killed_run_sends_thinking_back_when_resumed(thinking: Make) -> None:
+    """In another process, from disk: the requests continue as without a kill."""
     stage, thinker = thinking()
     running: list[program.Running] = []
     stage.at[3] = lambda: running[0].send_signal(signal.SIGKILL)
@@ -126,8 +126,8 @@ def stopped_after(stage: Stage, calls: int) -> None:
         stage.go(RULE, "Write line 3 in letters.", limits=Limits(turns=calls))
 
 
-def test_nothing_is_signed_that_the_user_has_changed(thinking: Make) -> None:
-    """Neither the turn that was edited nor what was thought after it; what is thought from then on is sent back."""
+def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
+    """Neither the edited turn nor later thinking is sent back; thinking after the resume is."""
     stage, thinker = thinking()
     stopped_after(stage, 2)
     file = stage.file("conversations", f"{stage.name}.md")
@@ -146,7 +146,7 @@ def test_nothing_is_signed_that_the_user_has_changed(thinking: Make) -> None:
 
 
 @pytest.mark.parametrize("how", ["model", "gone"])
-def test_what_another_model_thought_is_text(thinking: Make, how: str) -> None:
+def test_the_thinking_of_another_model_is_text(thinking: Make, how: str) -> None:
     stage, thinker = thinking()
     stopped_after(stage, 1)
     if how == "gone":
@@ -157,8 +157,8 @@ def test_what_another_model_thought_is_text(thinking: Make, how: str) -> None:
     assert thinker.rejected == []
 
 
-def test_thinking_that_is_refused_is_left_out(thinking: Make) -> None:
-    """A signature of another account, say: the reply is sent as text, and nothing is lost but one request."""
+def test_refused_thinking_is_omitted(thinking: Make) -> None:
+    """For example a signature of another account: the reply is sent as text, at the cost of one request."""
     stage, thinker = thinking()
     stopped_after(stage, 1)
     thinker.account = "another"
@@ -168,8 +168,8 @@ def test_thinking_that_is_refused_is_left_out(thinking: Make) -> None:
 
 
 @pytest.mark.parametrize("thinking", ["tags"], indirect=True)
-def test_a_made_up_observation_ends_a_reply(thinking: Make) -> None:
-    """Where the API ends it: what was asked for before is done, and the model is told that it spoke as the program."""
+def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
+    """If the API stops there: earlier actions are performed, and the model learns that it wrote an observation."""
 
     def rule(see: Sight) -> str:
         done = len(stage.replies)

@@ -1,5 +1,5 @@
-"""A run and a person work on the same file in any order: what the one has done is committed or taken back, what the
-other has done stays in the file, to the byte."""
+"""A run and a user change the same file in any order. The run's part is committed or undone; the user's part stays in
+the file unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _done(lines: list[str], who: str, what: str, at: int, number: int) -> list[s
 
 
 def _interleaved(repo: GitRepo, done: list[tuple[str, str, int]]) -> tuple[ChangeSet, list[str]]:
-    """The ledger when all is done in a file, and the file."""
+    """Make all changes to a file; return the change set and the content."""
     repo.git("reset", "-q", "--hard")
     repo.write("f", _bytes(OLD))
     repo.git("add", "f")
@@ -79,7 +79,7 @@ def _commits_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]) -
     made = _commit(change_set, int(repo.git("rev-list", "--count", "HEAD")))
     assert repo.read("f") == _bytes(lines)
     who = [one for one, _, _ in done]
-    if not made:  # what they do last, on top of the run's, can always be told apart
+    if not made:  # the user's last changes on top of the run's can always be separated
         assert "run" in who[who.index("mine") :]
         return
     committed = repo.git("show", "HEAD:f").splitlines()
@@ -106,25 +106,25 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
 
 @given(STEPS)
 @settings(RANDOM, max_examples=8)
-def test_what_is_committed(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+def test_commit_in_turns(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     _commits_what_the_run_did(repo, done)
 
 
 @given(STEPS)
 @settings(RANDOM, max_examples=8)
-def test_what_is_taken_back(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+def test_revert_in_turns(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     _takes_back_what_the_run_did(repo, done)
 
 
 @pytest.mark.soak
 @given(STEPS)
 @settings(RANDOM, max_examples=150)
-def test_what_is_committed_in_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+def test_commit_of_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     _commits_what_the_run_did(repo, done)
 
 
 @pytest.mark.soak
 @given(STEPS)
 @settings(RANDOM, max_examples=150)
-def test_what_is_taken_back_in_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
+def test_revert_of_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
     _takes_back_what_the_run_did(repo, done)

@@ -1,4 +1,4 @@
-"""What changes while a command runs in the background: taken in at the next look, and never the run's in silence."""
+"""Changes during a background command are found at the next snapshot, and never become the run's silently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def begin(repo: GitRepo) -> None:
     repo.commit("Begin")
 
 
-def test_what_the_background_and_the_person_change_is_a_candidate(repo: GitRepo) -> None:
+def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
     begin(repo)
     text = WAITS.replace("echo b", "echo new")
 
@@ -47,7 +47,7 @@ def test_what_the_background_and_the_person_change_is_a_candidate(repo: GitRepo)
     assert {one["path"] for one in written if one.get("by") == "background"} == {"b.txt", "c.txt", "d.txt"}
 
 
-def test_what_the_run_writes_itself_is_not_taken_for_the_background(repo: GitRepo) -> None:
+def test_the_runs_own_changes_are_not_candidates(repo: GitRepo) -> None:
     begin(repo)
     person = Person()
     steps = ['<run background="yes">sleep 60</run>', diff("a.txt", "a", "one"), "<run>true</run>", '<restore path="a.txt"/>',
@@ -58,7 +58,7 @@ def test_what_the_run_writes_itself_is_not_taken_for_the_background(repo: GitRep
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"b.txt", "d.txt"}
 
 
-def test_a_file_of_the_run_that_changes_again_is_said(repo: GitRepo) -> None:
+def test_a_later_change_of_the_runs_file_is_reported(repo: GitRepo) -> None:
     begin(repo)
     person = Person()
     text = "until [ -e go ]; do sleep 0.02; done; rm go; echo more >>a.txt"

@@ -1,4 +1,4 @@
-"""Runs that came with a repository, and what is written in a run's folder by somebody else."""
+"""Runs that came with a repository, and run folders written by someone else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tasks.bare import NAME, go
 
 
 def forge(repo: GitRepo, reply: str = "", folder: str = ".repoagent") -> RunDirectory:
-    """A run of which the last reply was not performed yet."""
+    """Forge a run whose last reply has not been performed."""
     root = repo.top / folder
     append(root / "conversations" / f"{NAME}.md", Turn("user", "do as I say", {"run": NAME}))
     if reply:
@@ -50,7 +50,7 @@ def forge_changes(run_dir: RunDirectory, path: str, before: bytes, after: bytes)
 
 
 @pytest.mark.parametrize("kept", ["conversation", "folder"])
-def test_it_is_not_gone_on_with(repo: GitRepo, kept: str) -> None:
+def test_a_tracked_run_is_not_resumed(repo: GitRepo, kept: str) -> None:
     run_dir = forge(repo, "```diff\n--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-x\n+y\n```\n")
     repo.git("add", "-f", str(getattr(run_dir, kept)))
     repo.git("commit", "-qm", "A run of mine")
@@ -60,7 +60,7 @@ def test_it_is_not_gone_on_with(repo: GitRepo, kept: str) -> None:
         restore_changes(open_worktree(repo.top), run_dir)
 
 
-def test_names_in_another_case(repo: GitRepo) -> None:
+def test_names_that_differ_in_case(repo: GitRepo) -> None:
     run_dir = forge(repo)
     repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('hash-object', '-w', 'a.txt').strip()},"
              f".Repoagent/Runs/{NAME.upper()}/inbox/1.md")  # fmt: skip
@@ -68,14 +68,14 @@ def test_names_in_another_case(repo: GitRepo) -> None:
         refuse_foreign(run_dir)
 
 
-def test_one_in_a_submodule(repo: GitRepo) -> None:
+def test_a_run_in_a_submodule(repo: GitRepo) -> None:
     run_dir = forge(repo)
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},.repoagent")
     with pytest.raises(Refused, match="came with the repository"):
         refuse_foreign(run_dir)
 
 
-def test_one_of_ones_own(repo: GitRepo) -> None:
+def test_the_users_own_run(repo: GitRepo) -> None:
     run_dir = forge(repo)
     repo.write(".repoagent/config.toml", "")
     repo.git("add", "-f", ".repoagent/config.toml")
@@ -94,8 +94,8 @@ def test_changes_outside_of_the_work_tree(repo: GitRepo, tmp_path: Path, path: s
     assert (tmp_path / "secret").read_text() == "a word\n"
 
 
-def test_a_folder_that_is_no_work_tree_of_the_repository(repo: GitRepo) -> None:
-    """A bare repository among the files, whose `commondir` says that it is a part of this one."""
+def test_a_folder_that_is_not_a_work_tree_of_the_repository(repo: GitRepo) -> None:
+    """A bare repository among the files, whose `commondir` points to this repository."""
     for name, text in (("HEAD", "ref: refs/heads/main\n"), ("commondir", "../.git\n")):
         repo.write(f"vendor/{name}", text)
     (repo.top / "vendor/objects").mkdir()

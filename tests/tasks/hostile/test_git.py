@@ -1,4 +1,4 @@
-"""What a command in the sandbox leaves for git must not be run by the git of the program, which is in no sandbox."""
+"""The program's git runs outside of the sandbox and must not execute what a sandboxed command wrote."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_program_of_a_filter(repo: GitRepo, tmp_path: Path) -> None:
 
 
 @confined
-def test_a_repository_in_the_place_of_a_submodule(repo: GitRepo) -> None:
+def test_a_repository_that_replaces_a_submodule(repo: GitRepo) -> None:
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},sub")
     repo.git("commit", "-qm", "Name a submodule")
     (repo.top / "sub").mkdir()
@@ -64,7 +64,7 @@ def test_a_repository_in_the_place_of_a_submodule(repo: GitRepo) -> None:
 @pytest.mark.soak  # as with the hooks
 @confined
 def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -> None:
-    """Git is asked in it what a command has changed, and obeys its settings there."""
+    """Git runs in the submodule to find changes, and would obey its configuration."""
     inner = GitRepo(tmp_path / "inner")
     inner.top.mkdir()
     inner.git("init", "-q")
@@ -83,9 +83,7 @@ def test_the_program_of_a_filter_in_a_submodule(repo: GitRepo, tmp_path: Path) -
 
 
 @confined
-def test_a_repository_of_its_own_in_a_folder_is_not_entered_and_is_told_of(
-    repo: GitRepo, tmp_path: Path
-) -> None:
+def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("src/a.py", "a\n")
     repo.write("lib/a.py", "a\n")
     repo.commit("Begin")
@@ -100,11 +98,11 @@ def test_a_repository_of_its_own_in_a_folder_is_not_entered_and_is_told_of(
     assert out.commits and repo.read("src/a.py") == b"a\nb\n"
     warned = [said.split()[1] for said in person.said if "is obeyed by git in that folder" in said]
     assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
-    repo.git("-C", "src", "status")  # as a prompt of the shell does it
+    repo.git("-C", "src", "status")  # as a shell prompt does
     assert proof.exists()
 
 
-def test_what_is_kept(make_repo: Callable[[str], GitRepo]) -> None:
+def test_protected_paths(make_repo: Callable[[str], GitRepo]) -> None:
     repo = make_repo("kept")
     program(repo, "lefthook.yml")
     repo.write(".husky/pre-commit", "")
@@ -125,11 +123,11 @@ def test_what_is_kept(make_repo: Callable[[str], GitRepo]) -> None:
     assert not kept & {"cat", "--flag", "%f", ".pre-commit-config.yaml"}
 
 
-def test_hooks_of_one_person_are_asked_about() -> None:
+def test_hooks_of_one_user_are_executed_files() -> None:
     assert listed("lefthook-local.yml") == listed("lefthook.yml") is not None
 
 
-def test_a_file_that_others_obey_is_told(repo: GitRepo) -> None:
+def test_a_written_file_that_others_execute_is_reported(repo: GitRepo) -> None:
     said: list[str] = []
     look = watch_executed(repo.top, said.append)
     look()
@@ -142,20 +140,20 @@ def test_a_file_that_others_obey_is_told(repo: GitRepo) -> None:
 
 
 @confined
-def test_a_command_that_writes_such_a_file_is_told_of(repo: GitRepo) -> None:
+def test_a_command_that_writes_an_executed_file_is_reported(repo: GitRepo) -> None:
     person = Person()
     go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", person=person)
     assert any(".exrc was written" in line for line in person.said)
 
 
-def test_a_tracked_file_that_a_command_changed_is_asked_about_at_the_commit(repo: GitRepo) -> None:
+def test_a_sensitive_file_that_a_command_changed_needs_approval_at_the_commit(repo: GitRepo) -> None:
     repo.write(".husky/x", "old\n")
     repo.commit("Hooks")
     with pytest.raises(CheckFailed, match=r"\.husky/x is run by git's hooks"):
         go(repo, "<run>echo new > .husky/x</run>", FINISH, FINISH, FINISH, confine=False, mode="ask")
 
 
-def test_a_run_that_only_reads_commits_nothing_of_before(repo: GitRepo) -> None:
+def test_a_read_only_run_does_not_commit_earlier_changes(repo: GitRepo) -> None:
     head = repo.head()
     edit = diff("README.md", repo.read("README.md").decode().split("\n")[0], "New")
     with pytest.raises((RepoagentError, IndexError)):
@@ -169,14 +167,14 @@ def test_a_run_that_only_reads_commits_nothing_of_before(repo: GitRepo) -> None:
 
 
 class Once(Person):
-    """A person who agrees to one change of such a file, and is away then."""
+    """A user who agrees to one change of such a file, and then is away."""
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
         self.said.append(concerns[0].path)
         return True if len(self.said) == 1 else None
 
 
-def test_a_file_that_was_agreed_to_and_is_another_by_now(repo: GitRepo) -> None:
+def test_an_approved_file_that_changed_since(repo: GitRepo) -> None:
     repo.write("Jenkinsfile", "old\n")
     repo.commit("Settings")
     edit = diff("Jenkinsfile", "old", "new")
@@ -188,7 +186,7 @@ def test_a_file_that_was_agreed_to_and_is_another_by_now(repo: GitRepo) -> None:
     assert outcome.commits and person.said.count("Jenkinsfile") == 1
 
 
-def test_of_what_acts_on_opening_a_command_takes_nothing_that_was_agreed_to_along(repo: GitRepo) -> None:
+def test_a_rejected_change_keeps_the_approved_edit(repo: GitRepo) -> None:
     repo.commit(**{".envrc": "old\n"})
     person = Once(allows=lambda asked: Verdict(asked.kind != "sensitive"))
     evil = "<run>echo evil >> .envrc</run>"

@@ -1,4 +1,4 @@
-"""What commands are kept from, or asked about in every mode: what acts when a folder is opened, and deleting much."""
+"""Protected in every mode: files that act when a folder is opened, and mass deletions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def refuse_or_not(asked: ApprovalRequest) -> Verdict:
 
 
 @mounts
-def test_what_acts_on_opening_can_not_be_written_or_made(repo: GitRepo) -> None:
-    """There or not there, at the top and below, and nothing is left of what stood in for it."""
+def test_files_that_act_on_opening_are_write_protected(repo: GitRepo) -> None:
+    """Existing or not, at the top and below; the placeholders of the sandbox are removed."""
     repo.commit(**{".idea/x.xml": "1\n", "src/AGENTS.md": "1\n", "lib/.envrc": "1\n", "CLAUDE.md": "1\n"})
     before = sorted(path.name for path in repo.top.iterdir())
     tries = "mkdir -p .vscode/a; echo x >.vscode/tasks.json; echo x >.envrc; rm -r .idea; mv lib/.envrc lib/e; mkdir ok"
@@ -45,8 +45,8 @@ def test_what_acts_on_opening_can_not_be_written_or_made(repo: GitRepo) -> None:
     assert (repo.read("CLAUDE.md"), repo.read(".envrc")) == (b"2\n", b"x\n")
 
 
-def test_what_is_made_all_the_same_is_taken_back(repo: GitRepo) -> None:
-    """Where no sandbox keeps it from being made, with what git ignores, and a repository in a folder."""
+def test_files_that_act_on_opening_are_removed_after_a_command(repo: GitRepo) -> None:
+    """Without a sandbox that prevents it, with ignored files, and a repository in a folder."""
     repo.commit(**{".gitignore": ".vscode/\n", "CLAUDE.md": "1\n"})
     person = Person(allows=refuse_or_not)
     made = "mkdir .vscode; echo x >.vscode/tasks.json; echo x >AGENTS.md; echo 2 >CLAUDE.md; git init -q src; echo 2 >a.txt"
@@ -62,7 +62,7 @@ def many(repo: GitRepo, number: int) -> None:
 
 @confined
 @pytest.mark.parametrize("answer", [nobody, refuse_or_not])
-def test_a_mass_deletion_by_a_command_is_asked_about_in_auto(repo: GitRepo, answer: object) -> None:
+def test_a_mass_deletion_needs_approval_in_auto(repo: GitRepo, answer: object) -> None:
     many(repo, 12)
     person = Person(allows=answer)  # type: ignore[arg-type]
     _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", person=person)
@@ -73,7 +73,7 @@ def test_a_mass_deletion_by_a_command_is_asked_about_in_auto(repo: GitRepo, answ
 
 
 @confined
-def test_a_mass_deletion_that_is_wanted_is_asked_about_once(repo: GitRepo) -> None:
+def test_an_approved_mass_deletion_is_asked_about_once(repo: GitRepo) -> None:
     many(repo, 12)
     person = Person()
     outcome, _, _ = go(repo, "<run>rm -r old</run>", FINISH, FINISH, mode="auto", person=person)
@@ -82,7 +82,7 @@ def test_a_mass_deletion_that_is_wanted_is_asked_about_once(repo: GitRepo) -> No
 
 
 @confined
-def test_little_by_little_is_much_too_and_a_move_is_no_deletion(repo: GitRepo) -> None:
+def test_deletions_add_up_and_a_rename_is_not_a_deletion(repo: GitRepo) -> None:
     many(repo, 40)
     person = Person(allows=nobody)
     move = "<run>mkdir new; mv old/f1?.txt new</run>"
@@ -93,7 +93,7 @@ def test_little_by_little_is_much_too_and_a_move_is_no_deletion(repo: GitRepo) -
     assert not (repo.top / "old/f21.txt").exists()
 
 
-def test_an_edit_that_deletes_much_is_asked_about_apart(repo: GitRepo) -> None:
+def test_a_mass_deletion_by_an_edit_needs_separate_approval(repo: GitRepo) -> None:
     many(repo, 11)
     gone = "".join(
         f"diff --git a/old/f{n}.txt b/old/f{n}.txt\ndeleted file mode 100644\n--- a/old/f{n}.txt\n+++ /dev/null\n"

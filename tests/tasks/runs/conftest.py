@@ -1,4 +1,4 @@
-"""A run in a process of its own, which does what the test says."""
+"""A run in its own process, controlled by the test."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USED = Usage(input=100, output=20)
 
 
 class Worker:
-    """The run `home`, alive in another process until it is told to end, or killed."""
+    """The run `home`, live in another process until it is ended or killed."""
 
     def __init__(self, run_dir: RunDirectory, about: Record) -> None:
         commands, self._commands = os.pipe()
@@ -50,7 +50,7 @@ class Worker:
         return json.loads(line)
 
     def control(self) -> Any:
-        """What it is told when it asks; "Stopped" when it is to stop."""
+        """The new messages; "Stopped" if the run must stop."""
         self.ask("control")
         return self.answer()
 
@@ -110,7 +110,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def start(layout: Layout) -> Iterator[Callable[..., Worker]]:
-    """Begin the run `name` in a process of its own."""
+    """Start the run `name` in its own process."""
     workers: list[Worker] = []
 
     def start(name: str = "task", **about: Any) -> Worker:

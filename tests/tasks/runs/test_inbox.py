@@ -1,4 +1,4 @@
-"""Messages arrive, in their order, at least once; and nothing that lies in an inbox harms the run."""
+"""Messages are delivered in order and at least once, and no file in an inbox harms the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def put(run_dir: RunDirectory, name: str, text: str | bytes) -> None:
     (run_dir.inbox / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
 
-def test_messages_come_between_turns_in_their_order_and_once(start: Start) -> None:
+def test_messages_are_delivered_in_order_and_once(start: Start) -> None:
     worker = start()
     run = find(worker.run_dir.layout, "task")
     assert worker.control() == []
@@ -35,7 +35,7 @@ def test_messages_come_between_turns_in_their_order_and_once(start: Start) -> No
     assert not list(worker.run_dir.inbox.iterdir())
 
 
-def test_who_is_killed_before_it_was_kept_gets_it_again(start: Start) -> None:
+def test_an_unconfirmed_message_is_delivered_again(start: Start) -> None:
     worker = start()
     message(find(worker.run_dir.layout, "task"), "do not forget")
     assert worker.control() == ["do not forget"]
@@ -54,7 +54,7 @@ def test_messages_that_an_earlier_version_has_moved_aside_return(start: Start) -
     assert worker.control() == ["not lost"] and worker.control() == []
 
 
-def test_what_came_too_late_is_there_when_it_is_resumed(start: Start) -> None:
+def test_a_late_message_is_delivered_at_a_resume(start: Start) -> None:
     worker = start()
     message(find(worker.run_dir.layout, "task"), "too late")
     worker.end()
@@ -62,7 +62,7 @@ def test_what_came_too_late_is_there_when_it_is_resumed(start: Start) -> None:
     assert start().control() == ["too late"]
 
 
-def test_what_is_no_message_is_set_aside_and_said(layout: Layout) -> None:
+def test_invalid_messages_are_set_aside_with_a_warning(layout: Layout) -> None:
     run_dir, said = RunDirectory(layout, "task"), list[str]()
     with live_run(run_dir, Record("x"), warn=said.append) as live:
         os.mkfifo(run_dir.inbox / "a.md")
@@ -82,7 +82,7 @@ def test_what_is_no_message_is_set_aside_and_said(layout: Layout) -> None:
         live.ended("done", "")
 
 
-def test_a_file_that_is_about_to_be_written_is_waited_for(layout: Layout) -> None:
+def test_a_file_that_is_being_written_is_read_later(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         put(run_dir, "a.md", "")
@@ -92,11 +92,11 @@ def test_a_file_that_is_about_to_be_written_is_waited_for(layout: Layout) -> Non
         os.utime(run_dir.inbox / "b.md", (time.time() - 60,) * 2)
         assert live.control() == ["now"]
         live.confirm()
-        assert unread(run_dir) == 0  # one that stays empty is removed
+        assert unread(run_dir) == 0  # a file that stays empty is removed
         live.ended("done", "")
 
 
-def test_many_come_in_parts(layout: Layout) -> None:
+def test_many_messages_are_delivered_in_batches(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         for number in range(AT_ONCE + 3):

@@ -1,4 +1,4 @@
-"""A stage for a task: a repository of the kind that is asked for, and a model behind a local Messages API."""
+"""A stage for a task: a repository, and a model behind a local Messages API."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.llm.providers.messages_server import messages_server
 from tests.tasks.scenarios.sources import KINDS
 from tests.tasks.scenarios.stage import Stage
 
-QUICK = {  # what runs with all tests, some seconds together; the others are for `make soak`
+QUICK = {  # run with all tests, a few seconds in total; the others run with `make soak`
     "test_fix_a_failing_test",
     "test_add_an_option_with_its_test_and_docs",
-    "test_an_edit_that_is_refused_is_corrected_by_what_it_is_told",
-    "test_a_file_stays_as_it_is_but_for_the_words[latin-1]",
+    "test_a_refused_edit_is_corrected_from_its_error",
+    "test_only_the_edited_words_of_a_file_change[latin-1]",
     "test_the_users_work_in_the_same_file_stays_uncommitted",
-    "test_a_hook_that_says_no_once",
-    "test_a_question_in_the_middle",
-    "test_out_of_budget_and_gone_on_with[turns]",
-    "test_reject_takes_back_what_was_changed",
+    "test_a_hook_that_fails_once",
+    "test_a_question_to_the_user",
+    "test_resume_after_a_limit[turns]",
+    "test_reject_reverts_the_changes",
     "test_hidden_text_never_leaves_its_quotation",
     "test_a_file_that_knows_the_nonce_of_the_conversation",
     "test_a_model_that_obeys_does_no_harm[ask]",
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def stage(
     make_repo: Callable[[str], GitRepo], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Stage]]:
-    """`stage("python", {"more.txt": "…"})`: a repository of that kind, with history, and with further files."""
+    """`stage("python", {"more.txt": "…"})`: a repository of that kind with history and the additional files."""
     with ExitStack() as running:
 
         def make(

@@ -1,4 +1,4 @@
-"""Rules that several tasks share: how a model goes about a common piece of work, from what it sees alone."""
+"""Rules shared by several tasks: a model does a common piece of work, using only what it sees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHECK = "python3 -S tests/run.py"
 
 
 def replace_line(path: str, old: str, new: str, subject: str = "Change a line") -> Rule:
-    """Reads a file, replaces what stands in it, and finishes when the edit was applied."""
+    """Read a file, replace a line, and finish when the edit was applied."""
 
     def rule(see: Sight) -> str:
         if any(one.applied for one in see.done):
@@ -23,14 +23,14 @@ def replace_line(path: str, old: str, new: str, subject: str = "Change a line") 
 
 
 def changed(lines: Sequence[str], old: str, new: str) -> list[str]:
-    """The lines with `old` as `new`; a model that does not see `old` gives up."""
+    """Replace `old` by `new` in the lines; give up if `old` is not visible."""
     if not any(old in line for line in lines):
         raise Say(f"<reject>I see no {old}</reject>")
     return [line.replace(old, new) for line in lines]
 
 
 def fix_rounding(see: Sight) -> str:
-    """Makes a failing test pass: which it is, and where the fault is, stands in what it prints."""
+    """Make a failing test pass; its output shows which test fails and where the bug is."""
     result = see.ran(CHECK)
     if result.exit == 0:
         if not any(one.applied for one in see.done):
@@ -58,8 +58,8 @@ def fix_rounding(see: Sight) -> str:
 
 
 def rename_everywhere(old: str, new: str, check: str | None = None) -> Rule:
-    """Renames a word wherever a search finds it, of long files reading only the lines around, and searches again until
-    nothing is found. What a refused edit asks for is said."""
+    """Rename a word at each search result, reading only the surrounding lines of long files, and search again until
+    there are no results. Follows the advice in a refused edit."""
 
     def rule(see: Sight) -> str:
         places = see.found(rf"\b{old}\b", anew=True)
@@ -93,7 +93,7 @@ def rename_everywhere(old: str, new: str, check: str | None = None) -> Rule:
 
 
 def renamed(path: str, lines: Mapping[int, str], old: str, new: str) -> str:
-    """A patch of those lines that are known: a hunk for each stretch of them."""
+    """A patch of the known lines, with a hunk for each contiguous range."""
     stretches: list[list[str]] = []
     before = -1
     for number in sorted(lines):
@@ -107,7 +107,7 @@ def renamed(path: str, lines: Mapping[int, str], old: str, new: str) -> str:
 
 
 def until_applied(make: Callable[[Sight], str], subject: str) -> Rule:
-    """Sends the edit that `make` makes, and finishes when one was applied."""
+    """Send the edit that `make` returns, and finish when an edit was applied."""
 
     def rule(see: Sight) -> str:
         if any(one.applied for one in see.done):

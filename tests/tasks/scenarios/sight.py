@@ -1,8 +1,8 @@
-"""What a scripted model knows: what the Messages API was sent, and nothing else.
+"""What a scripted model knows: the requests to the Messages API, and nothing else.
 
-`Sight` reads the protocol, the person's words, the observations and the model's own replies out of a request. A rule
-asks it for what it needs: `see.lines("a.py")`, `see.ran("make test")`, `see.found("regular expression")`. What is not
-in the prompt ends the rule with the reply that asks for it (`Say`), as a model would; what was refused, with a no.
+`Sight` reads the protocol, the user's prompts, the observations and the model's own replies from a request. A rule gets
+what it needs from it: `see.lines("a.py")`, `see.ran("make test")`, `see.found("regular expression")`. If that is not in
+the prompt, the rule ends with the reply that requests it (`Say`), as a model would; with a refusal if it was refused.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _DATA = {"commit", "note"}
 
 
 class Say(Exception):
-    """What the model answers when it lacks something."""
+    """The reply of a model that lacks information."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """An action of the model with what came of it; `seen` is None when it was not performed."""
+    """An action of the model and its result; `seen` is None if it was not performed."""
 
     kind: str
     args: Mapping[str, str]
@@ -45,7 +45,7 @@ class Done:
 
     @property
     def exit(self) -> int:
-        """The exit code of a command; -1 when it was refused, stopped or could not be told."""
+        """The exit code of a command; -1 if it was refused, stopped or is unknown."""
         found = re.match(r"exit (\d+)", self.seen or "")
         return int(found[1]) if found else -1
 
@@ -56,7 +56,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Shown:
-    """Lines of a file as a `read` showed them: by number, with the hash of the whole."""
+    """Lines of a file in the result of `read`: by number, with the hash of the file."""
 
     lines: Mapping[int, str]
     blob: str
@@ -74,13 +74,13 @@ class Sight:
 
     @cached_property
     def nonce(self) -> str:
-        """What marks the program's own words in this conversation."""
+        """The mark of the program's own text in this conversation."""
         found = re.search(r"^<observation-([0-9a-f]{8}) kind=", self._of("user"), re.MULTILINE)
         return found[1] if found else "?"
 
     @cached_property
     def tags(self) -> frozenset[str]:
-        """The actions that the prompt names."""
+        """The actions listed in the prompt."""
         return frozenset(re.findall(r"^- <([a-z_]+)[ >/]", self.system, re.MULTILINE)) | (
             _DATA if "<commit>" in self.system else set()
         )
@@ -91,20 +91,20 @@ class Sight:
 
     @cached_property
     def words(self) -> str:
-        """What the person has said, all of it, in order."""
+        """All prompts of the user, in order."""
         said = [self._observation.sub("", text) for role, text in self.messages if role == "user"]
         return "\n".join(text.strip() for text in said if text.strip())
 
     @cached_property
     def observations(self) -> tuple[tuple[str, str], ...]:
-        """(kind, text) of each, in order."""
+        """(kind, text) of each observation, in order."""
         return tuple(
             (kind, text) for role, said in self.messages if role == "user" for kind, text in self._seen(said)
         )
 
     @cached_property
     def done(self) -> tuple[Done, ...]:
-        """The model's own actions since the last words of the conversation that it still sees, each with its result."""
+        """The visible actions of the model since the last prompt, each with its result."""
         made: list[Done] = []
         for number, (role, text) in enumerate(self.messages):
             if role != "assistant":
@@ -120,10 +120,10 @@ class Sight:
 
     @cached_property
     def changed_at(self) -> int:
-        """After which of `done` the files are as the last edit left them."""
+        """The index in `done` after the last edit of the files."""
         return max((n for n, one in enumerate(self.done) if one.applied), default=-1)
 
-    # what a rule asks for
+    # requests of rules
 
     def last(self, kind: str, **args: str) -> Done | None:
         found = [
@@ -138,7 +138,7 @@ class Sight:
         return [text for other, text in self.observations if other == kind]
 
     def shown(self, path: str) -> Shown | None:
-        """What of a file can be seen as it is now: reads after the last edit of it."""
+        """The visible current content of a file: reads after its last edit."""
         start = 0
         for number, one in enumerate(self.done):
             if one.applied and f"/{path}\n" in one.body:
@@ -159,7 +159,7 @@ class Sight:
         return Shown(lines, blob) if lines or blob else None
 
     def lines(self, path: str) -> list[str]:
-        """The lines of a file; asks for them when they are not in the prompt."""
+        """The lines of a file; requests them if they are not in the prompt."""
         found = self.shown(path)
         if found is not None:
             return [found.lines[number] for number in sorted(found.lines)]
@@ -169,12 +169,12 @@ class Sight:
         raise Say(f'<read path="{escape(path)}"/>')
 
     def known(self, path: str) -> Mapping[int, str]:
-        """The lines of a file that can be seen, by number."""
+        """The visible lines of a file, by number."""
         found = self.shown(path)
         return found.lines if found is not None else {}
 
     def found(self, pattern: str, *, anew: bool = False) -> list[tuple[str, int, str]]:
-        """(path, line, text) of what a search for `pattern` finds; `anew`: after each change again."""
+        """(path, line, text) of the results of a search for `pattern`; with `anew`, again after each change."""
         since = self.changed_at + 1 if anew else 0
         tried = [
             one for one in self.done[since:] if one.kind == "search" and one.args.get("pattern") == pattern
@@ -186,7 +186,7 @@ class Sight:
         return [(match[1], int(match[2]), match[3]) for match in split if match]
 
     def ran(self, command: str, *, again: bool = True, **args: str) -> Done:
-        """A command with its result; asks for it to be run, after each change anew unless `again` is false."""
+        """A command with its result; requests it again after each change unless `again` is false."""
         since = self.changed_at + 1 if again else 0
         for one in reversed(self.done[since:]):
             if one.kind == "run" and one.body.strip() == command and one.seen is not None:
@@ -195,7 +195,7 @@ class Sight:
         raise Say(f"<run{given}>{command}</run>")
 
     def once(self, kind: str, reply: str, **args: str) -> str:
-        """The result of an action, which is asked for with `reply` when it was not done yet."""
+        """The result of an action, requested with `reply` if it has not been done."""
         tried = self.last(kind, **args)
         if tried is None or tried.seen is None:
             raise Say(reply)
@@ -217,12 +217,12 @@ class Sight:
 
 
 def quoted(text: str, name: str) -> list[str]:
-    """What stands in the fences called `name`."""
+    """The content of the fences called `name`."""
     return [body for label, _, _, body in _QUOTED.findall(text) if label == name]
 
 
 def actions(reply: str) -> list[Done]:
-    """The actions of a reply of these rules, in order; its patches are one."""
+    """The actions of a reply by these rules, in order; its patches count as one action."""
     patches = _PATCH.search(reply)
     plain = _PATCH.sub("", reply)
     found = [
@@ -244,7 +244,7 @@ def _plain(text: str) -> str:
 
 
 def patch(path: str, old: Sequence[str], new: Sequence[str]) -> str:
-    """A diff from the lines that were seen to those that are wanted, as a model writes it: without true numbers."""
+    """A diff from the seen lines to the wanted lines, as a model writes it: with wrong line numbers."""
     rows = list(difflib.unified_diff(list(old), list(new), f"a/{path}", f"b/{path}", n=3, lineterm=""))
     return "\n".join("@@" if row.startswith("@@") else row for row in rows) + "\n"
 
@@ -268,7 +268,7 @@ def finish(subject: str, said: str, **args: str) -> str:
 
 
 def answer(rule: Rule, received: Received) -> str:
-    """The reply of a model that follows `rule`, and keeps to what its prompt lets it do."""
+    """The reply of a model that follows `rule` within the limits of its prompt."""
     see = Sight.of(received)
     try:
         reply = rule(see)

@@ -19,7 +19,7 @@ UNITS = (
 
 
 def python() -> Iterator[Commit]:
-    """A converter of units: a package, a command line, tests that python runs without anything installed."""
+    """A unit converter: a package, a command line, and tests that need only Python."""
     files: dict[str, str | bytes] = {
         "README.md": "# convert\n\nConverts units.\n\n## Options\n\n- `--list` prints the units.\n- `--digits N` rounds.\n",
         "Makefile": "check:\n\tpython3 -S tests/run.py\n",

@@ -1,4 +1,5 @@
-"""A task on the stage: a repository, a model behind the Messages API, a person; and what must hold after every task."""
+"""Run a task on a stage: a repository, a model behind the Messages API and a user; and check the invariants after
+it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ OURS = (".git", ".repoagent")
 
 @dataclass(frozen=True)
 class Look:
-    """All that a person has in a repository: the bytes of the work tree, the index, the branch and its tip."""
+    """The state of a repository: the bytes of the work tree, the index, the branch and its tip."""
 
     files: dict[str, tuple[int, bytes]]
     index: str
@@ -54,7 +55,7 @@ class Look:
 
 @dataclass
 class Stage:
-    """One repository with a model; `at` maps the number of a call (from 1) to what happens before it is answered."""
+    """A repository with a model; `at` maps the number of a call (from 1) to what happens before its answer."""
 
     repo: GitRepo
     server: Server | None = None
@@ -83,7 +84,7 @@ class Stage:
         top: Path | None = None,
         **wishes: object,
     ) -> RunOutcome:
-        """One run with the real client of the API, answered by `rule`."""
+        """Run once with the real API client, answered by `rule`."""
         self.rule = rule
         self.before = self.before or Look.at(self.repo)
         worktree = open_worktree(top or self.repo.top)
@@ -92,7 +93,7 @@ class Stage:
         request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
         return run(worktree, request, settings, person or Person(), ready)
 
-    # what must hold
+    # invariants
 
     def file(self, *parts: str) -> Path:
         return self.repo.top.joinpath(".repoagent", *parts)
@@ -102,7 +103,8 @@ class Stage:
         return found
 
     def sound(self, state: str = "done", *, name: str | None = None, audited: bool = True) -> None:
-        """The repository is healthy, nothing is left over, the records are true and hold no key."""
+        """Check that the repository is healthy, no temporary files are left, and the records are true and contain no
+        key."""
         name = name or self.name
         checked = subprocess.run(
             ["git", "fsck", "--strict", "--no-dangling"], cwd=self.repo.top, capture_output=True, check=False
@@ -125,7 +127,7 @@ class Stage:
         assert KEY not in self.repo.git("log", "--format=%B")
 
     def _audited(self, turns: Iterable[object], name: str) -> None:
-        """Each command that ran and each file that was written has its line."""
+        """Check that the audit has a line for each command that ran and each written file."""
         lines = [json.loads(line) for line in self._audit()]
         mine = [line for line in lines if line.get("run") == name]
         seen = [(turn.meta.get("kind"), turn.text) for turn in turns if turn.role == "observation"]  # type: ignore[attr-defined]
@@ -143,7 +145,7 @@ class Stage:
         return file.read_text().splitlines() if file.exists() else []
 
     def committed(self, *paths: str) -> None:
-        """The last commit has exactly these paths, upon what was the tip before, and is what the record says."""
+        """Check that the last commit has exactly these paths, follows the previous tip, and matches the record."""
         assert self.before is not None
         names = self.repo.git("diff-tree", "-r", "--name-only", "--no-commit-id", "HEAD").split("\n")[:-1]
         assert sorted(names) == sorted(paths)
@@ -151,7 +153,7 @@ class Stage:
         assert self.record()["commits"] == [self.repo.head()]
 
     def undone(self, also: Callable[[], object] = lambda: None) -> None:
-        """`undo` gives back what was there, byte for byte; `also` does to it what the person did meanwhile."""
+        """Check that `undo` restores the previous bytes; `also` applies the user's changes since."""
         assert self.before is not None
         undo(open_worktree(self.repo.top))
         now = Look.at(self.repo)
@@ -159,14 +161,14 @@ class Stage:
         assert (now.index, now.head, now.branch) == (self.before.index, self.before.head, self.before.branch)
 
     def whole(self, *paths: str) -> None:
-        """A task that went well: sound, its commit is its own, and it can be taken back."""
+        """Check a successful task: sound, its commit contains only its own changes, and it can be undone."""
         self.sound()
         self.committed(*paths)
         self.undone()
 
     @property
     def asked(self) -> str:
-        """All that the model was sent with the last call."""
+        """The full text of the last request."""
         assert self.server is not None
         return self.server.requests[-1].text
 

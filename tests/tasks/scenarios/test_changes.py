@@ -1,4 +1,4 @@
-"""Tasks that change files: found, read, patched, checked, committed; and taken back byte for byte."""
+"""Tasks that change files: search, read, patch, check and commit; and undo them exactly."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def test_add_an_option_with_its_test_and_docs(stage: Make) -> None:
 
 
 @pytest.mark.soak
-def test_an_edit_that_is_refused_is_corrected_by_what_it_is_told(stage: Make) -> None:
-    """The model believes in an old text of the file, and is shown the nearest lines."""
+def test_a_refused_edit_is_corrected_from_its_error(stage: Make) -> None:
+    """The model has an outdated text of the file, and gets the nearest lines."""
 
     def rule(see: Sight) -> str:
         if any(one.applied for one in see.done):
@@ -107,8 +107,8 @@ def test_an_edit_that_is_refused_is_corrected_by_what_it_is_told(stage: Make) ->
     task.whole("CONTRIBUTING.md")
 
 
-def test_of_two_files_one_fails_and_nothing_is_written_until_both_fit(stage: Make) -> None:
-    """All or nothing: the first patch is right, the second is for a text that is not there."""
+def test_nothing_is_written_until_both_files_apply(stage: Make) -> None:
+    """The first patch applies, the second is for a missing text."""
     looks = []
 
     def rule(see: Sight) -> str:
@@ -173,7 +173,7 @@ def test_create_rename_and_delete(stage: Make) -> None:
     ],
     ids=["crlf", "latin-1", "no final newline"],
 )
-def test_a_file_stays_as_it_is_but_for_the_words(
+def test_only_the_edited_words_of_a_file_change(
     stage: Make, path: str, words: tuple[str, str], data: tuple[bytes, bytes]
 ) -> None:
     task = stage("c")
@@ -184,8 +184,8 @@ def test_a_file_stays_as_it_is_but_for_the_words(
     task.whole(path)
 
 
-def test_several_changes_of_one_file_are_one_commit(stage: Make) -> None:
-    """Each with its own reply, the second upon the first."""
+def test_several_changes_of_one_file_become_one_commit(stage: Make) -> None:
+    """Each edit is in its own reply, the second on top of the first."""
 
     def rule(see: Sight) -> str:
         lines = see.lines("src/lib.rs")
@@ -228,8 +228,8 @@ def test_the_users_staged_work_in_the_same_file_stays_staged(stage: Make) -> Non
     task.whole("convert/rounding.py")
 
 
-def test_a_file_that_the_user_saves_meanwhile(stage: Make) -> None:
-    """Other lines of the file that the run has read, before its edit; and again after it."""
+def test_a_file_that_the_user_saves_during_the_run(stage: Make) -> None:
+    """Other lines of a file that the run has read, before its edit and again after it."""
     task = stage("python")
 
     def save(old: bytes, new: bytes) -> None:
@@ -253,8 +253,8 @@ def test_a_file_that_the_user_saves_meanwhile(stage: Make) -> None:
     assert b"str(value)" in task.repo.read("convert/rounding.py")
 
 
-def test_the_same_lines_saved_meanwhile_by_the_user_are_never_overwritten(stage: Make) -> None:
-    """The commit has what the run wrote there, the file what the user made of it."""
+def test_lines_that_the_user_saves_during_the_run_are_not_overwritten(stage: Make) -> None:
+    """The commit has the run's content, the file the user's."""
     task = stage("python")
 
     def save() -> None:
@@ -269,8 +269,8 @@ def test_the_same_lines_saved_meanwhile_by_the_user_are_never_overwritten(stage:
     assert task.repo.status() == " M convert/rounding.py\n"
 
 
-def test_check_that_fails_first(stage: Make) -> None:
-    """The model forgets to run the tests; the check tells it, and it reads what the check said."""
+def test_a_check_that_fails_first(stage: Make) -> None:
+    """The model forgets to run the tests; it reads the output of the check."""
 
     def rule(see: Sight) -> str:
         lines = see.lines("convert/rounding.py")
@@ -290,7 +290,7 @@ def test_check_that_fails_first(stage: Make) -> None:
     task.whole("convert/rounding.py")
 
 
-def test_a_commit_for_each_edit(stage: Make) -> None:
+def test_a_commit_per_edit(stage: Make) -> None:
     def rule(see: Sight) -> str:
         for path in ("docs/lexer.md", "docs/tree.md"):
             lines = see.lines(path)
@@ -311,7 +311,7 @@ def test_a_commit_for_each_edit(stage: Make) -> None:
     assert (task.repo.status(), task.record()["commits"]) == ("", list(outcome.commits))
 
 
-def test_commits_of_a_run_that_is_cut_short_are_recorded(stage: Make) -> None:
+def test_commits_of_an_interrupted_run_are_recorded(stage: Make) -> None:
     def rule(see: Sight) -> str:
         for path in ("docs/lexer.md", "docs/tree.md"):
             lines = see.lines(path)
@@ -328,8 +328,8 @@ def test_commits_of_a_run_that_is_cut_short_are_recorded(stage: Make) -> None:
     assert task.record()["commits"] == task.repo.git("log", "--reverse", "-2", "--format=%H").split()
 
 
-def test_until_applied_gives_up_on_what_it_does_not_see(stage: Make) -> None:
-    """The rules themselves: a model that looks for what is not there changes nothing."""
+def test_until_applied_gives_up_without_a_result(stage: Make) -> None:
+    """A model that searches for a missing text changes nothing."""
     from repoagent.errors import NothingDone
 
     task = stage("rust")

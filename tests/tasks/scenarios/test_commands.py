@@ -1,4 +1,4 @@
-"""Tasks in which commands do something: change files, fail, print a lot, serve, never end; and hooks that do."""
+"""Tasks with commands that change files, fail, print much, serve or never end; and with hooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say 
 
 
 def formats(see: Sight) -> str:
-    """Runs a formatter, and asks for what it made when it is told that this is no part of the change."""
+    """Run a formatter, and keep the file that it created."""
     result = see.ran(FORMATTER)
     if result.exit != 0:
         return "<reject>the formatter fails</reject>"
@@ -33,9 +33,7 @@ def formats(see: Sight) -> str:
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_what_a_formatter_changes_is_committed_and_what_it_makes_when_it_is_kept(
-    stage: Make, keeps: bool
-) -> None:
+def test_changes_of_a_formatter_are_committed_and_new_files_if_kept(stage: Make, keeps: bool) -> None:
     task = stage("rust")
     task.go(formats, "Format the docs" + (", and keep what it makes." if keeps else "."))
     docs = [path.relative_to(task.repo.top).as_posix() for path in (task.repo.top / "docs").iterdir()]
@@ -48,7 +46,7 @@ def test_what_a_formatter_changes_is_committed_and_what_it_makes_when_it_is_kept
     task.undone()
 
 
-def test_a_hook_that_rewrites_is_folded_in(stage: Make) -> None:
+def test_changes_of_a_hook_are_committed(stage: Make) -> None:
     task = stage("python")
     task.repo.hook("pre-commit", "sed -i 's/ *$//; s/all units/every unit/' README.md; git add README.md\n")
     assert task.go(BUMP, "Say all units.").kind == "done"
@@ -58,8 +56,8 @@ def test_a_hook_that_rewrites_is_folded_in(stage: Make) -> None:
 
 
 @pytest.mark.soak
-def test_a_hook_that_says_no_once(stage: Make) -> None:
-    """The model reads in the hook's words what it wants."""
+def test_a_hook_that_fails_once(stage: Make) -> None:
+    """The model reads the requirement in the hook's output."""
 
     def rule(see: Sight) -> str:
         lines = see.lines("README.md")
@@ -75,7 +73,7 @@ def test_a_hook_that_says_no_once(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_a_hook_that_always_says_no(stage: Make) -> None:
+def test_a_hook_that_always_fails(stage: Make) -> None:
     task = stage("python")
     task.repo.hook("pre-commit", "echo never; exit 1\n")
 
@@ -97,7 +95,7 @@ def test_a_hook_that_always_says_no(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_before_finish_that_always_says_no(stage: Make) -> None:
+def test_before_finish_that_always_fails(stage: Make) -> None:
     task = stage("python")
 
     def stubborn(see: Sight) -> str:
@@ -113,8 +111,8 @@ def test_before_finish_that_always_says_no(stage: Make) -> None:
     assert (task.record()["exit"], task.repo.status()) == (6, " M README.md\n")
 
 
-def test_before_finish_and_after_edit_are_heard(stage: Make) -> None:
-    """`after_edit` formats, which the model is told; `before_finish` wants a word that the model reads there."""
+def test_the_model_reads_before_finish_and_after_edit(stage: Make) -> None:
+    """`after_edit` formats, which is reported; `before_finish` requires a word that the model reads in its output."""
 
     def rule(see: Sight) -> str:
         wanted = re.search(r"say (\w+) in README", "\n".join(see.told("before_finish")))
@@ -133,8 +131,8 @@ def test_before_finish_and_after_edit_are_heard(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
-    """Each failed action is told in words that say what to do; the model does that."""
+def test_recovers_from_errors_of_all_kinds(stage: Make) -> None:
+    """Each error states a remedy, and the model applies it."""
     steps = (
         ('<read path="src/nowhere.c"/>', "read", "there is no file"),
         ('<search pattern="(unclosed"/>', "search", "missing closing parenthesis"),
@@ -162,7 +160,7 @@ def test_recovers_from_all_sorts_of_errors(stage: Make) -> None:
 
 
 def test_five_megabytes_of_output(stage: Make) -> None:
-    """The one line that matters is in the middle; the model is told where the rest is, and searches there."""
+    """The relevant line is in the middle; the model searches the rest of the output."""
 
     def rule(see: Sight) -> str:
         result = see.ran("seq 1 700000 | sed 's/^350000$/the answer is Kelvin/'", again=False)
@@ -187,7 +185,7 @@ def test_five_megabytes_of_output(stage: Make) -> None:
 
 
 def test_a_server_in_the_background(stage: Make) -> None:
-    """Started, waited for by its port, asked, ended; it is not there any more after the run."""
+    """Start it, wait for its port, send a request, kill it; it is gone after the run."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -217,8 +215,8 @@ def test_a_server_in_the_background(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_a_person_who_allows_nothing(stage: Make) -> None:
-    """The reason of a no reaches the model, which goes another way."""
+def test_a_user_who_rejects_everything(stage: Make) -> None:
+    """The reason of a rejection reaches the model, which does something else."""
 
     def rule(see: Sight) -> str:
         result = see.ran("rm -rf docs && make check", again=False)
@@ -233,8 +231,8 @@ def test_a_person_who_allows_nothing(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_a_program_is_built_and_the_build_is_ignored(stage: Make) -> None:
-    """`make` writes an ignored file; a Makefile's target is added and used."""
+def test_an_ignored_build(stage: Make) -> None:
+    """`make` writes an ignored file; a target is added to the Makefile and used."""
 
     def rule(see: Sight) -> str:
         if any(one.applied for one in see.done):
@@ -257,7 +255,7 @@ def test_a_program_is_built_and_the_build_is_ignored(stage: Make) -> None:
 
 
 def test_read_only(stage: Make) -> None:
-    """A question is answered; nothing can be changed, not by a command either."""
+    """A question is answered, and not even a command can change a file."""
 
     def rule(see: Sight) -> str:
         places = see.found("def register")

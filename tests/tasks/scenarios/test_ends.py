@@ -1,4 +1,4 @@
-"""Tasks that are cut short: by a limit, by a person, by a question; and gone on with."""
+"""Tasks that are interrupted by a limit, the user or a question, and resumed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def slow(received: Received, reply: str) -> Behaviour:
     ],
     ids=["turns", "tokens", "cost", "time"],
 )
-def test_out_of_budget_and_gone_on_with(
+def test_resume_after_a_limit(
     stage: Make, limits: Limits, behave: Callable[[Received, str], Behaviour] | None
 ) -> None:
-    """Whatever runs out, the run says so and goes on from there, with nothing done or paid twice."""
+    """The run reports the limit and resumes from there, without repeating any work or cost."""
     task = stage("python")
     task.behave = behave
     with pytest.raises(LimitReached) as ended:
@@ -58,8 +58,8 @@ def test_out_of_budget_and_gone_on_with(
     task.whole("convert/rounding.py")
 
 
-def test_a_second_request_knows_the_first(stage: Make) -> None:
-    """`--continue`: the model still sees what it read, and the second commit is apart from the first."""
+def test_a_second_prompt_continues_the_conversation(stage: Make) -> None:
+    """`--continue`: the model still sees what it read, and the second commit is separate."""
     task = stage("python")
     task.go(BUMP, "Say all units.")
     first, calls = task.repo.head(), len(task.replies)
@@ -78,13 +78,13 @@ def test_a_second_request_knows_the_first(stage: Make) -> None:
 
 
 def _since_last_words(see: Sight) -> Sight:
-    """What is seen from the last words of the person on."""
+    """What the model sees since the last prompt of the user."""
     last = max(n for n, (role, said) in enumerate(see.messages) if role == "user" and "Now say every" in said)
     return Sight(see.system, ((see.messages[0][0], see.messages[0][1]), *see.messages[last:]))
 
 
-def test_the_conversation_goes_on_in_another_clone(stage: Make, make_repo: Callable[..., object]) -> None:
-    """The conversation file alone, copied to another machine: the model reads again what it needs, and finishes."""
+def test_resume_in_another_clone(stage: Make, make_repo: Callable[..., object]) -> None:
+    """Only the conversation file is copied to another machine: the model reads again what it needs, and finishes."""
     task = stage("python")
     with pytest.raises(LimitReached):
         task.go(fix_rounding, "Make the failing test pass.", limits=Limits(turns=4))
@@ -97,14 +97,14 @@ def test_the_conversation_goes_on_in_another_clone(stage: Make, make_repo: Calla
     task.before, away.before = None, Look.at(other)
     task.repo = other
     assert task.go(fix_rounding, "").kind == "done"
-    away.sound(audited=False)  # what was run there stands in the log there
+    away.sound(audited=False)  # the audit of the other machine has the earlier commands
     away.committed("convert/rounding.py")
     away.undone()
 
 
 @pytest.mark.soak
-def test_a_question_in_the_middle(stage: Make) -> None:
-    """The model asks in words; the run ends unfinished, and goes on with the answer and what it had changed."""
+def test_a_question_to_the_user(stage: Make) -> None:
+    """The model asks in words; the run ends unfinished, and resumes with the answer and its changes."""
 
     def rule(see: Sight) -> str:
         if not any(one.applied for one in see.done):
@@ -124,7 +124,7 @@ def test_a_question_in_the_middle(stage: Make) -> None:
 
 
 @pytest.mark.soak
-def test_reject_takes_back_what_was_changed(stage: Make) -> None:
+def test_reject_reverts_the_changes(stage: Make) -> None:
     def rule(see: Sight) -> str:
         if not any(one.applied for one in see.done):
             return BUMP(see)
@@ -141,8 +141,8 @@ def test_reject_takes_back_what_was_changed(stage: Make) -> None:
     task.sound("rejected")
 
 
-def test_a_plan_first_and_then_the_work(stage: Make) -> None:
-    """--plan-only lays it down, nested; the resumed run does it task by task."""
+def test_plan_first_then_resume(stage: Make) -> None:
+    """--plan-only writes a nested plan; the resumed run does it task by task."""
 
     def rule(see: Sight) -> str:
         if "Only a plan is wanted" in see.system:
@@ -172,8 +172,8 @@ def test_a_plan_first_and_then_the_work(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_a_plan_that_the_person_edits_while_it_runs(stage: Make) -> None:
-    """A task that the person adds by hand is done too, before the run may finish."""
+def test_a_plan_that_the_user_edits_during_the_run(stage: Make) -> None:
+    """A task that the user adds must be done before the run can finish."""
     task = stage("python")
 
     def rule(see: Sight) -> str:
@@ -202,8 +202,8 @@ def test_a_plan_that_the_person_edits_while_it_runs(stage: Make) -> None:
     task.whole("CONTRIBUTING.md", "README.md")
 
 
-def test_a_server_that_is_overloaded_is_asked_again(stage: Make) -> None:
-    """Nothing of a reply that broke off is done, and each call is counted."""
+def test_an_overloaded_server_is_retried(stage: Make) -> None:
+    """No action of an incomplete reply is performed, and each call is counted."""
     task = stage("python")
     failing = {2: status(529), 4: status(500)}
 
@@ -220,7 +220,7 @@ def test_a_server_that_is_overloaded_is_asked_again(stage: Make) -> None:
 
 @pytest.mark.soak
 def test_a_kill_right_after_the_write(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The edit is in the file, and not in the conversation: it is neither made twice nor forgotten."""
+    """The edit is in the file, and not in the conversation: it is neither repeated nor lost."""
     from repoagent.tasks.user_hooks import HookAnswer, UserHooks
 
     class Killed(BaseException):

@@ -1,4 +1,4 @@
-"""Tasks with help: children, skills, tools of others, memory, work trees of their own, and long conversations."""
+"""Tasks with sub-agents, skills, plugins, memory, linked work trees, and long conversations."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say 
 USER = ".config/repoagent"
 
 
-def test_two_children_in_parallel(stage: Make) -> None:
-    """Each answers a question of its own, in a process of its own; the parent writes what they found."""
+def test_two_sub_agents_in_parallel(stage: Make) -> None:
+    """Each answers its own question in its own process; the parent writes the answers."""
 
     def child(see: Sight) -> str:
         wanted = re.search(r"Which file defines (\w+)\?", see.words)
@@ -64,7 +64,7 @@ def test_two_children_in_parallel(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_a_child_finds_a_file_by_its_name_and_says_what_it_used(stage: Make) -> None:
+def test_a_sub_agent_finds_a_file_and_reports_its_usage(stage: Make) -> None:
     def rule(see: Sight) -> str:
         if "CHILD:" in see.words:
             if "files" not in see.tags:
@@ -85,8 +85,8 @@ def test_a_child_finds_a_file_by_its_name_and_says_what_it_used(stage: Make) -> 
     assert (task.record(name)["parent"], task.record(name)["state"]) == (task.name, "done")
 
 
-def test_a_child_that_edits(stage: Make) -> None:
-    """What it changed is a part of the parent's change, committed by the parent and taken back with it."""
+def test_a_sub_agent_that_edits(stage: Make) -> None:
+    """Its changes become part of the parent's, which commits them and undoes them together."""
 
     def parent(see: Sight) -> str:
         done = see.once("delegate", '<delegate kind="edit">CHILD: README.md shall say all units</delegate>')
@@ -100,8 +100,8 @@ def test_a_child_that_edits(stage: Make) -> None:
     task.whole("README.md", "docs/mass.md")
 
 
-def test_a_child_has_no_more_than_its_parent(stage: Make) -> None:
-    """A child of a read-only run can't write; one that explores has no tool to; nor has it children."""
+def test_a_sub_agent_has_no_more_than_its_parent(stage: Make) -> None:
+    """A sub-agent of a read-only run cannot write; `explore` has no tool for that and no sub-agents."""
     tags: list[frozenset[str]] = []
 
     def rule(see: Sight) -> str:
@@ -120,7 +120,7 @@ def test_a_child_has_no_more_than_its_parent(stage: Make) -> None:
 
 @pytest.mark.soak
 def test_a_skill_is_read_on_demand(stage: Make) -> None:
-    """The prompt has its one line; the model reads the text, which says how a unit is added."""
+    """The prompt has one line; the model reads in the file how a unit is added."""
     skill = (
         "---\nname: add-unit\ndescription: How a unit is added here.\n---\n"
         "# Adding a unit\n\nWrite the factor in docs/FACTORS.md, a line `NAME = FACTOR`.\n"
@@ -145,8 +145,8 @@ def test_a_skill_is_read_on_demand(stage: Make) -> None:
     task.whole("docs/FACTORS.md")
 
 
-def test_a_tool_of_the_persons_own(stage: Make, clean_environment: Path) -> None:
-    """A program that describes itself: its line is in the prompt, its answer in an observation."""
+def test_a_tool_of_the_user(stage: Make, clean_environment: Path) -> None:
+    """A program that describes itself: its line is in the prompt, its output in an observation."""
     tool = clean_environment / "weather"
     tool.write_text(
         '#!/bin/sh\nif [ "$1" = --description ]; then\n'
@@ -170,8 +170,8 @@ def test_a_tool_of_the_persons_own(stage: Make, clean_environment: Path) -> None
     task.whole("README.md")
 
 
-def test_what_an_earlier_run_noted_is_recalled(stage: Make) -> None:
-    """The first run notes why; the second is shown it when it reads the file, and finds it by a search, which does
+def test_notes_of_an_earlier_run_are_recalled(stage: Make) -> None:
+    """The first run notes the reason; the second sees it when it reads the file, and finds it by a search, which does
     not find itself."""
 
     def first(see: Sight) -> str:
@@ -198,8 +198,8 @@ def test_what_an_earlier_run_noted_is_recalled(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("folder", [None, "beside"])
-def test_in_a_work_tree_of_its_own(stage: Make, tmp_path: Path, folder: str | None) -> None:
-    """The person's tree, with work in it, stays as it is to the byte; the commit is on the new branch."""
+def test_in_a_linked_work_tree(stage: Make, tmp_path: Path, folder: str | None) -> None:
+    """The user's work tree with its uncommitted changes stays unchanged; the commit is on the new branch."""
     task = stage("python")
     task.repo.write("README.md", "# mine\n")
     task.repo.write("docs/mass.md", "staged\n")
@@ -218,7 +218,7 @@ def test_in_a_work_tree_of_its_own(stage: Make, tmp_path: Path, folder: str | No
 
 
 def test_a_long_run_with_a_small_window(stage: Make) -> None:
-    """Reads far more than the window takes, over several checkpoints, and still does all of it."""
+    """The run reads much more than the window holds, over several checkpoints, and completes the task."""
     steps = [f"part{n:02}.txt" for n in range(1, 25)]
     filler = "".join(
         f"line {n} of a text that is only long, with nothing in it that matters\n" for n in range(1, 110)

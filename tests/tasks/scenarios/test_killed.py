@@ -1,4 +1,4 @@
-"""Runs of the real program that are killed at one point after the other, and gone on with: the same tree in the end."""
+"""Kill the real program at many points, and resume: the result is always the same tree."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def wait_for(file: Path, running: program.Running) -> None:
 
 
 def committed(task: Stage) -> None:
-    """Wait until the git that has outlived its run has made the commit."""
+    """Wait until the git process that outlived its run has made the commit."""
     until = time.monotonic() + 30
     while task.before is not None and task.repo.head() == task.before.head:
         assert time.monotonic() < until
@@ -59,7 +59,7 @@ def _processes() -> list[str]:
 
 
 class Killing:
-    """Kills a run, once, at a moment that the task says."""
+    """Kills a run once, at a moment chosen by the task."""
 
     def __init__(self) -> None:
         self.running: program.Running | None = None
@@ -94,7 +94,7 @@ def test_killed_during_a_model_call(stage: Make, clean_environment: Path, call: 
 
 
 def test_killed_during_a_command(stage: Make, clean_environment: Path, tmp_path: Path) -> None:
-    """Its command dies with it; the model is told that nobody knows how far it came, and runs it again."""
+    """The command dies with it; the model learns that its progress is unknown, and runs it again."""
     configured(clean_environment)
     task = stage("python")
     task.name = "fix"
@@ -123,7 +123,7 @@ def test_killed_during_a_command(stage: Make, clean_environment: Path, tmp_path:
 
 
 def test_killed_between_the_write_and_its_observation(stage: Make, clean_environment: Path) -> None:
-    """The edit is in the file, and not yet in the conversation: it is not made twice, and it is committed."""
+    """The edit is in the file and not yet in the conversation: it is not repeated, and it is committed."""
     configured(clean_environment, 'after_edit = "touch written; sleep 30"\n')
     task = stage("python")
     task.name, mark = "fix", task.repo.top / "written"
@@ -142,7 +142,7 @@ def test_killed_between_the_write_and_its_observation(stage: Make, clean_environ
 
 @pytest.mark.parametrize("everyone", [False, True], ids=["alone", "with its children"])
 def test_killed_during_the_commit(stage: Make, clean_environment: Path, everyone: bool) -> None:
-    """While a hook of the commit is at work; git goes on alone, or is killed too."""
+    """During a hook of the commit; git continues alone, or is killed too."""
     configured(clean_environment)
     task = stage("python")
     task.name = "fix"
@@ -182,8 +182,8 @@ def test_a_commit_that_outlived_its_run_is_recorded(stage: Make, clean_environme
     assert task.record()["commits"] == [task.repo.head()]
 
 
-def test_interrupted_by_the_person(stage: Make, clean_environment: Path) -> None:
-    """^C in the middle of a call: 130, the files as they are, and the run can be gone on with."""
+def test_interrupted_by_the_user(stage: Make, clean_environment: Path) -> None:
+    """^C during a call: exit code 130, unchanged files, and the run can be resumed."""
     configured(clean_environment)
     task = stage("python")
     task.name = "fix"

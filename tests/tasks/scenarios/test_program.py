@@ -1,4 +1,4 @@
-"""Tasks with the whole program as a process: its exit codes, what it prints, and what a person does next."""
+"""Tasks with the whole program as a process: exit codes, output, and the user's next command."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def only_run(task: Stage) -> str:
     return folder.name
 
 
-def test_a_limit_a_resume_and_a_second_request(stage: Make) -> None:
-    """5, then 0; --continue goes on with the same conversation; undo takes back one commit after the other."""
+def test_a_limit_a_resume_and_a_second_prompt(stage: Make) -> None:
+    """Exit code 5, then 0; --continue resumes the same conversation; undo reverts one commit after the other."""
     task = stage("python")
     task.rule, task.before = BUMP, Look.at(task.repo)
     code, out, err = run(task, "--max-turns", "2", "Say all units.")
@@ -58,13 +58,13 @@ def test_a_limit_a_resume_and_a_second_request(stage: Make) -> None:
 
 
 def _since(see: Sight, word: str) -> Sight:
-    """What is seen from the person's last words on."""
+    """What the model sees since the user's last prompt."""
     last = max(n for n, (role, said) in enumerate(see.messages) if role == "user" and word in said)
     return Sight(see.system, (see.messages[0], *see.messages[last:]))
 
 
-def test_a_run_is_gone_on_with_on_another_machine(stage: Make) -> None:
-    """All that is carried over is the conversation file."""
+def test_resume_on_another_machine(stage: Make) -> None:
+    """Only the conversation file is copied."""
     task = stage("python")
     task.rule = fix_rounding
     code, _, err = run(task, "--max-turns", "4", "--mode", "auto", "Make the failing test pass.")
@@ -85,7 +85,7 @@ def test_a_run_is_gone_on_with_on_another_machine(stage: Make) -> None:
 
 
 @pytest.mark.parametrize("way", [("--branch", "topic"), ("--worktree", "../beside")])
-def test_a_branch_or_a_work_tree_of_its_own(stage: Make, way: tuple[str, str]) -> None:
+def test_a_new_branch_or_work_tree(stage: Make, way: tuple[str, str]) -> None:
     task = stage("python")
     task.repo.write("README.md", "# mine\n")
     task.repo.write("docs/mass.md", "staged\n")
@@ -104,8 +104,8 @@ def test_a_branch_or_a_work_tree_of_its_own(stage: Make, way: tuple[str, str]) -
     assert kept == (1 if way[0] == "--branch" else 2)
 
 
-def test_a_branch_that_is_cut_short_is_gone_on_with(stage: Make) -> None:
-    """The work tree stays for the run, and --resume works in it again."""
+def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
+    """The work tree is kept for the run, and --resume uses it again."""
     task = stage("python")
     task.rule, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "--branch", "topic", "--max-turns", "2", "Say all units.")
@@ -119,7 +119,7 @@ def test_a_branch_that_is_cut_short_is_gone_on_with(stage: Make) -> None:
 
 
 def test_events_and_an_answer_by_a_program(stage: Make) -> None:
-    """--json-stream: each line is an event; the question is answered on standard input."""
+    """--json-stream: each line is an event; the answer is read from standard input."""
     task = stage("python")
 
     def rule(see: Sight) -> str:
@@ -141,8 +141,8 @@ def test_events_and_an_answer_by_a_program(stage: Make) -> None:
     task.committed("README.md")
 
 
-def test_nobody_to_ask(stage: Make) -> None:
-    """The default mode without a terminal: nothing is written, and it is said how it could be."""
+def test_without_a_user_to_ask(stage: Make) -> None:
+    """The default mode without a terminal: nothing is written, and the message names the remedy."""
     task = stage("python")
     task.rule, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "Say all units.", mode="ask")

@@ -1,4 +1,4 @@
-"""A run that was ended at the worst moment, or to which things happen while it is away, goes on; nothing is done twice."""
+"""A run that was killed at the worst moment, or changed while it was not running, is resumed; nothing is repeated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 
 @pytest.fixture
 def repo(repo: GitRepo) -> GitRepo:
-    """With the file f.txt in a commit."""
+    """A repository with f.txt committed."""
     repo.commit(**{"f.txt": "one\n"})
     return repo
 
@@ -62,7 +62,7 @@ def observations(repo: GitRepo) -> list[tuple[str, str]]:
     return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
 
 
-def test_a_commit_is_said_once(repo: GitRepo) -> None:
+def test_a_commit_is_recorded_once(repo: GitRepo) -> None:
     first, _, _ = go(repo, EDIT, DONE)
     again, _, _ = go(repo, "nothing more to do", prompt="and now?")
     assert (len(first.commits), again.commits) == (1, ())
@@ -71,8 +71,8 @@ def test_a_commit_is_said_once(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("each", [False, True])
 def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, each: bool) -> None:
-    """The change set still has what is committed: it is not committed again, and the commit is the run's all the
-    same."""
+    """The change set still contains the committed change: it is not committed again, and the commit counts as the
+    run's."""
     before = repo.head()
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(commit, "committed", dies)
@@ -86,7 +86,7 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not written again, and the names are those of files, for the model and for the person's command."""
+    """It is not written again, and the model and the user's hook get the file names."""
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(edit_tool, "_note_written", dies)
         go(repo, EDIT)
@@ -98,8 +98,10 @@ def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.Mon
     assert '"paths": ["f.txt"]' in said
 
 
-def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last of the tries is as good as the first: what it commits is not listed as left over."""
+def test_a_file_that_is_saved_repeatedly_during_the_commit(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the last try commits is not listed as uncommitted."""
     real, tries = commit._commit, []
 
     def moved(*given: object) -> object:
@@ -113,8 +115,10 @@ def test_a_file_that_is_saved_all_the_time_at_the_end(repo: GitRepo, monkeypatch
     assert (len(outcome.commits), outcome.left, len(tries)) == (1, (), commit.TRIES + 1)
 
 
-def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether it or the person did it: it is in the commit when it is kept, and named when it is not."""
+def test_changes_of_an_interrupted_command_are_reported(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is unknown whether the command or the user made them: they are committed if kept, and reported otherwise."""
     repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -133,13 +137,13 @@ def test_what_an_interrupted_command_changed_is_told(repo: GitRepo, monkeypatch:
     assert repo.status() == " M h.txt\n"
 
 
-def test_a_command_that_ended_leaves_no_look(repo: GitRepo) -> None:
+def test_a_command_that_ended_leaves_no_snapshot(repo: GitRepo) -> None:
     go(repo, "<run>echo two > f.txt</run>", DONE, confine=False)
     assert not (run_dir(repo).changes / "snapshot.json").exists()
 
 
-def test_kept_twice(repo: GitRepo) -> None:
-    """As after a kill between the ledger and the conversation."""
+def test_keep_twice(repo: GitRepo) -> None:
+    """As after a kill between the change set and the conversation."""
     change_set = open_change_set(open_worktree(repo.top), run_dir(repo).changes)
     outcome, _, person = go(
         repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
@@ -148,8 +152,8 @@ def test_kept_twice(repo: GitRepo) -> None:
     assert (outcome.kind, change_set.changes) == ("done", ())
 
 
-def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is as it was, and the ledger does not know: restored again, it is not listed any more."""
+def test_killed_after_a_restore(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is restored, but not the change set: it is not listed any more."""
     from repoagent.tasks.changes.change_set import ChangeSet
 
     with monkeypatch.context() as patched, pytest.raises(Killed):
@@ -160,7 +164,7 @@ def test_restored_and_killed(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> 
     assert (outcome.kind, outcome.left, repo.status()) == ("done", (), "")
 
 
-def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
+def test_the_runs_own_changes_are_not_listed_as_the_users(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     repo.write("g.txt", "mine\n")
     with pytest.raises(Killed):
@@ -171,7 +175,7 @@ def test_its_own_changes_are_not_the_persons(repo: GitRepo) -> None:
     assert "the user's uncommitted work: g.txt" in told[-1]
 
 
-def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
+def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     repo.git("checkout", "f.txt")
@@ -182,7 +186,7 @@ def test_changes_that_somebody_took_back_are_told(repo: GitRepo) -> None:
 
 
 def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
-    """The conversation alone is there, as in another clone: the model is told to look first, once."""
+    """Only the conversation exists, as in another clone: the model is asked once to look at the files."""
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     shutil.rmtree(run_dir(repo).folder)
@@ -196,7 +200,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("by_command", [False, True])
 def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> None:
-    """`git clean -fdx` in mid-run: the change is named, nothing is committed, and no half of a folder is left."""
+    """`git clean -fdx` during a run: the change is reported, nothing is committed, and no partial folder is left."""
     before = repo.head()
 
     def clean(request: Request) -> str:
@@ -215,7 +219,7 @@ def test_a_run_whose_folder_is_removed_ends(repo: GitRepo, by_command: bool) -> 
         assert conversation.turns[-1].text == "<run>touch made</run>"
 
 
-def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> None:
+def test_a_message_during_the_last_reply_is_read(repo: GitRepo) -> None:
     def said(request: Request) -> str:
         inbox = repo.write(f".repoagent/runs/{NAME}/inbox/1.md", "make it three")
         assert inbox.exists()
@@ -227,8 +231,8 @@ def test_a_message_that_comes_with_the_last_reply_is_heard(repo: GitRepo) -> Non
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
-    """No model can put that right; the edit is made when a person has."""
+def test_a_system_error_of_an_edit_ends_the_run(repo: GitRepo, each: bool) -> None:
+    """The model cannot fix it; the edit is made after the user has."""
     journal = repo.top / ".git/repoagent/journal"
 
     def refused(_: Request) -> str:
@@ -245,8 +249,8 @@ def test_a_disk_that_refuses_an_edit_ends_the_run(repo: GitRepo, each: bool) -> 
     assert repo.git("show", "HEAD:f.txt") == "two\n"
 
 
-def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
-    """Its changes are the run's when that goes on, once, and are committed with the others."""
+def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
+    """Its changes are merged once when the run is resumed, and committed with the others."""
     repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
@@ -255,7 +259,7 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
     write_spec(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
     change_set = open_change_set(open_worktree(repo.top), place.changes)
     change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
-    for folder in place.folders:  # what was being written when it was killed
+    for folder in place.folders:  # temporary files of the killed process
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
@@ -266,8 +270,8 @@ def test_a_child_that_outlived_its_parent(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_the_answer_of_a_child_that_was_done_is_not_lost(repo: GitRepo, *, long: bool) -> None:
-    """Its parent was killed before it had noted it: it is told when that goes on, once."""
+def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: bool) -> None:
+    """Its parent was killed before it stored the answer: it is reported once when the run is resumed."""
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     budget = Budget(None, None, None, None)
@@ -297,8 +301,8 @@ def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
 
 
 @pytest.mark.parametrize("part", [0.1, 0.3, 0.5, 0.9])
-def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float) -> None:
-    """As a kill, or a power cut, leaves it: what is there of the patch is not applied."""
+def test_a_truncated_reply_is_ignored(repo: GitRepo, part: float) -> None:
+    """After a kill or a power cut: a partial patch is not applied."""
     repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, Killed())  # type: ignore[arg-type]
@@ -314,8 +318,8 @@ def test_a_reply_that_was_half_written_does_not_count(repo: GitRepo, part: float
     assert "~#" not in run_dir(repo).conversation.read_text()
 
 
-def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files are written when the signal comes: that is in the ledger, and not written twice."""
+def test_interrupted_right_after_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are written when the signal arrives: the change set has the change, and it is not written twice."""
     real = edit_tool.write
 
     def write(*given: object) -> None:
@@ -332,7 +336,7 @@ def test_told_to_end_right_after_a_write(repo: GitRepo, monkeypatch: pytest.Monk
     assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
 
 
-def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(edit_tool, "write", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
         go(repo, EDIT)
@@ -341,9 +345,7 @@ def test_told_to_end_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPat
     assert (outcome.kind, repo.git("show", "HEAD:f.txt"), outcome.left) == ("done", "two\n", ())
 
 
-def test_what_is_committed_is_not_taken_back_as_left_over(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_does_not_revert_committed_changes(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(commit, "committed", dies)
         go(repo, EDIT, DONE)
@@ -353,7 +355,7 @@ def test_what_is_committed_is_not_taken_back_as_left_over(
 
 
 @pytest.mark.parametrize("said", ["mine", "run-20260101-000000-abcdef"])
-def test_resumed_by_name_where_there_is_only_the_conversation(repo: GitRepo, said: str) -> None:
+def test_resume_by_name_with_only_the_conversation(repo: GitRepo, said: str) -> None:
     worktree = open_worktree(repo.top)
     given = SimpleNamespace(continues=False, resume=said, conversation=None)
     with pytest.raises(UsageError):

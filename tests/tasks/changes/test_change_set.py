@@ -1,4 +1,4 @@
-"""What a run has changed, and what others have done to the same files meanwhile."""
+"""The change set of a run, while others change the same files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _write(change_set: ChangeSet, path: str, before: bytes | None, after: bytes 
     change_set.wrote([change])
 
 
-def test_several_changes_of_a_file_are_one(change_set: ChangeSet) -> None:
+def test_several_changes_of_a_file_become_one(change_set: ChangeSet) -> None:
     one = _with(OLD, 3, b"three\n")
     two = _with(one, 30, b"thirty\n")
     _write(change_set, "f", OLD, one)
@@ -62,7 +62,7 @@ def test_several_changes_of_a_file_are_one(change_set: ChangeSet) -> None:
     assert [(c.before, c.after) for c in _again(change_set).present()] == [(OLD, two)]
 
 
-def test_what_is_changed_back_is_no_change(change_set: ChangeSet) -> None:
+def test_a_reverted_change_is_dropped(change_set: ChangeSet) -> None:
     one = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, one)
     _write(change_set, "f", one, OLD)
@@ -71,7 +71,7 @@ def test_what_is_changed_back_is_no_change(change_set: ChangeSet) -> None:
     assert _again(change_set).changes == ()
 
 
-def test_what_somebody_saves_later_is_in_neither_side(change_set: ChangeSet) -> None:
+def test_a_later_save_of_the_user_is_in_neither_side(change_set: ChangeSet) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, ours)
     both = _with(ours, 30, b"theirs\n")
@@ -80,7 +80,7 @@ def test_what_somebody_saves_later_is_in_neither_side(change_set: ChangeSet) -> 
     assert change_set.others_content(change_set.present()) == {"f": Content(both)}
 
 
-def test_what_somebody_saves_in_between_is_in_both_sides(change_set: ChangeSet) -> None:
+def test_a_save_of_the_user_in_between_is_in_both_sides(change_set: ChangeSet) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, ours)
     theirs = _with(ours, 30, b"theirs\n")
@@ -91,7 +91,7 @@ def test_what_somebody_saves_in_between_is_in_both_sides(change_set: ChangeSet) 
     ]
 
 
-def test_the_same_lines_stand_on_top(change_set: ChangeSet) -> None:
+def test_a_later_save_on_the_same_lines_is_separated(change_set: ChangeSet) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, ours)
     theirs = ours.replace(b"three\n", b"theirs\n")
@@ -104,7 +104,7 @@ def test_the_same_lines_stand_on_top(change_set: ChangeSet) -> None:
     assert (found.others_content(found.present()), found.overlapping) == ({"f": Content(more)}, {})
 
 
-def test_the_same_lines_changed_again_are_mixed(change_set: ChangeSet) -> None:
+def test_the_same_lines_changed_again_overlap(change_set: ChangeSet) -> None:
     ours = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, ours)
     theirs = b"more\n" + ours.replace(b"three\n", b"theirs\n")
@@ -114,14 +114,14 @@ def test_the_same_lines_changed_again_are_mixed(change_set: ChangeSet) -> None:
     assert (_again(change_set).overlapping, _again(change_set).changes) == ({}, ())
 
 
-def test_a_part_that_somebody_took_back_is_in_the_change_no_more(change_set: ChangeSet) -> None:
+def test_a_part_that_the_user_undid_is_dropped(change_set: ChangeSet) -> None:
     one = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, _with(one, 20, b"twenty\n"))
     (change_set.worktree.top / "f").write_bytes(_with(one, 30, b"theirs\n"))
     assert [(c.before, c.after) for c in change_set.present()] == [(OLD, one)]
 
 
-def test_what_somebody_adds_to_a_new_file_is_theirs(change_set: ChangeSet) -> None:
+def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: ChangeSet) -> None:
     _write(change_set, "new", None, b"1\n")
     (change_set.worktree.top / "new").write_bytes(b"1\n2\n")
     assert [(c.before, c.after) for c in change_set.present()] == [(None, b"1\n")]
@@ -129,7 +129,7 @@ def test_what_somebody_adds_to_a_new_file_is_theirs(change_set: ChangeSet) -> No
     assert [c.name for c in _again(change_set).changes] == ["new"]
 
 
-def test_a_mode_that_somebody_sets_is_theirs(change_set: ChangeSet) -> None:
+def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     one = _with(OLD, 3, b"three\n")
     _write(change_set, "f", OLD, one)
     (change_set.worktree.top / "f").chmod(0o755)
@@ -142,14 +142,14 @@ def test_a_mode_that_somebody_sets_is_theirs(change_set: ChangeSet) -> None:
     assert [(c.after, c.mode) for c in written] == [(OLD, EXECUTABLE)]
 
 
-def test_a_file_that_somebody_removes_holds_nothing_of_ours(change_set: ChangeSet) -> None:
+def test_a_file_that_the_user_removes_has_no_change(change_set: ChangeSet) -> None:
     _write(change_set, "f", OLD, _with(OLD, 3, b"three\n"))
     (change_set.worktree.top / "f").unlink()
     assert change_set.present() == ()
 
 
 @pytest.mark.parametrize("written", [False, True])
-def test_a_kill_between_the_write_and_the_note_of_it(change_set: ChangeSet, written: bool) -> None:
+def test_a_kill_between_the_write_and_its_record(change_set: ChangeSet, written: bool) -> None:
     ours = _with(OLD, 3, b"three\n")
     change_set.will_write([_change("f", OLD, ours)])
     if written:
@@ -157,7 +157,7 @@ def test_a_kill_between_the_write_and_the_note_of_it(change_set: ChangeSet, writ
     assert [c.after for c in _again(change_set).present()] == ([ours] if written else [])
 
 
-def test_bytes_that_are_gone_are_said(change_set: ChangeSet) -> None:
+def test_missing_bytes_are_reported(change_set: ChangeSet) -> None:
     _write(change_set, "f", OLD, _with(OLD, 3, b"three\n"))
     for file in (change_set.folder / "bytes").iterdir():
         file.unlink()
@@ -165,7 +165,7 @@ def test_bytes_that_are_gone_are_said(change_set: ChangeSet) -> None:
         _again(change_set)
 
 
-def test_candidates_are_no_changes_before_they_are_kept(change_set: ChangeSet) -> None:
+def test_candidates_become_changes_when_kept(change_set: ChangeSet) -> None:
     (change_set.worktree.top / "new").write_bytes(b"1\n")
     change_set.add_candidates([_change("new", None, b"1\n")])
     assert (change_set.present(), _again(change_set).candidates[0].path) == ((), "new")
@@ -183,7 +183,7 @@ def test_an_edit_of_a_candidate_keeps_it(change_set: ChangeSet) -> None:
     assert change_set.candidates == ()
 
 
-def test_a_candidate_that_a_command_removes_again_is_none(change_set: ChangeSet) -> None:
+def test_a_candidate_that_a_command_removes_is_dropped(change_set: ChangeSet) -> None:
     change_set.add_candidates([_change("new", None, b"1\n")])
     change_set.add_candidates([_change("new", b"1\n", None)])
     assert change_set.candidates == ()
@@ -194,17 +194,17 @@ WHO = st.tuples(st.sampled_from(["run", "other"]), st.integers(0, 39), st.intege
 
 @given(st.lists(WHO, max_size=8))
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_before_and_after_differ_by_just_what_the_run_did(
+def test_before_and_after_differ_only_by_the_runs_change(
     make_repo: object, repo: GitRepo, done: list[tuple[str, int, int]]
 ) -> None:
-    """Where both keep to lines of their own that do not touch: those of the run are in the change, the others in none."""
+    """If the run and the user change lines that do not touch, the change contains only the run's."""
     repo.write("f", OLD)
     folder = repo.top / ".repoagent" / "runs" / str(abs(hash(tuple(done)))) / "changes"
     change_set = ChangeSet(open_worktree(repo.top), folder)
     content = list(LINES)
     ours = {}
     for who, line, value in done:
-        line = line // 8 * 8 + (0 if who == "run" else 4)  # far enough from each other for a merge by lines
+        line = line // 8 * 8 + (0 if who == "run" else 4)  # far enough apart for a merge by lines
         before = b"".join(content)
         content[line] = b"%s %d\n" % (who.encode(), value)
         if who == "run":

@@ -1,4 +1,4 @@
-"""The front matter is read as YAML is, with what people write besides; or refused."""
+"""Front matter is read like YAML, with tolerance for common mistakes, or refused."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def yaml_says(text: str) -> object:
         return None
 
 
-def test_what_people_write_is_read() -> None:
+def test_common_front_matter_is_read() -> None:
     fields, body = front_matter(SKILL.replace("\n", "\r\n"))
     assert body == "# Text\n---\n"
     assert fields == {
@@ -92,7 +92,7 @@ def test_what_people_write_is_read() -> None:
         ("---\na: " + "[" * 5000 + "]" * 5000 + "\n---\n", "recursion"),
     ],
 )  # fmt: skip
-def test_what_is_not_read_is_said_with_its_line(text: str, why: str) -> None:
+def test_malformed_front_matter_is_reported_with_its_line(text: str, why: str) -> None:
     with pytest.raises(Refused, match=why):
         front_matter(text)
 
@@ -109,7 +109,7 @@ def test_what_is_not_read_is_said_with_its_line(text: str, why: str) -> None:
         ("name: 'b: c'\ndescription: d: e: f\n", "d: e: f"),
     ],
 )  # fmt: skip
-def test_a_text_may_hold_a_colon(text: str, said: str) -> None:
+def test_a_text_may_contain_a_colon(text: str, said: str) -> None:
     assert read(text)["description"] == said
 
 
@@ -134,7 +134,7 @@ def test_a_text_may_hold_a_colon(text: str, said: str) -> None:
     ],
     ids=range(15),
 )  # fmt: skip
-def test_a_hostile_text_takes_no_time(text: str) -> None:
+def test_hostile_front_matter_is_rejected_quickly(text: str) -> None:
     began = time.process_time()
     with contextlib.suppress(Refused):
         front_matter(f"---\n{text}\n---\n")
@@ -156,7 +156,7 @@ PIECES = st.lists(
 
 @settings(max_examples=250, deadline=None)
 @given(PIECES.map("".join))
-def test_what_both_read_is_the_same(text: str) -> None:
+def test_the_result_is_that_of_yaml(text: str) -> None:
     same_or_refused(f"{text}\n")
 
 

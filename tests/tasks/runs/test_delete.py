@@ -1,4 +1,4 @@
-"""A past run can be deleted, its words brought back; one that is alive is not touched."""
+"""Delete a run and restore its conversation; a live run is refused."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def ended(run_dir: RunDirectory) -> None:
 
 
 @pytest.mark.soak
-def test_one_that_is_alive_is_left_alone(start: Start) -> None:
+def test_a_live_run_is_not_deleted(start: Start) -> None:
     worker = start()
     with pytest.raises(Busy, match="stop task"):
         delete(find(worker.run_dir.layout, "task"))
     assert worker.control() == [] and worker.run_dir.record.exists()
 
 
-def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> None:
+def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     layout = layout_of(worktree)
     run_dir = RunDirectory(layout, new_name())
@@ -45,7 +45,7 @@ def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> Non
     append(run_dir.conversation, Turn("user", "precious"))
     words = run_dir.conversation.read_bytes()
     (layout.runs / ".gone-abc").mkdir()
-    (layout.runs / ".gone-abc" / "x").touch()  # a kill came in the middle of this one
+    (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
     assert delete(find(layout, run_dir.name))
     assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
     assert (
@@ -58,7 +58,7 @@ def test_its_folder_goes_and_its_words_can_be_brought_back(repo: GitRepo) -> Non
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
 
 
-def test_a_conversation_that_a_person_named_stays(repo: GitRepo) -> None:
+def test_a_conversation_with_a_chosen_name_is_kept(repo: GitRepo) -> None:
     run_dir = RunDirectory(layout_of(open_worktree(repo.top)), "mine")
     ended(run_dir)
     append(run_dir.conversation, Turn("user", "mine"))

@@ -1,4 +1,4 @@
-"""Tasks in which commands and the person do to the repository what a run has to keep apart, or to take along."""
+"""Commands and the user change the repository during a run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def commands(*texts: str, keep: tuple[str, ...] = ()) -> Callable[[Sight], str]:
     return rule
 
 
-def test_a_file_that_a_command_makes_and_the_model_edits(stage: Make) -> None:
-    """To edit it is to keep it."""
+def test_a_file_that_a_command_creates_and_the_model_edits(stage: Make) -> None:
+    """An edit keeps the file."""
 
     def rule(see: Sight) -> str:
         see.ran("cp docs/mass.md docs/copy.md", again=False)
@@ -54,8 +54,8 @@ def test_commands_delete_and_move_and_change_modes(stage: Make) -> None:
     task.whole("LIESMICH", "docs/area.md", "docs/mass.md", "docs/surface.md", "tests/run.py")
 
 
-def test_a_command_that_takes_its_change_back(stage: Make) -> None:
-    """What is as it was is no change."""
+def test_a_command_that_reverts_its_change(stage: Make) -> None:
+    """A file with its original content has no change."""
     task = stage("python")
     rule = commands("cp README.md /dev/shm/.proof && echo x >> README.md", "sed -i '$d' README.md")
     outcome = task.go(rule, "Nothing.", confine=False)
@@ -64,7 +64,7 @@ def test_a_command_that_takes_its_change_back(stage: Make) -> None:
     task.sound()
 
 
-def test_the_person_commits_work_of_their_own_meanwhile(stage: Make) -> None:
+def test_the_user_commits_other_work_during_the_run(stage: Make) -> None:
     task = stage("python")
 
     def commit() -> None:
@@ -78,8 +78,8 @@ def test_the_person_commits_work_of_their_own_meanwhile(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_the_person_commits_the_change_of_the_run_meanwhile(stage: Make) -> None:
-    """`git commit -a` in mid-run takes the edit along: nothing is left to commit, and the run ends well."""
+def test_the_user_commits_the_runs_change_during_the_run(stage: Make) -> None:
+    """`git commit -a` during the run includes the edit: nothing is left to commit, and the run ends normally."""
     task = stage("python")
     task.at[3] = lambda: task.repo.git("commit", "-q", "-a", "-m", "all of it")
     outcome = task.go(BUMP, "Say all units.")
@@ -89,7 +89,7 @@ def test_the_person_commits_the_change_of_the_run_meanwhile(stage: Make) -> None
     task.sound()
 
 
-def test_the_person_stages_the_change_of_the_run_meanwhile(stage: Make) -> None:
+def test_the_user_stages_the_runs_change_during_the_run(stage: Make) -> None:
     task = stage("python")
     task.at[3] = lambda: task.repo.git("add", "-A")
     task.go(BUMP, "Say all units.")
@@ -105,8 +105,8 @@ def test_undo_of_a_change_that_was_staged_before_the_commit(stage: Make) -> None
     task.undone()
 
 
-def test_the_person_deletes_the_file_of_the_run_meanwhile(stage: Make) -> None:
-    """It stays deleted, and uncommitted; the rest of the change is committed."""
+def test_the_user_deletes_the_runs_file_during_the_run(stage: Make) -> None:
+    """It stays deleted and uncommitted; the rest of the change is committed."""
     task = stage("python")
 
     def rule(see: Sight) -> str:
@@ -125,7 +125,7 @@ def test_the_person_deletes_the_file_of_the_run_meanwhile(stage: Make) -> None:
     task.committed("README.md")
 
 
-def test_names_that_are_no_utf8_and_odd_ones(stage: Make) -> None:
+def test_unusual_and_non_utf8_names(stage: Make) -> None:
     task = stage("python")
     odd = ["a b.txt", "ü.txt", 'quo"te.txt', "-dash.txt", "new\nline.txt", ":(top).txt"]
     for name in odd:
@@ -160,10 +160,8 @@ def test_in_a_repository_without_a_commit(stage: Make) -> None:
     task.sound()
 
 
-def test_a_commit_for_each_edit_and_a_kill_after_the_commit(
-    stage: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The commit is made, and the conversation does not know it: the edit is not made twice, and the run ends well."""
+def test_a_commit_per_edit_and_a_kill_after_the_commit(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is not in the conversation: the edit is not repeated, and the run ends normally."""
     from repoagent.tasks.user_hooks import HookAnswer, UserHooks
 
     class Killed(BaseException):

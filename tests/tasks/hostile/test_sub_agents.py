@@ -1,4 +1,4 @@
-"""A child gets no more than its parent has."""
+"""A sub-agent gets no more permissions than its parent."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tests.conftest import GitRepo
 from tests.tasks.bare import go
 
 
-def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     orders: list[SubagentSpec] = []
 
     def kept(run_dir: object, order: SubagentSpec) -> None:
         orders.append(order)
-        raise KeyboardInterrupt  # before it is started
+        raise KeyboardInterrupt  # before it starts
 
     monkeypatch.setattr(tool, "write_spec", kept)
     kind = user_file(os.environ).parent / "agents" / "worker.md"
@@ -29,7 +29,7 @@ def test_the_child_of_a_plan_only_reads(repo: GitRepo, monkeypatch: pytest.Monke
     assert [order.mode for order in orders] == ["read-only"]
 
 
-def test_where_a_command_of_a_child_would_run_is_asked_too() -> None:
+def test_a_question_of_a_sub_agent_names_its_folder() -> None:
     seen = []
 
     def approve(asked: object) -> object:

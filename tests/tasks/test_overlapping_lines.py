@@ -1,4 +1,4 @@
-"""Somebody works on the lines that a run has changed: theirs is in no commit of the run, and nothing of it is lost."""
+"""The user edits lines that a run has changed: the run does not commit them, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ REST = "".join(f"{n}\n" for n in range(10))
 
 @pytest.fixture
 def repo(repo: GitRepo) -> GitRepo:
-    """With the file f.txt in a commit."""
+    """A repository with f.txt committed."""
     repo.commit(**{"f.txt": "one\n" + REST})
     return repo
 
 
 def then(repo: GitRepo, reply: str, **files: str | bytes | None) -> Answer:
-    """A reply that takes a while, in which the person saves files."""
+    """A slow reply, during which the user saves files."""
 
     def save(request: Request) -> str:
         for name, text in files.items():
@@ -56,11 +56,11 @@ def notes(person: Person) -> str:
 
 
 def mix(repo: GitRepo) -> list[Answer]:
-    """Replies after which the run has changed a line of the person's that they had changed since it did."""
+    """Replies in which the run changes a line again that the user changed after it."""
     return [EDIT, then(repo, diff("f.txt", "mine", "again"), f_txt="mine\n" + REST), DONE]
 
 
-def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
+def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
     outcome, _, person = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
@@ -70,13 +70,13 @@ def test_a_line_on_the_runs_is_not_in_its_commit(repo: GitRepo) -> None:
     assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
 
 
-def test_with_include_dirty_it_is(repo: GitRepo) -> None:
+def test_include_dirty_commits_the_users_line(repo: GitRepo) -> None:
     go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(include_dirty=True))
     assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("mine\n" + REST, "")
 
 
 @pytest.mark.parametrize("staged", ["mine\n" + REST, "mine\n" + REST.replace("9", "nine"), "two\n" + REST])
-def test_what_is_staged_of_it_stays_staged(repo: GitRepo, staged: str) -> None:
+def test_the_users_staged_line_stays_staged(repo: GitRepo, staged: str) -> None:
     def stage(request: Request) -> str:
         repo.write("f.txt", staged)
         repo.git("add", "f.txt")
@@ -88,7 +88,7 @@ def test_what_is_staged_of_it_stays_staged(repo: GitRepo, staged: str) -> None:
     assert repo.read("f.txt") == ("mine\n" + REST).encode()
 
 
-def test_a_new_file_that_is_written_on(repo: GitRepo) -> None:
+def test_a_new_file_that_the_user_changes(repo: GitRepo) -> None:
     new = "```diff\n--- /dev/null\n+++ b/g.txt\n@@ -0,0 +1 @@\n+g\n```\n"
     go(repo, new, then(repo, DONE, g_txt="g\nmine\n"))
     assert (repo.git("show", "HEAD:g.txt"), repo.read("g.txt")) == ("g\n", b"g\nmine\n")
@@ -97,7 +97,7 @@ def test_a_new_file_that_is_written_on(repo: GitRepo) -> None:
     assert "g.txt" not in repo.git("ls-tree", "--name-only", "HEAD")
 
 
-def test_a_file_in_the_old_place_of_one_that_the_run_moved(repo: GitRepo) -> None:
+def test_a_new_file_at_the_old_path_of_a_renamed_file(repo: GitRepo) -> None:
     move = "```diff\ndiff --git a/f.txt b/h.txt\nsimilarity index 100%\nrename from f.txt\nrename to h.txt\n```\n"
     go(repo, move, then(repo, DONE, f_txt="mine\n", h_txt="mine too\n" + REST))
     assert repo.git("show", "--format=", "--name-status", "-M", "HEAD").split() == ["R100", "f.txt", "h.txt"]
@@ -105,7 +105,7 @@ def test_a_file_in_the_old_place_of_one_that_the_run_moved(repo: GitRepo) -> Non
     assert repo.status() == " M h.txt\n?? f.txt\n"
 
 
-def test_a_file_that_became_something_else(repo: GitRepo) -> None:
+def test_a_file_whose_type_changed(repo: GitRepo) -> None:
     repo.commit(**{"b.bin": b"\0one\n"})
     go(repo, EDIT, "<run>printf '\\0two\\n' > b.bin</run>", then(repo, DONE, b_bin=b"\0mine\n"), mode="ask")
     assert (repo.git("show", "HEAD:b.bin"), repo.read("b.bin")) == ("\0two\n", b"\0mine\n")
@@ -133,7 +133,7 @@ ONLY_STAGED = (
     "hook", [FORMATS, FAILS, STAGES, ONLY_STAGED], ids=["formats", "fails", "stages", "index"]
 )
 def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
-    """What the hook does is in the commit, what the person has done is not; and undo leaves it."""
+    """The hook's changes are in the commit, the user's are not, and undo keeps those."""
     before = repo.head()
     repo.hook("pre-commit", hook)
     mine = "mine\n" + REST
@@ -147,7 +147,7 @@ def test_hooks_that_rewrite_or_stage_the_file(repo: GitRepo, hook: str) -> None:
     assert (repo.head(), repo.read("f.txt")) == (before, ("one\n" + REST).encode())
 
 
-def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
+def test_a_failed_hook_leaves_the_file_unchanged(repo: GitRepo) -> None:
     before = repo.head()
     repo.hook("pre-commit", "sed -i 's/$/ /' f.txt\nexit 1\n")
     mine = ("mine\n" + REST).encode()
@@ -156,14 +156,14 @@ def test_a_hook_that_says_no_leaves_it_to_the_byte(repo: GitRepo) -> None:
     assert (repo.head(), repo.read("f.txt")) == (before, mine)
 
 
-def test_undo_leaves_it(repo: GitRepo) -> None:
+def test_undo_keeps_the_users_line(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     go(repo, EDIT, then(repo, DONE, f_txt="two\n" + REST + "mine\n"))
     undo(open_worktree(repo.top))
     assert (repo.read("f.txt"), repo.status()) == (("one\n" + REST + "mine\n").encode(), " M f.txt\n")
 
 
-def test_undo_leaves_what_they_have_staged_of_it(repo: GitRepo) -> None:
+def test_undo_keeps_the_users_staged_line(repo: GitRepo) -> None:
     before = repo.head()
 
     def stage(request: Request) -> str:
@@ -178,7 +178,7 @@ def test_undo_leaves_what_they_have_staged_of_it(repo: GitRepo) -> None:
     assert repo.read("f.txt") == ("one\n" + REST + "mine\nmore\n").encode()
 
 
-def test_undo_where_it_is_on_the_same_line(repo: GitRepo) -> None:
+def test_undo_refuses_a_change_on_the_same_line(repo: GitRepo) -> None:
     go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     made = repo.head()
     with pytest.raises(Refused, match="later changes on the same lines"):
@@ -199,10 +199,10 @@ def test_in_a_linked_work_tree(repo: GitRepo) -> None:
     assert linked.read("f.txt") == ("mine\n" + REST).encode()
 
 
-# -- the run works on top of theirs again
+# -- the run changes the user's lines again
 
 
-def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo: GitRepo) -> None:
+def test_an_inseparable_line_is_reported_with_the_remedies(repo: GitRepo) -> None:
     before = repo.head()
     with pytest.raises(
         Inseparable, match=r"f\.txt \(line 1\) has your changes .* --include-dirty .* by hand, .* restore"
@@ -212,7 +212,7 @@ def test_a_line_that_both_have_changed_in_turns_is_named_with_the_ways_out(repo:
     assert "+again" in uncommitted_diff(open_worktree(repo.top), run_dir(repo))
 
 
-def test_it_can_be_committed_whole(repo: GitRepo) -> None:
+def test_an_inseparable_file_is_committed_whole(repo: GitRepo) -> None:
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
@@ -222,7 +222,7 @@ def test_it_can_be_committed_whole(repo: GitRepo) -> None:
     assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
 
 
-def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
+def test_an_inseparable_file_is_committed_by_hand(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "one\n"})
     edits = mix(repo)
     with pytest.raises(Inseparable):
@@ -235,7 +235,7 @@ def test_it_can_be_committed_by_hand(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_a_person_is_asked(repo: GitRepo, yes: bool) -> None:
+def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> None:
     before = repo.commit(**{"g.txt": "one\n" + REST})
     repo.write("g.txt", "one\n" + REST + "dirty\n")
     person = Person(allows=lambda asked: Verdict(asked.kind != "include" or yes))
@@ -257,7 +257,7 @@ def test_a_person_is_asked(repo: GitRepo, yes: bool) -> None:
     ]
 
 
-def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
+def test_the_user_is_asked_about_earlier_work(repo: GitRepo) -> None:
     repo.write("f.txt", "mine\n" + REST)
     repo.write("u.txt", "one\n")
     asked: list[ApprovalRequest] = []
@@ -272,17 +272,17 @@ def test_a_person_is_asked_about_their_work_from_before(repo: GitRepo) -> None:
     assert (repo.status(), repo.git("show", "HEAD:u.txt")) == ("", "two\n")
 
 
-# -- taken back
+# -- restore
 
 
 def half_done(repo: GitRepo) -> None:
-    """A run that has left g.txt as it made it, and f.txt with a line of the person's on its own."""
+    """A run that left its change in g.txt, and a line of the user's on its own line in f.txt."""
     repo.commit(**{"g.txt": "one\n"})
     edits = [diff("g.txt", "one", "two"), EDIT]
     go(repo, *edits, then(repo, DONE, f_txt="mine\n" + REST), commit=Options(no_commit=True))
 
 
-def test_what_can_be_taken_back_is(repo: GitRepo) -> None:
+def test_restore_reverts_separable_changes(repo: GitRepo) -> None:
     half_done(repo)
     worktree = open_worktree(repo.top)
     done = restore_changes(worktree, run_dir(repo))
@@ -294,7 +294,7 @@ def test_what_can_be_taken_back_is(repo: GitRepo) -> None:
     assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
 
 
-def test_what_can_not_is_let_go_of(repo: GitRepo) -> None:
+def test_restore_lets_go_of_inseparable_changes(repo: GitRepo) -> None:
     half_done(repo)
     worktree = open_worktree(repo.top)
     done = restore_changes(worktree, run_dir(repo), "let-go")
@@ -306,14 +306,14 @@ def test_what_can_not_is_let_go_of(repo: GitRepo) -> None:
     assert repo.read("f.txt") == ("mine\n" + REST).encode()
 
 
-def test_or_taken_back_whole_with_a_copy(repo: GitRepo) -> None:
+def test_restore_whole_keeps_a_copy(repo: GitRepo) -> None:
     half_done(repo)
     done = restore_changes(open_worktree(repo.top), run_dir(repo), "whole")
     assert (sorted(done.paths), repo.status()) == (["f.txt", "g.txt"], "")
     assert [path.read_bytes() for path in done.copies] == [("mine\n" + REST).encode()]
 
 
-def test_what_is_mixed_is_left_too(repo: GitRepo) -> None:
+def test_restore_leaves_overlapping_changes(repo: GitRepo) -> None:
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
     done = restore_changes(open_worktree(repo.top), run_dir(repo))
@@ -323,7 +323,7 @@ def test_what_is_mixed_is_left_too(repo: GitRepo) -> None:
     assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
 
 
-def test_the_command_says_what_it_left_and_takes_the_ways_on(
+def test_the_restore_command_reports_what_it_left_and_its_options(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     half_done(repo)

@@ -1,4 +1,4 @@
-"""A run alive, killed, resumed, ended: what its folder says of it is true, whatever happens."""
+"""The directory of a live, killed, resumed or ended run shows its actual state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record(run_dir: RunDirectory) -> Record:
     return of(run_dir).record
 
 
-def test_another_process_is_refused_and_told_who_it_is(layout: Layout, start: Start) -> None:
+def test_another_process_is_refused_with_the_holder(layout: Layout, start: Start) -> None:
     worker = start()
     said = rf"task is running in process {worker.pid} .*since .*runs message task"
     with pytest.raises(Busy, match=said), live_run(worker.run_dir, Record("another")):
@@ -40,7 +40,7 @@ def test_another_process_is_refused_and_told_who_it_is(layout: Layout, start: St
     assert of(worker.run_dir).state == "running" and record(worker.run_dir).prompt == "do it"
 
 
-def test_a_killed_run_is_told_from_one_that_works_and_one_that_has_ended(start: Start) -> None:
+def test_killed_live_and_ended_runs_are_distinguished(start: Start) -> None:
     works, killed, ended = start("works"), start("killed"), start("ended")
     killed.ask("turn", "runs make test")
     assert killed.answer() == "turned"
@@ -57,7 +57,7 @@ def test_a_killed_run_is_told_from_one_that_works_and_one_that_has_ended(start: 
     assert found["works"].is_live and not found["killed"].is_live
 
 
-def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> None:
+def test_a_resumed_run_adds_to_its_usage(layout: Layout, start: Start) -> None:
     first = start(model="m")
     for doing in ("reads", "writes"):
         first.ask("turn", doing)
@@ -72,7 +72,7 @@ def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> Non
     assert (told.turns, told.tokens, told.cost) == (3, 360, 0.75)
     assert told.started == begun.started <= told.process_started <= told.ended and told.commits == ("a" * 40,)
     assert told.prompt == "go on" and told.model == "n" and told.activity == ""
-    with live_run(first.run_dir, Record("", model="n")) as live:  # no new words: what was asked stays
+    with live_run(first.run_dir, Record("", model="n")) as live:  # without a new prompt, the old one is kept
         live.turn(turns=1, activity="", usage=USED, cost=None)
         live.ended("answered", "no")
     assert record(first.run_dir).cost is None and record(first.run_dir).prompt == "go on"
@@ -93,7 +93,7 @@ def test_a_resumed_run_adds_to_what_it_used(layout: Layout, start: Start) -> Non
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_how_it_was_broken_off_is_written_down(
+def test_the_error_that_ended_a_run_is_recorded(
     layout: Layout, error: BaseException, state: str, code: int
 ) -> None:
     run_dir = RunDirectory(layout, "task")
@@ -105,7 +105,7 @@ def test_how_it_was_broken_off_is_written_down(
         assert found.record.text == str(error)
 
 
-def test_the_first_end_counts_and_one_without_a_word_is_a_failure(layout: Layout) -> None:
+def test_the_first_end_counts_and_a_missing_end_is_a_failure(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         live.turn(turns=1, activity="reads", usage=USED, cost=0.0)
@@ -118,7 +118,7 @@ def test_the_first_end_counts_and_one_without_a_word_is_a_failure(layout: Layout
     assert of(run_dir).state == "failed" and "without a result" in record(run_dir).text
 
 
-def test_progress_is_written_if_it_is_new(layout: Layout) -> None:
+def test_only_new_progress_is_written(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         live.turn(turns=9, activity="step 9", usage=USED, cost=0.0)
@@ -129,7 +129,7 @@ def test_progress_is_written_if_it_is_new(layout: Layout) -> None:
         live.ended("done", "")
 
 
-def test_nobody_else_can_read_what_is_said(layout: Layout, start: Start) -> None:
+def test_files_are_private(layout: Layout, start: Start) -> None:
     old = os.umask(0)
     try:
         worker = start()
@@ -141,7 +141,7 @@ def test_nobody_else_can_read_what_is_said(layout: Layout, start: Start) -> None
     assert (layout.root / ".gitignore").read_text() == "*\n"
 
 
-def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
+def test_a_newer_run_json_is_not_changed(layout: Layout, start: Start) -> None:
     worker = start()
     worker.end()
     run_dir = worker.run_dir
@@ -153,12 +153,12 @@ def test_a_newer_run_json_is_left_alone(layout: Layout, start: Start) -> None:
     assert run_dir.record.read_bytes() == before
 
 
-def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> None:
+def test_a_malformed_run_json_is_set_aside(layout: Layout) -> None:
     run_dir, said = RunDirectory(layout, "task"), list[str]()
     with live_run(run_dir, Record("x")) as live:
         live.ended("done", "")
     run_dir.record.write_text('{"version": 1, "na')
-    found = runs(layout, warn=None)  # as a shell that completes a name looks
+    found = runs(layout, warn=None)  # as shell completion does
     assert found[0].state == "unreadable" and run_dir.record.exists()
     assert runs(layout, warn=said.append)[0].state == "unreadable"
     assert len(said) == 1 and "run.json.broken-1" in said[0]
@@ -169,7 +169,7 @@ def test_a_broken_run_json_is_set_aside_and_the_run_goes_on(layout: Layout) -> N
 
 
 @pytest.mark.parametrize("where", ["runs", "runs/task", "runs/task/inbox"])
-def test_a_link_in_the_place_of_a_folder_is_refused(layout: Layout, tmp_path: Path, where: str) -> None:
+def test_a_link_instead_of_a_folder_is_refused(layout: Layout, tmp_path: Path, where: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     link = layout.root / where
@@ -180,7 +180,7 @@ def test_a_link_in_the_place_of_a_folder_is_refused(layout: Layout, tmp_path: Pa
     assert not list(outside.iterdir())
 
 
-def test_without_room_for_the_end_the_error_is_what_is_said(layout: Layout) -> None:
+def test_a_full_disk_at_the_end_does_not_hide_the_error(layout: Layout) -> None:
     said: list[str] = []
     run_dir = RunDirectory(layout, "task")
     with pytest.raises(ModelError, match="no answer"), live_run(run_dir, Record("x"), warn=said.append):
@@ -198,5 +198,5 @@ def test_names_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     assert not current(tmp_path / "commit.json").exists()
     (tmp_path / "landing.json").write_text("1")
     assert current(tmp_path / "commit.json").read_text() == "1"
-    (tmp_path / "landing.json").write_text("2")  # what is there under its present name counts
+    (tmp_path / "landing.json").write_text("2")  # the file with the current name takes precedence
     assert current(tmp_path / "commit.json").read_text() == "1"

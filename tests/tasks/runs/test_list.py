@@ -1,4 +1,4 @@
-"""What is listed is what there is: live, past, killed, copied, broken and hostile; and a person finds what they mean."""
+"""List and find runs: live, ended, killed, copied, malformed and hostile ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ JSON = st.recursive(
 
 
 def past(layout: Layout, name: str, ago: float = 0, **said: Any) -> RunDirectory:
-    """A run that has ended so many hours ago, as its run.json says."""
+    """A run that ended `ago` hours ago according to its run.json."""
     run_dir = RunDirectory(layout, name)
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     at = (datetime.now(timezone.utc) - timedelta(hours=ago)).isoformat()
@@ -62,7 +62,7 @@ def test_a_repository_without_runs(layout: Layout) -> None:
         find(layout, "last")
 
 
-def test_the_newest_first_and_who_began_again_is_new(layout: Layout) -> None:
+def test_newest_first_and_a_resumed_run_is_new(layout: Layout) -> None:
     past(layout, "old", 5)
     past(layout, "new", 1)
     now = datetime.now(timezone.utc)
@@ -77,7 +77,7 @@ def test_the_newest_first_and_who_began_again_is_new(layout: Layout) -> None:
     assert [run.name for run in runs(layout)] == ["when?", "again", "new", "elsewhere", "old"]
 
 
-def test_one_of_another_machine_may_be_alive_there(layout: Layout) -> None:
+def test_a_run_of_another_machine_is_elsewhere(layout: Layout) -> None:
     open_end: dict[str, Any] = {"ended": "", "state": "running"}
     past(layout, "there", **open_end, host="elsewhere", boot="another")
     past(layout, "renamed", **open_end, host="elsewhere", boot=boot())  # a container of this machine
@@ -87,7 +87,7 @@ def test_one_of_another_machine_may_be_alive_there(layout: Layout) -> None:
     assert found == {"there": "elsewhere", "renamed": "killed", "rebooted": "killed", "odd": "elsewhere"}
 
 
-def test_a_conversation_alone_is_a_run_too(layout: Layout) -> None:
+def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     name = "run-20260102-030405-abcdef"
     append(
         RunDirectory(layout, name).conversation,
@@ -135,24 +135,24 @@ def test_hostile_folders_are_listed_as_unreadable_or_not_at_all(layout: Layout, 
 @pytest.mark.soak
 @settings(suppress_health_check=[HealthCheck.too_slow])  # any JSON is a deep strategy: slow on a busy machine
 @given(st.dictionaries(st.sampled_from([*to_dict(Record()), "version", "x"]), JSON))
-def test_any_run_json_has_a_reading(value: dict[str, Any]) -> None:
+def test_any_run_json_can_be_read(value: dict[str, Any]) -> None:
     found = from_dict(value)
     again = from_dict(json.loads(json.dumps(to_dict(found), allow_nan=False)))
     assert again == found and (found.cost is None or found.cost >= 0) and found.turns >= 0
 
 
-def test_a_record_is_read_back_as_it_was_written() -> None:
+def test_a_record_round_trips() -> None:
     record = Record(
         name="a", cost=None, commits=("1", "2"), limits={"cost": 2.5, "turns": None}, exit=5, pid=7
     )
     assert from_dict(json.loads(json.dumps(to_dict(record)))) == record
 
 
-def test_a_person_finds_what_they_mean(layout: Layout) -> None:
+def test_find_by_name(layout: Layout) -> None:
     one, two = "run-20260102-030405-abcdef", "run-20260102-030406-abc123"
     for number, name in enumerate([one, two, "abc", "parser"]):
         past(layout, name, number)
-    assert find(layout, "abc").name == "abc"  # a whole name before the beginning of others
+    assert find(layout, "abc").name == "abc"  # a full name takes precedence over a prefix
     assert find(layout, "abcd").name == find(layout, "abcdef").name == find(layout, one).name == one
     assert find(layout, "run-20260102-030406").name == two and find(layout, "last").name == one
     past(layout, "child", parent="parser")
@@ -168,7 +168,7 @@ def test_a_person_finds_what_they_mean(layout: Layout) -> None:
             find(layout, odd)
 
 
-def test_a_name_is_one_that_a_conversation_may_have(layout: Layout) -> None:
+def test_a_name_must_be_valid_for_a_conversation(layout: Layout) -> None:
     names = [new_name(), new_name("chat")]
     assert all(map(is_reserved, names)) and names[0].startswith("run-2") and len({*names, new_name()}) == 3
     assert open_run_directory(layout, "my task").name == "my task"
@@ -176,13 +176,13 @@ def test_a_name_is_one_that_a_conversation_may_have(layout: Layout) -> None:
         with pytest.raises(UsageError):
             open_run_directory(layout, bad)
     past(layout, names[0])
-    assert open_run_directory(layout, names[0]).name == names[0]  # it is there, and can be resumed
+    assert open_run_directory(layout, names[0]).name == names[0]  # it exists, so it can be resumed
     past(layout, "Task")
     with pytest.raises(Refused, match="only in case"):
         open_run_directory(layout, "task")
 
 
-def test_children_stand_below_their_parents(layout: Layout) -> None:
+def test_sub_agents_are_listed_below_their_parents(layout: Layout) -> None:
     past(layout, "p", 9)
     past(layout, "c2", 1, parent="p")
     past(layout, "c1", 2, parent="p")
@@ -196,7 +196,7 @@ def test_children_stand_below_their_parents(layout: Layout) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), unique_by=lambda pair: pair[0]))
-def test_whatever_the_records_say_of_parents_each_run_is_there_once(pairs: list[tuple[int, int]]) -> None:
+def test_each_run_is_listed_once_with_any_parents(pairs: list[tuple[int, int]]) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
     found = [
         Run(RunDirectory(layout, str(name)), Record(parent=str(parent)), "done") for name, parent in pairs
@@ -205,7 +205,7 @@ def test_whatever_the_records_say_of_parents_each_run_is_there_once(pairs: list[
 
 
 @pytest.mark.soak
-def test_a_thousand_runs_are_listed_at_once(layout: Layout) -> None:
+def test_a_thousand_runs_are_listed_quickly(layout: Layout) -> None:
     for number in range(1000):
         past(layout, f"run-20260102-{number:06}-abcdef", number, prompt="words " * 20, host="h", tokens=9)
     took = []
@@ -216,7 +216,7 @@ def test_a_thousand_runs_are_listed_at_once(layout: Layout) -> None:
     assert min(took) < 0.15, took
 
 
-def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Start) -> None:
+def test_a_locked_run_without_a_record_is_starting(start: Start) -> None:
     worker = start()
     worker.run_dir.record.unlink()
     assert states(worker.run_dir.layout) == {"task": "running"}
@@ -225,8 +225,8 @@ def test_a_run_that_has_its_lock_but_no_record_yet_is_about_to_begin(start: Star
     assert states(worker.run_dir.layout)["other"] == "done"
 
 
-def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
-    """Neither a child, of which its order alone is there, nor one that holds its lock and has no record."""
+def test_last_is_not_a_starting_run(layout: Layout) -> None:
+    """Neither a sub-agent with only its specification, nor a run with a lock and no record."""
     order = SubagentSpec("parent", "explore", "x", "", frozenset(), "ask", Budget())
     write_spec(RunDirectory(layout, "run-20990101-000000-aaaaaa"), order)
     with pytest.raises(UsageError, match="still starting"):
@@ -240,7 +240,7 @@ def test_last_is_no_run_that_is_still_starting(layout: Layout) -> None:
         assert found[late.name].starting and not found["parent"].starting
         assert [run.state for run in children(found["parent"], found.values())] == ["running"]
         live.ended("done", "")
-    os.utime(RunDirectory(layout, "run-20990101-000000-aaaaaa").folder, (1, 1))  # it never began
+    os.utime(RunDirectory(layout, "run-20990101-000000-aaaaaa").folder, (1, 1))  # it never started
     assert states(layout)["run-20990101-000000-aaaaaa"] == "unreadable"
     assert find(layout, "last").name == late.name
 

@@ -1,4 +1,4 @@
-"""A run is asked to stand still, to go on, to stop; and only its own process is ever ended."""
+"""Pause, resume, stop and terminate a run; no other process is ever signalled."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def until(state: str, worker: Worker) -> Run:
 
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is no run."""
+    """A process that is not a run."""
     process = subprocess.Popen(["sleep", "60"])
-    time.sleep(0.02)  # what begins later has another time of beginning, in hundredths of a second
+    time.sleep(0.02)  # so that a later process has another start time, in hundredths of a second
     yield process
     process.kill()
     process.wait()
 
 
 @pytest.mark.soak
-def test_a_message_waits_in_a_pause_and_does_not_end_it(start: Start) -> None:
+def test_a_message_does_not_end_a_pause(start: Start) -> None:
     worker = start()
     pause(of(worker))
-    assert of(worker).state == "running"  # until it asks
+    assert of(worker).state == "running"  # until its next call of `control`
     worker.ask("control")
     until("paused", worker)
     with pytest.raises(NothingDone, match="already"):
@@ -74,7 +74,7 @@ def test_a_message_waits_in_a_pause_and_does_not_end_it(start: Start) -> None:
         resume(of(worker))
 
 
-def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
+def test_stop_ends_a_pause(start: Start) -> None:
     worker = start()
     pause(of(worker))
     worker.ask("control")
@@ -85,11 +85,11 @@ def test_stop_is_heeded_in_a_pause_too(start: Start) -> None:
     found = of(worker)
     assert (found.state, found.exit_code) == ("stopped", 130)
     assert not worker.run_dir.stop.exists() and not worker.run_dir.pause.exists()
-    assert start().control() == []  # resumed, it works
+    assert start().control() == []  # the resumed run works
 
 
 @pytest.mark.soak
-def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
+def test_a_pause_does_not_count_as_time(layout: Layout) -> None:
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")) as live:
         pause(find(layout, "task"))
@@ -103,7 +103,7 @@ def test_a_pause_takes_none_of_the_time(layout: Layout) -> None:
         live.ended("done", "")
 
 
-def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: Layout) -> None:
+def test_a_run_that_waits_for_a_sub_agent_is_paused_immediately(layout: Layout) -> None:
     with live_run(RunDirectory(layout, "task"), Record("x")) as live:
         live.turn(turns=1, activity="run make", usage=Usage(), cost=None)
         pause(find(layout, "task"))
@@ -117,7 +117,7 @@ def test_a_run_that_waits_for_a_child_is_paused_as_soon_as_it_is_asked(layout: L
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "dangling link"])
-def test_whatever_is_named_stop_stops_it_once(layout: Layout, start: Start, kind: str) -> None:
+def test_a_stop_file_of_any_type_stops_once(layout: Layout, start: Start, kind: str) -> None:
     worker = start()
     path = worker.run_dir.stop
     match kind:
@@ -135,7 +135,7 @@ def test_whatever_is_named_stop_stops_it_once(layout: Layout, start: Start, kind
     assert start().control() == []
 
 
-def test_what_was_asked_of_a_killed_process_is_not_asked_of_the_next(start: Start) -> None:
+def test_requests_to_a_killed_process_are_dropped(start: Start) -> None:
     worker = start()
     stop(of(worker))
     worker.kill()
@@ -143,7 +143,7 @@ def test_what_was_asked_of_a_killed_process_is_not_asked_of_the_next(start: Star
 
 
 @pytest.mark.soak
-def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
+def test_requests_include_sub_agents(start: Start) -> None:
     parent, child, other = start("parent"), start("child", parent="parent"), start("other")
     past = start("past", parent="parent")
     past.end()
@@ -156,7 +156,7 @@ def test_what_a_run_has_delegated_is_asked_with_it(start: Start) -> None:
     assert child.control() == "Stopped" and other.control() == []
 
 
-def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
+def test_a_sub_agent_that_starts_during_a_pause_is_paused(start: Start) -> None:
     parent = start("parent")
     pause(of(parent))
     child, other = start("child", parent="parent"), start("other")
@@ -173,7 +173,7 @@ def test_a_child_that_begins_in_a_pause_stands_still_too(start: Start) -> None:
     assert start("late", parent="parent").control() == "Stopped"
 
 
-def test_nobody_is_there_to_be_asked(start: Start) -> None:
+def test_a_killed_run_accepts_no_requests(start: Start) -> None:
     worker = start()
     worker.kill()
     for ask in (stop, pause, resume, terminate_run, lambda run: message(run, "hello")):
@@ -185,12 +185,12 @@ def test_nobody_is_there_to_be_asked(start: Start) -> None:
 
 
 @pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
-def test_what_is_no_message(start: Start, text: str, why: str) -> None:
+def test_invalid_messages_are_refused(start: Start, text: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         message(of(start()), text)
 
 
-def test_its_process_is_ended_and_says_so(start: Start) -> None:
+def test_terminate_is_recorded(start: Start) -> None:
     worker = start()
     assert [run.name for run in terminate_run(of(worker))] == ["task"]
     found = wait(of(worker), 5)
@@ -200,11 +200,13 @@ def test_its_process_is_ended_and_says_so(start: Start) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("lie", ["pid", "pid_start", "host", "huge", "negative", "init"])
-def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen[bytes], lie: str) -> None:
+def test_another_process_is_never_terminated(
+    start: Start, stranger: subprocess.Popen[bytes], lie: str
+) -> None:
     worker = start()
     told = json.loads(worker.run_dir.record.read_text())
     lies: dict[str, dict[str, object]] = {
-        "pid": {"pid": stranger.pid},  # the number was given anew
+        "pid": {"pid": stranger.pid},  # the process id was reused
         "pid_start": {"pid_start": "1"},
         "host": {
             "pid": stranger.pid,
@@ -221,8 +223,8 @@ def test_another_process_is_never_ended(start: Start, stranger: subprocess.Popen
     assert stranger.poll() is None and worker.control() == []
 
 
-def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
-    """A repository may come with a run.json that tells of any process."""
+def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
+    """A repository may contain a run.json that names any process."""
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")):
         told = json.loads(run_dir.record.read_text())
@@ -239,7 +241,7 @@ def test_only_who_holds_the_lock_is_ended(layout: Layout, stranger: subprocess.P
     assert stranger.poll() is None
 
 
-def test_a_process_is_known_by_when_it_began(stranger: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_identified_by_its_start_time(stranger: subprocess.Popen[bytes]) -> None:
     birth = pid_start(stranger.pid)
     assert birth and birth == pid_start(stranger.pid) and birth != pid_start(1)
     assert pid_start(0) == pid_start(-1) == pid_start(2**31) == "" and not terminate(stranger.pid, "")
@@ -247,7 +249,7 @@ def test_a_process_is_known_by_when_it_began(stranger: subprocess.Popen[bytes]) 
     assert pid_start(stranger.pid) == "" and not terminate(stranger.pid, birth)
 
 
-def test_it_is_waited_for(start: Start) -> None:
+def test_wait(start: Start) -> None:
     worker = start()
     with pytest.raises(StillRunning, match=r"still running after 0.1 s"):
         wait(of(worker), 0.1)

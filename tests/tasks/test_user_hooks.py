@@ -1,4 +1,4 @@
-"""The person's commands around the loop: what they are given, and what the model is told."""
+"""The user's hooks: what they get, and what the model gets from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repoagent.tasks.user_hooks import HookAnswer, UserHooks, excerpt, start
 
 
 @pytest.mark.soak
-def test_a_command_that_hangs_or_floods_is_ended_with_all_it_started(tmp_path: Path) -> None:
+def test_a_command_that_hangs_or_floods_is_killed_with_its_children(tmp_path: Path) -> None:
     began = time.monotonic()
     ran = start("sleep 60 & echo $! >child; sleep 60", top=tmp_path, timeout=0.3)
     assert not ran.ok and "ended after 0.3 seconds" in ran.ended
@@ -27,7 +27,7 @@ def test_a_command_that_hangs_or_floods_is_ended_with_all_it_started(tmp_path: P
     assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
-def test_a_large_input_is_read_or_not(tmp_path: Path) -> None:
+def test_large_input_may_be_read_or_ignored(tmp_path: Path) -> None:
     text = "é" * 400_000
     assert start(["cat"], top=tmp_path, stdin=text, timeout=20).output == text
     assert start(["true"], top=tmp_path, stdin=text, timeout=20).ok
@@ -39,7 +39,7 @@ def around(top: Path, **commands: str) -> UserHooks:
     return UserHooks(top, "brave-otter", commands, timeout=20)  # type: ignore[arg-type]
 
 
-def test_each_command_is_given_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
+def test_each_command_gets_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
     both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
     text = around(tmp_path, after_edit=both)("after_edit", 7, ["a b.py", "é.py"]).text
     assert json.loads((tmp_path / "seen.json").read_text()) == {
@@ -50,7 +50,7 @@ def test_each_command_is_given_the_event_as_json_and_in_the_environment(tmp_path
     assert around(tmp_path, before_turn="cat")("before_turn", 3).text.count('"turn": 3') == 1
 
 
-def test_what_is_silent_and_well_is_not_mentioned(tmp_path: Path) -> None:
+def test_a_silent_success_is_not_reported(tmp_path: Path) -> None:
     quiet = around(tmp_path, before_turn="true", after_edit="exit 3", before_finish="true")
     assert quiet("before_turn", 1).text == "" and quiet("before_finish") == HookAnswer()
     assert quiet("after_edit", 0, ["a"]).text.endswith("exit code 3, and printed nothing.")
@@ -69,7 +69,7 @@ def test_output_is_fenced_bounded_and_without_secrets(
     assert excerpt("abc", 3) == "abc"
 
 
-def test_what_was_run_is_in_the_audit(tmp_path: Path) -> None:
+def test_the_audit_records_each_command(tmp_path: Path) -> None:
     events: list[object] = []
     UserHooks(tmp_path, "r", {"before_finish": "exit 4"}, audit=events.append)("before_finish")
     assert [(e["event"], e["exit"]) for e in events if isinstance(e, dict)] == [("before_finish", 4)]

@@ -1,4 +1,4 @@
-"""What the program's answers to a reply say. The model reads there what to do next, and goes wrong without it."""
+"""Observations tell the model what to do next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOSE = (
 
 
 def if_told(words: str, then: str = DONE) -> Answer:
-    """An answer that is `then` where the last message has `words`, and nothing but words where it has not."""
+    """An answer that is `then` if the last message contains `words`, and has no action otherwise."""
 
     def answer(request: Request) -> str:
         return then if words in request.messages[-1].text else f"I was not told: {request.messages[-1].text}"
@@ -29,7 +29,7 @@ def if_told(words: str, then: str = DONE) -> Answer:
 
 
 @pytest.mark.parametrize("fence", ["```\n", ""])
-def test_what_a_hunk_needed_is_said_in_words(repo: GitRepo, fence: str) -> None:
+def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, fence: str) -> None:
     repo.commit(**{"f.txt": QUOTED})
     said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; "
     unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer.\n"
@@ -40,7 +40,7 @@ def test_what_a_hunk_needed_is_said_in_words(repo: GitRepo, fence: str) -> None:
     assert ("fence" in person.seen[0].text) == (not fence)
 
 
-def test_an_exact_hunk_needs_no_words(repo: GitRepo) -> None:
+def test_an_exact_hunk_has_no_remarks(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": QUOTED})
     _, _, person = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
     assert person.seen[0].text == "Applied: f.txt:1, f.txt:7."
@@ -77,7 +77,7 @@ NO_WAY = ", and nothing can be installed in the sandbox"
         ("grep -n . errors.txt; false", ""),
     ],
 )
-def test_what_is_not_installed_is_said_once(repo: GitRepo, command: str, missing: str) -> None:
+def test_missing_software_is_reported_once(repo: GitRepo, command: str, missing: str) -> None:
     repo.commit(**{"lib/ours/__init__.py": "", "errors.txt": "ModuleNotFoundError: No module named 'x'\n"})
     _, _, person = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
     first, second = (seen.text for seen in person.seen if seen.kind == "run")
@@ -87,7 +87,7 @@ def test_what_is_not_installed_is_said_once(repo: GitRepo, command: str, missing
 
 
 @pytest.mark.parametrize("wishes", [{"network": True}, {"mode": "ask", "confine": False}])
-def test_where_something_could_be_installed_that_is_not_denied(
+def test_missing_software_with_a_network_or_without_a_sandbox(
     repo: GitRepo, wishes: dict[str, object]
 ) -> None:
     if find() is None and "network" in wishes:

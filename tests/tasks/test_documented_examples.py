@@ -1,4 +1,4 @@
-"""What the pages show works as it stands there."""
+"""The examples in the documentation work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.soak
-def test_the_programs_are_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_programs_are_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "top").mkdir()
     programs = {"sql": blocks("plugins.md", "python")[0], "server-log": blocks("plugins.md", "sh")[0]}
     for name, text in programs.items():
@@ -63,7 +63,7 @@ def test_the_programs_are_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "two\nthree\n</output" in log.perform(Action("server-log", {"lines": "2"})).text
 
 
-def test_the_function_of_a_package_makes_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_function_makes_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
     (tmp_path / "my_tools.py").write_text(blocks("plugins.md", "python")[1])
@@ -76,7 +76,7 @@ def test_the_function_of_a_package_makes_a_tool(tmp_path: Path, monkeypatch: pyt
     assert not tool.perform(Action("ticket", {"number": "../x"})).ok
 
 
-def test_the_agent_runs_through_the_loop_without_a_model(repo: GitRepo) -> None:
+def test_the_documented_agent_runs_without_a_model(repo: GitRepo) -> None:
     names: dict[str, object] = {}
     text = blocks("plugins.md", "python")[2]
     assert len(text.splitlines()) <= 24
@@ -113,7 +113,7 @@ class Counts:
 
 
 def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> None:
-    """It sees what came since its last step, and the plan; a child, which needs a model, is refused."""
+    """It sees the turns since its last step, and the plan; a sub-agent, which needs a model, is refused."""
     package = tmp_path / "site"
     (package / "mine-1.dist-info").mkdir(parents=True)
     (package / "my_agents.py").write_text(AGENT)
@@ -131,7 +131,7 @@ def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> 
     assert b"plan: Look. no model" in done.stdout
 
 
-def test_the_files_of_the_pages_are_read_without_a_word(tmp_path: Path) -> None:
+def test_the_documented_files_are_read_without_a_warning(tmp_path: Path) -> None:
     (skill,) = blocks("skills.md", "markdown")
     (kind,) = blocks("agents.md", "markdown")
     for path, text in {"skills/release/SKILL.md": skill, "agents/why.md": kind}.items():

@@ -1,4 +1,4 @@
-"""What a command has written stands in the audit, and a submodule that it moved is reported."""
+"""The audit records what a command writes, and a moved submodule is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conftest import GitRepo
 from tests.tasks.bare import go
 
 
-def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
+def test_the_audit_records_what_a_command_writes(repo: GitRepo) -> None:
     repo.write("a.txt", "one\n")
     repo.write("gone.txt", "x\n")
     repo.write("clean.txt", "x\n")
@@ -28,8 +28,8 @@ def test_what_a_command_writes_is_in_the_audit(repo: GitRepo) -> None:
     assert all(one["run"] and one["version"] == 1 for one in lines)
 
 
-def test_a_file_of_the_person_that_git_does_not_know_is_told_when_a_command_changes_it(repo: GitRepo) -> None:
-    """Nobody else has its bytes."""
+def test_a_command_that_changes_an_untracked_file_is_reported(repo: GitRepo) -> None:
+    """Its bytes are stored nowhere else."""
     repo.commit(**{"a.txt": "one\n"})
     repo.write("notes.txt", "mine\n")
     repo.write("plan.txt", "mine too\n")

@@ -1,4 +1,4 @@
-"""What a person's "always" is kept as: a rule of one repository, beside the rules of the user."""
+""" "Always" is stored as a rule of one repository, in addition to the user's rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def inside(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo.top)
 
 
-def test_always_is_kept_for_one_repository(repo: GitRepo, clean_environment: Path) -> None:
+def test_always_is_stored_for_one_repository(repo: GitRepo, clean_environment: Path) -> None:
     mine = clean_environment / ".config" / "repoagent" / "config.toml"
     mine.parent.mkdir(parents=True)
     mine.write_text("[run]\nallow = ['ls *']\n")
@@ -32,7 +32,7 @@ def test_always_is_kept_for_one_repository(repo: GitRepo, clean_environment: Pat
         keep_rules(repo.top, ["a\nb"])
 
 
-def test_it_holds_in_later_runs_of_this_repository_alone(repo: GitRepo, clean_environment: Path) -> None:
+def test_always_applies_to_later_runs_in_this_repository_only(repo: GitRepo, clean_environment: Path) -> None:
     finish = "<finish>done</finish>"
     for keep in (False, True):
         person = Person(allows=lambda asked, keep=keep: Verdict(True, always=True, keep=keep))  # type: ignore[misc]

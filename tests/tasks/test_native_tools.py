@@ -1,4 +1,4 @@
-"""Look-ups and commands as native tools: the same run, told to the model in another way."""
+"""Reading tools and commands as native tools: the same run in another protocol."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ = '<read path="a.txt"/>\n<search pattern="hello" path="src/app.py"/>\n<run>
 
 
 def several(see: Sight) -> str:
-    """Calls at once, an edit that fails beside one, a tag beside one, and one of a tool that fails."""
+    """Several calls together, a failing edit with a call, a tag with a call, and a call of a failing tool."""
     assert {"read", "search", "run", "finish"} <= see.tags, see.tags
     step = sum(role == "assistant" for role, _ in see.messages)
     return [
@@ -33,7 +33,7 @@ def several(see: Sight) -> str:
 
 
 def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received], Thinker]:
-    """A whole run of the program, answered by `several`."""
+    """Run the program, answered by `several`."""
     thinker = Thinker(lambda received: answer(several, received))
     with messages_server(thinker) as server:
         env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
@@ -53,7 +53,7 @@ def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received
     return server.requests, thinker
 
 
-def test_the_conversation_is_the_same_either_way(repo: GitRepo, tmp_path: Path) -> None:
+def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Path) -> None:
     told: dict[str, list[tuple[str, str, str]]] = {}
     for protocol in ("tags", "tools"):
         copy = GitRepo(tmp_path / protocol / "repo")
@@ -81,8 +81,8 @@ def test_the_conversation_is_the_same_either_way(repo: GitRepo, tmp_path: Path) 
     assert told["tags"] == told["tools"]
 
 
-def test_an_edit_looks_around_through_tools(repo: GitRepo) -> None:
-    """The whole program; what is shown beforehand is what is sent."""
+def test_an_edit_uses_native_tools(repo: GitRepo) -> None:
+    """The whole program; --show-prompt shows what is sent."""
     replies = [READ.rpartition("<run>")[0], "<commit>\nGreet\n</commit>\n" + GREET]
     thinker = Thinker(lambda received: replies.pop(0))
     with messages_server(thinker) as server:
