@@ -14,10 +14,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from repoagent.history.cochange.score import Commit, View
+from repoagent.history.cochange.score import LARGEST, Commit, View
 
 DEPTH = 100  # newest commits of each changed file that are looked at
-LARGEST = 100  # files of a commit; a larger one is an import or a reformatting
 HALVES = 10  # after so many commits of the set a commit has half of its weight
 DOUBT = 2.0  # prior weight of the evidence against
 OWN = 5.0  # factor for commits of the same author

@@ -16,7 +16,8 @@ from math import exp, sqrt
 from typing import NamedTuple, Protocol
 
 COMMITS = 300  # of the queried files
-SMALLEST, LARGEST = 2, 100  # files of a commit that counts as evidence
+SMALLEST = 2  # files of a commit that counts as evidence
+LARGEST = 100  # a larger one is an import or a reformatting; the index does not store its files
 HALF = 3  # commits after which a commit has half of its weight
 PARTNERS, PARTNER_COMMITS, PARTNER_HALF = 12, 20, 25
 NEAR, NEAR_COMMITS = 5, 10  # the same for current work, counted in commits of all files
@@ -43,7 +44,7 @@ class Commit(NamedTuple):
     time: int  # committer date, seconds since 1970
     author: int  # an id of the author in the index
     size: int  # files that it changed
-    files: Sequence[int]  # their ids; empty when size > LARGEST (100)
+    files: Sequence[int]  # their ids; empty if size > LARGEST
 
 
 class View(Protocol):

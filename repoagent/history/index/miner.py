@@ -13,14 +13,13 @@ from typing import NamedTuple
 from zlib import crc32
 
 from repoagent.git.process import GitError
-from repoagent.history.cochange.score import stem
+from repoagent.history.cochange.score import LARGEST, stem
 from repoagent.history.index.reader import Reach, base_reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
 from repoagent.history.index.schema import (
     AGES,
     BASE,
     HIGHEST,
-    LARGEST,
     LOWEST,
     NUMBERS,
     NoIndex,

@@ -46,7 +46,6 @@ ENDS = (
     "unreadable",
     "date",
 )  # how mining ended; the file stores the position in this tuple
-LARGEST = 100  # files that are stored with a commit; a larger one is an import or a reformatting
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE commit_ (age INTEGER PRIMARY KEY, time INTEGER, author INTEGER, size INTEGER, files BLOB, id BLOB);
