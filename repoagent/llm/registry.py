@@ -1,8 +1,8 @@
-"""The providers of models: PROVIDERS has one entry for each, and `Backend` is what the module of an entry implements.
+"""The model providers: the table PROVIDERS, and `Backend`, the interface that each of them implements.
 
 A spec, as in `--model SPEC`, begins with the name of its provider: `anthropic/NAME`, `command:CMD`, `manual`. Any other
-`NAME/MODEL` is a server that speaks OpenAI's protocol, known from endpoints.toml or from `[providers.NAME]` of the
-configuration: SERVERS. No other module names a provider; docs/internals/providers.md says how to add one.
+`NAME/MODEL` is a server with OpenAI's protocol, defined in endpoints.toml or in `[providers.NAME]` of the
+configuration: SERVERS. No other module names a provider; docs/internals/providers.md explains how to add one.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provider:
-    """What is known of a provider without importing its module.
+    """The properties of a provider that are known without importing its module.
 
-    separator: what follows its name in a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
-    usage, summary: how to name a model, and what answers then, for help and completion. argument: what the rest of a
-    spec is: a name, a path, or a command line, which may hold a key. answered_by: who writes the replies.
-    requires: the modules that come with the extra of its name. sdk: the package that it is reached through, where
+    separator: between its name and the rest of a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
+    usage, summary: the form of a spec and what answers it, for help and completion. argument: the rest of a spec: a
+    name, a path, or a command line, which may contain a key. answered_by: who writes the replies.
+    requires: the modules that the extra of the same name installs. sdk: the package that sends the requests, if
     repoagent depends on it; models.toml lists its models under that name. address_variables: environment variables that
-    send its requests elsewhere.
+    redirect its requests.
     """
 
     name: str
@@ -47,15 +47,15 @@ class Provider:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the modules of its extra can be imported; none of them is."""
+        """Whether the modules of its extra are installed; does not import them."""
         try:
             return all(find_spec(module) for module in self.requires)
-        except (ModuleNotFoundError, ValueError):  # the package above is missing, or half loaded
+        except (ModuleNotFoundError, ValueError):  # the parent package is missing or partly loaded
             return False
 
     @property
     def text_only(self) -> bool:
-        """Whether it takes no images and no PDFs; `Model.complete` says so."""
+        """Whether it accepts neither images nor PDFs; `Model.complete` raises for them."""
         return self.argument != "name"
 
     @property
@@ -65,7 +65,7 @@ class Provider:
 
     @property
     def reports_model(self) -> bool:
-        """Whether a reply says which model wrote it."""
+        """Whether a reply names the model that wrote it."""
         return self.argument == "command" or self.answered_by == "recording"
 
     @property
@@ -98,7 +98,7 @@ SDKS = tuple(dict.fromkeys(provider.sdk for provider in PROVIDERS.values() if pr
 
 
 class Spec(NamedTuple):
-    """A spec in its parts: `name` is the provider's, also that of one of SERVERS; `model` the rest, which may be ""."""
+    """The parts of a spec: `name` of the provider or of one of SERVERS; `model` is the rest, possibly ""."""
 
     provider: Provider
     name: str
@@ -113,11 +113,11 @@ class Spec(NamedTuple):
 
 
 def parse_spec(spec: str) -> Spec:
-    """The parts of `spec`. What begins with no known name belongs to SERVERS, whether there is such a server or not."""
+    """Split `spec`. If it begins with no provider's name, it belongs to SERVERS, even if no such server exists."""
     for provider in PROVIDERS.values():
-        begin = f"{provider.name}{provider.separator}"
-        if spec == begin or (provider.separator and spec.startswith(begin)):
-            return Spec(provider, provider.name, spec[len(begin) :])
+        prefix = f"{provider.name}{provider.separator}"
+        if spec == prefix or (provider.separator and spec.startswith(prefix)):
+            return Spec(provider, provider.name, spec[len(prefix) :])
     name, _, model = spec.partition("/")
     return Spec(SERVERS, name, model)
 
@@ -128,7 +128,7 @@ def provider_of(spec: str) -> Provider:
 
 
 def provider_names(settings: Settings) -> list[str]:
-    """The names that may stand before the slash of `NAME/MODEL`, those of the user's configuration last."""
+    """The names allowed before the slash of `NAME/MODEL`; those from the user's configuration come last."""
     from repoagent.llm.providers.endpoints import endpoint_names
 
     known = (provider.name for provider in PROVIDERS.values() if provider.argument == "name")
@@ -137,8 +137,8 @@ def provider_names(settings: Settings) -> list[str]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model is opened with. `reply` is the file with the reply, for a provider that the user answers for;
-    `on_progress` gets what a model on this machine is doing, and how much of that is done, 0 to 1."""
+    """The options for opening a model. `reply` is the file with the reply, for a provider that the user answers;
+    `on_progress` gets what a local model is doing, and the fraction of it that is done, 0 to 1."""
 
     settings: Settings
     wishes: Wishes
@@ -147,7 +147,7 @@ class ModelOptions:
 
     @property
     def seconds(self) -> float:
-        """How long a server or a program may take."""
+        """The time limit of a server or a program."""
         return self.settings.number("timeout")
 
 
@@ -155,10 +155,10 @@ class ModelOptions:
 class Status:
     """Whether a model or a provider can be used.
 
-    key: where its key comes from, "" where it has or needs none; never the key. problem: why it cannot be used, with
-    the remedy after a colon, "" where no reason is known. tried: whether a server was asked or a file read. runs: the
-    command that is run in the end, where the spec says less. context: the window in tokens, where the server or the
-    file tells.
+    key: the source of its key, never the key itself; "" if there is none. problem: why it cannot be used, with the
+    remedy after a colon; "" if no reason is known. tried: whether a server was queried or a file read. runs: the
+    command line that is run, if it differs from the spec. context: the window in tokens, if the server or file
+    reports it.
     """
 
     key: str = ""
@@ -169,49 +169,49 @@ class Status:
 
 
 class Backend:
-    """How the models of the provider `name` are opened and looked at; a subclass overrides what its provider has.
+    """Opens and checks the models of the provider `name`; a subclass overrides what its provider supports.
 
-    `model` is what follows the name in a spec. Methods raise ModelError, and UsageError for settings that are wrong.
+    `model` is the part of a spec after the name. Methods raise ModelError, and UsageError for wrong settings.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
-        """The model; None where there is no such provider. Sends nothing, imports no SDK."""
+        """The model; None if there is no such provider. Sends nothing, imports no SDK."""
         raise NotImplementedError
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Whether the model can be used. Without a `model` it is the provider that is checked. If `online`, a server
-        is asked for some seconds, for nothing that is paid for, and a command that prints a key is run."""
+        """Whether the model, or the provider if `model` is empty, can be used. If `online`, query the server for some
+        seconds at most, with free requests only, and run a configured command that prints a key."""
         raise NotImplementedError
 
     def preload(self, model: str) -> None:
-        """Start, in a thread, what takes long before the first request. Never fails."""
+        """Start slow preparations of the first request in a thread. Never fails."""
 
     def has_credentials(self) -> bool:
-        """Whether there is a key, as far as that can be told without an SDK."""
+        """Whether there is a key, as far as can be determined without an SDK."""
         return False
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
-        """How much media a request may hold, for a model with a window of `context` tokens; None for no limit."""
+        """The limits of media in a request, for a model with a window of `context` tokens; None if unlimited."""
         return None
 
     def extracts_pdf_text(self, settings: Settings) -> bool:
-        """Whether the server makes text of a PDF for a model that takes none."""
+        """Whether the server extracts the text of a PDF for models that do not accept PDFs."""
         return False
 
     def parameters(self, model: str) -> float | None:
-        """Billions of parameters, where `Provider.model_file` and the file tells."""
+        """Billions of parameters, if the model is a file that contains their number."""
         return None
 
     def display_name(self, model: str) -> str:
-        """`model` without keys, where `Provider.argument` is a command."""
+        """`model` without keys, if it is a command."""
         return model
 
 
 def missing_extra(name: str) -> str:
-    """The problem of a provider whose libraries are not installed, "" where they are."""
+    """The problem of a provider whose libraries are not installed; "" if they are."""
     if PROVIDERS[name].is_installed:
         return ""
     return f"models of {name}/ need more packages: {install_extra(name)}"

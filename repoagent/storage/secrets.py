@@ -1,11 +1,12 @@
-"""Find keys, tokens and passwords in texts, and replace them by placeholders before a text is sent or stored.
+"""Find keys, tokens and passwords in text, and replace them by placeholders before the text is sent or stored.
 
-They are found as values of environment variables with telling names, by the rules of Kingfisher (loaded only for a text
-that may hold a key), and by what precedes them: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`. Each own
-pattern begins with a fixed word and takes a bounded number of characters, so a search takes linear time.
+They are found as values of environment variables with names such as API_KEY, by the rules of Kingfisher (loaded only
+for a text that may contain a key), and by their context: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`.
+Each pattern of this module begins with a fixed word and matches a bounded number of characters, so a search takes
+linear time.
 
-A placeholder is derived from its secret, so the same key has the same one in each prompt, conversation and cached
-prefix. What it stands for is known to this process only.
+A placeholder is derived from its secret, so a key has the same placeholder in each prompt, conversation and cached
+prefix. Only this process knows the secret of a placeholder.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from repoagent.storage.layout import to_stderr
 if TYPE_CHECKING:
     from kingfisher_sdk import Finding
 
-SHORTEST = 8  # characters; what is shorter is a word like any other, and would be found everywhere
+SHORTEST = 8  # characters; shorter values are ordinary words, and would match everywhere
 MASK = "***"
-# Parts of a variable's name, between underscores, that say so: ANTHROPIC_API_KEY, GITHUB_TOKEN, PGPASSWORD.
+# Names of variables with secrets: ANTHROPIC_API_KEY, GITHUB_TOKEN, PGPASSWORD.
 _NAME = re.compile(
     r"(^|_)(KEY|TOKEN|PAT|PASS|PWD|PASSPHRASE|AUTH)S?\d*(_|$)|APIKEY|ACCESS_?KEY|SECRET|PASSWOR[DT]|PASSWD|CREDENTIAL"
 )
@@ -34,10 +35,8 @@ _NO_SECRETS = {"PWD", "OLDPWD"}
 
 
 def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The values of those variables whose name says that it is a secret, by name; see SHORTEST.
-
-    The path of a file is none, though the file may hold one.
-    """
+    """The variables of `env` (default: the environment) whose name marks a secret, except short values and paths of
+    files."""
     return {
         name: value
         for name, value in (os.environ if env is None else env).items()
@@ -51,30 +50,30 @@ def secrets_of(env: Mapping[str, str] | None = None) -> dict[str, str]:
 def _is_file(value: str) -> bool:
     try:
         return value.startswith("/") and Path(value).exists()
-    except OSError:  # too long for one, or in a folder that is not ours
+    except OSError:  # name too long, or no permission
         return False
 
 
 def without_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
-    """`text` with MASK wherever it holds a secret of the environment: for what other programs print."""
+    """`text` with MASK for each secret of the environment in it: for the output of other programs."""
     for value in sorted(set(secrets_of(env).values()), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
 
 
-# What may be random, and how much it changes between letters and digits, small letters and capitals: names hardly do.
+# Random strings change often between letters and digits, lower and upper case; names rarely do.
 _RUN = re.compile(r"[A-Za-z0-9_-]{16,}")
 _CHANGE = re.compile(r"[A-Za-z](?=[0-9])|[0-9](?=[A-Za-z])|[a-z](?=[A-Z])|[A-Z](?=[A-Z][a-z])")
-CHANGES, OF = 4, 16  # so many in so many characters
+CHANGES, OF = 4, 16  # at least CHANGES changes in OF characters
 _PRIVATE_KEY = "PRIVATE KEY"
 UNAVAILABLE = "keys in texts are sent and stored unmasked: install kingfisher-secret-scanner to mask them"
 
 
 def may_hold_secrets(text: str) -> bool:
-    """Whether anything in `text` looks random, or is the head of a private key.
+    """Whether anything in `text` looks random, or is the header of a private key.
 
-    A look of a millisecond for each 64 KB, since the rules take a third of a second to load and few texts need them.
-    Names of programs do not look so, nor do hashes, UUIDs, and names with a short hash (`observation-3a5fc4e1`).
+    Takes a millisecond per 64 KB; the rules take a third of a second to load, and few texts need them. Identifiers do
+    not look random, nor do hashes, UUIDs, and names with a short hash (`observation-3a5fc4e1`).
     """
     return _PRIVATE_KEY in text or any(map(_looks_random, set(_RUN.findall(text))))
 
@@ -91,28 +90,26 @@ def _looks_random(run: str) -> bool:
 
 
 def find_secrets(text: str) -> list[str]:
-    """The keys, tokens and private keys in `text` that a rule of Kingfisher's is sure enough of; [] without it.
+    """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if not installed.
 
-    What a rule for just any password finds (in a URL) must look random: such rules find the examples of each manual.
-
-    Nothing is sent anywhere: whether a key is valid is not asked. Bytes that are no UTF-8 (as lone surrogates) are in
-    none of them.
+    A match of a generic rule (a password in a URL) must look random as well, because such rules match the examples of
+    every manual. Keys are not validated online. A secret never contains invalid UTF-8 (lone surrogates).
     """
     scan = _scanner()
     return [] if scan is None else scan(text.encode("utf-8", "replace"))
 
 
 def _is_sure(finding: Finding) -> bool:
-    """Whether it is a key by itself: no part of one (of a pair), and no password of just any kind."""
+    """Whether the finding is a complete key (not half of a pair) by a specific rule."""
     return finding.visible and "generic" not in finding.rule_id
 
 
 @lru_cache(maxsize=1)
 def _scanner() -> Callable[[bytes], list[str]] | None:
-    """The rules, made ready once: seconds the first time on a machine, a third of one from its cache."""
+    """The scanner, compiled once: some seconds the first time on a machine, a third of a second from its cache."""
     try:
         from kingfisher_sdk import Rules, Scanner
-    except ImportError:  # no package for this system (Alpine)
+    except ImportError:  # there is no package for some systems (Alpine)
         to_stderr(UNAVAILABLE)
         return None
     scanner = Scanner(Rules(confidence="medium"), base64=False)
@@ -128,15 +125,14 @@ def _scanner() -> Callable[[bytes], list[str]] | None:
 
 
 LEAST_VALUE = 8  # characters of a password
-ENOUGH = 12  # from which on two kinds of characters are enough for one
-LONG = 20  # characters from which on a value may be random without symbols in it
-RANDOM_CHANGES = (
-    0.3  # of the characters of a random value, so many begin another kind: names and sentences hardly do
-)
+ENOUGH = 12  # characters; a longer password needs two kinds of characters only
+LONG = 20  # characters; a longer value may be random without symbols
+# Changes of kind per character in a random value; names and sentences have fewer.
+RANDOM_CHANGES = 0.3
 
-# Between quotes anything but white space is a value; without them what the syntax around it needs ends it.
+# A quoted value is anything but white space; an unquoted one also ends at delimiters.
 _VALUE = r"(?:[\"'`]([^\s\"'`]{8,4096})[\"'`]|([^\s\"'`<>{}()\[\],;|\\]{8,4096}))"
-# Cases are spelled out: a search that ignores them takes three times as long.
+# Upper and lower case are spelled out: ignoring case takes three times as long.
 _ASSIGNED = re.compile(
     r"(?:[Kk](?:ey|EY)(?:-data|_base|_BASE)?|[Tt](?:oken|OKEN)|[Ss](?:ecret|ECRET)|[?&]sig|[Aa](?:uth|UTH)"
     r"|[Pp](?:(?:ass|ASS)(?:[Ww](?:or|OR)?[Dd]|phrase|PHRASE)?|wd|WD))"
@@ -150,7 +146,7 @@ _NETRC = re.compile(r"login[ \t\n]{1,16}\S{1,128}[ \t\n]{1,16}password[ \t\n]{1,
 _PGPASS = re.compile(r"(?m):(?:[0-9]{1,5}|\*):[^:\s]{1,64}:[^:\s]{1,64}:([^\s:]{8,256})$")
 _CURL = re.compile(r" -(?:u|-user)[ =]?[\"']?[\w.@-]{1,64}:([^\s\"'$]{8,256})")
 
-# What stands before `key` and the like and says that it is none, and a `key` alone that any table has.
+# Words before `key` that mean it is public, and `key` alone, which is common in tables.
 _PUBLIC = re.compile(
     r"(?:pub(?:lic)?|publishable|cache|foreign|primary|sort|partition|row|object|idempotency|translation|i18n|site|lock"
     r"|group|index|sharding|routing)[ _.-]?\Z|(?:^|[^\w.-])\Z",
@@ -172,14 +168,14 @@ _KIND_CHANGE = re.compile(
     r"|[^A-Za-z0-9_./:-](?=[A-Za-z0-9])|[A-Za-z0-9](?=[^A-Za-z0-9_./:-])"
 )
 _LEET = str.maketrans("4@013$5", "aaoiess")
-_HEAD = 64  # characters of a value that are looked at for words: in a long one they are chance
+_HEAD = 64  # characters of a value searched for words: in a long one they occur by chance
 _CODE = re.compile(
     r"^[$@%&]|://|^arn:|\.(?:pem|key|crt|json|ya?ml|txt|py|js|ts|env)$|^[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+$"
 )
 
 
 def assigned_secrets(text: str) -> Iterator[str]:
-    """The secrets in `text` that their context gives away; some more than once."""
+    """The secrets in `text` recognized by their context; may repeat."""
     for match in _ASSIGNED.finditer(text):
         if _is_secret(text[max(0, match.start() - _BEFORE) : match.start()], match):
             yield match[1] or match[2]
@@ -191,7 +187,7 @@ def assigned_secrets(text: str) -> Iterator[str]:
 
 
 def _is_secret(before: str, match: re.Match[str]) -> bool:
-    """Whether the name, the end of which is the start of `match`, has a secret for its value."""
+    """Whether the value in `match` is a secret; its name begins in `before` and ends in `match`."""
     name, value = match[0].lower(), match[1] or match[2]
     if name.startswith("auth") and _is_pair(value):
         return True
@@ -207,7 +203,7 @@ def _is_secret(before: str, match: re.Match[str]) -> bool:
 
 
 def _is_pair(value: str) -> bool:
-    """Whether it is `user:password` in base64."""
+    """Whether `value` is `user:password` in base64."""
     try:
         user, colon, password = (
             base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode().partition(":")
@@ -218,12 +214,12 @@ def _is_pair(value: str) -> bool:
 
 
 def _is_random(value: str) -> bool:
-    """Whether it looks random: long, and letters, digits and symbols mixed."""
+    """Whether `value` looks random: long, with letters, digits and symbols mixed."""
     return len(value) >= LONG and _mixed(value) >= RANDOM_CHANGES * len(value) and not _is_dummy(value)
 
 
 def _is_password(value: str) -> bool:
-    """Whether it looks like a strong password: not a word, nor a word with a number."""
+    """Whether `value` looks like a strong password: not a word, nor a word with a number."""
     if len(value) < LEAST_VALUE or _is_dummy(value):
         return False
     kinds = sum(any(map(kind, value)) for kind in (str.isupper, str.islower, str.isdigit, _is_symbol))
@@ -240,60 +236,60 @@ def _is_symbol(letter: str) -> bool:
 
 
 def _mixed(value: str) -> int:
-    """How often one kind of character follows another; a word with a capital counts once, a separator not at all."""
+    """How often the kind of character changes; a capitalized word counts once, a separator not at all."""
     return len(_KIND_CHANGE.findall(value))
 
 
 PLACEHOLDER = re.compile(r"<<secret ([0-9a-f]{8,64})>>")
-SHORT = 65_536  # characters of a text that is looked at once, however often it is masked
-LEAST = 12  # characters of a line of a longer secret, from which on it is masked wherever it stands
+SHORT = 65_536  # characters; shorter texts are searched once, however often they are masked
+LEAST = 12  # characters; shorter lines of a multi-line secret are not masked
 
-_values: dict[str, str] = {}  # of placeholders; of this process, never stored
+_values: dict[str, str] = {}  # secrets by placeholder; never stored
 
 
 def mask(text: str) -> str:
-    """`text` with a placeholder for each key or token in it; the lines stay the same in number.
+    """`text` with a placeholder for each key or token in it; the number of lines stays the same.
 
-    What was found once is masked wherever it stands, also where half of the text around it is missing. Of a secret of
-    several lines (a private key) each line is masked but its head and its end.
+    A secret that was found once is masked everywhere from then on, without its context, too. Of a multi-line secret
+    (a private key), all lines but the header and the footer are masked.
     """
     (_learn if len(text) <= SHORT else _look)(text)
-    for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):  # one may hold another
+    # longest first: a secret may contain another one
+    for placeholder, value in sorted(_values.items(), key=lambda item: -len(item[1])):
         if value in text:
             text = text.replace(value, placeholder)
     return text
 
 
 def unmask(text: str) -> str:
-    """`text` with what each placeholder of `mask` stands for; unknown ones stay."""
+    """`text` with each placeholder replaced by its secret; unknown placeholders stay."""
     if "<<secret " not in text:
         return text
     return PLACEHOLDER.sub(lambda match: _values.get(match[0], match[0]), text)
 
 
 def placeholders(text: str) -> list[str]:
-    """What in `text` has the form of a placeholder."""
+    """Everything in `text` that has the form of a placeholder."""
     return [match[0] for match in PLACEHOLDER.finditer(text)]
 
 
 def unknown_in(text: str) -> list[str]:
-    """The placeholders in `text` without a known value."""
+    """The placeholders in `text` whose secret is unknown."""
     return [name for name in placeholders(text) if name not in _values]
 
 
-@lru_cache(maxsize=2048)  # each request of a long run says again all that the one before it said
+@lru_cache(maxsize=2048)  # each request of a long run repeats the text of the previous one
 def _learn(text: str) -> None:
     _look(text)
 
 
 def _look(text: str) -> None:
-    """Find what is secret in `text`."""
     for value in secrets_in(text):
         _values[_placeholder(value)] = value
 
 
 def secrets_in(text: str) -> list[str]:
-    """The keys, tokens and passwords in `text`; of one of several lines, each line but its head and its end."""
+    """The keys, tokens and passwords in `text`; for a multi-line secret, its lines without header and footer."""
     values = [value for value in assigned_secrets(text) if not PLACEHOLDER.search(value)]
     if may_hold_secrets(text):
         values += [value for secret in find_secrets(text) for value in _lines(secret)]
@@ -308,7 +304,7 @@ def _placeholder(value: str) -> str:
 
 
 def _lines(secret: str) -> list[str]:
-    """What is masked of one secret: all of it, or each of its lines but those that say what it is."""
+    """The parts of a secret to mask: all of it, or its long lines without header and footer."""
     lines = [line.strip() for line in secret.strip().splitlines()]
     if len(lines) == 1:
         return lines

@@ -1,6 +1,6 @@
-"""The programs that people use as `command:CMD`: the arguments that make each only answer, and how its output is read.
+"""Known programs for `command:CMD`: the arguments that make each only answer, and the readers of their output.
 
-Output is plain text as on a terminal (without colors, titles, spinners), or JSON events, one a line.
+Output is plain text as on a terminal (without colors, titles, spinners), or JSON events, one per line.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _CONTROL = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\n]{0,8000}(?:\x07|\x1b\\)"
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"
 )
-_LONGEST = 8192  # characters; an escape that does not end by then is none
+_LONGEST = 8192  # characters of an escape sequence
 _MOVE = re.compile(f"{_CONTROL.pattern}|\r|\b")
 _OTHERS = re.compile(r"[\x00-\x07\x0b\x0e-\x1f\x7f]")
 
 
 @dataclass
 class ProgramReply:
-    """What a program replied. `error` is its own words for a failure; `known` is False for output that should say which
-    part of it is the reply, and does not."""
+    """The reply of a program. `error` is its own message of a failure; `known` is False if the reply could not be
+    identified in its output."""
 
     text: str = ""
     stop: Stop = "end"
@@ -41,12 +41,12 @@ class ProgramReply:
 
 
 class PlainReader:
-    """A reader of output that is the reply itself. `feed` returns what can be shown at once; `reply` has what a
-    terminal would show in the end."""
+    """Reads output that is the reply itself. `feed` returns the text to show at once; `reply` is the text that a
+    terminal would show at the end."""
 
     def __init__(self) -> None:
         self._all: list[str] = []
-        self._rest = ""  # an escape sequence that has not ended
+        self._rest = ""  # an incomplete escape sequence
 
     def feed(self, piece: str) -> str:
         self._all.append(piece)
@@ -55,7 +55,7 @@ class PlainReader:
         while (at := data.find("\x1b", at)) >= 0:
             match = _CONTROL.match(data, at)
             if match is None and len(data) - at < _LONGEST:
-                break  # the rest of it may be still to come
+                break  # wait for the rest of it
             at = match.end() if match else at + 1
         cut = len(data) if at < 0 else at
         data, self._rest = data[:cut], data[cut:]
@@ -69,14 +69,14 @@ class PlainReader:
 
 
 def plain_text(text: str) -> str:
-    """`text` as a terminal would show it in the end: a line that is written over counts as it was written last."""
+    """`text` as a terminal would show it at the end: of an overwritten line, the last version."""
     *lines, last = text.split("\n")
     whole = (_plain_line(line.removesuffix("\r")) + "\r" * line.endswith("\r") + "\n" for line in lines)
     return "".join([*whole, _plain_line(last)])
 
 
 def _plain_line(line: str) -> str:
-    text, at, at_start = "", 0, False  # at_start: what comes is written over the line
+    text, at, at_start = "", 0, False  # at_start: the next characters overwrite the line
     for match in [*_MOVE.finditer(line), None]:
         if more := _OTHERS.sub("", line[at : match.start() if match else len(line)]):
             text, at_start = more if at_start else text + more, False
@@ -89,17 +89,17 @@ def _plain_line(line: str) -> str:
             at_start = True
         elif letter == "K" and (number == "2" or at_start):
             text = ""
-        elif letter == "D":  # back by so many columns, to write over the end of the line
+        elif letter == "D":  # back by `number` columns, to overwrite the end of the line
             text = text[: max(0, len(text) - (int(number) if number.isdecimal() else 1))]
     return text
 
 
 Event = dict[str, Any]
-Handler = Callable[[ProgramReply, Event], str]  # takes an event in; returns what it adds to what is shown
+Handler = Callable[[ProgramReply, Event], str]  # updates the reply by an event; returns text to show
 
 
 class EventReader:
-    """A reader of output that is made of events, with the same methods as PlainReader."""
+    """Reads output that consists of events; has the methods of PlainReader."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -122,7 +122,7 @@ class EventReader:
         raw = "".join(self._all)
         if self._reply.known or raw.lstrip()[:1] in {"{", "["}:
             return self._reply
-        return ProgramReply(plain_text(raw), known=True)  # the user has asked for text
+        return ProgramReply(plain_text(raw), known=True)  # the user's command selects text output
 
     def _take(self, line: str) -> str:
         if line.lstrip()[:1] not in {"{", "["}:
@@ -135,14 +135,14 @@ class EventReader:
         try:
             return "".join(self._handler(self._reply, event) for event in events if isinstance(event, dict))
         except (AttributeError, KeyError, TypeError):
-            return ""  # the shape of another version: `known` says at the end what is missing then
+            return ""  # the format of another version: `known` stays False if the reply is missing
 
 
 _STOPS: dict[str, Stop] = {"max_tokens": "length", "refusal": "refusal"}
 
 
 def claude(reply: ProgramReply, event: Event) -> str:
-    """`claude -p --output-format stream-json` (or json: the last of these events alone)."""
+    """`claude -p --output-format stream-json` (or json, which prints only the last event)."""
     kind = event.get("type")
     if kind == "system" and event.get("subtype") == "init":
         reply.model = str(event.get("model") or "")
@@ -173,7 +173,7 @@ def claude(reply: ProgramReply, event: Event) -> str:
 
 
 def codex(reply: ProgramReply, event: Event) -> str:
-    """`codex exec --json`: the last message is the reply; errors count unless the turn is completed after all."""
+    """`codex exec --json`: the last message is the reply; an error counts unless the turn completes later."""
     kind = event.get("type")
     if kind == "item.completed" and event["item"].get("type") == "agent_message":
         reply.known, reply.text = True, str(event["item"]["text"])
@@ -188,23 +188,23 @@ def codex(reply: ProgramReply, event: Event) -> str:
 
 
 def _counts(event: Event, *names: str) -> list[Any]:
-    """The numbers in the `usage` of an event, 0 for what is missing."""
+    """The numbers in the `usage` of an event, 0 for missing ones."""
     usage = event.get("usage") or {}
     return [max(0, usage[name]) if isinstance(usage.get(name), int) else 0 for name in names]
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is known of a program.
+    """How to run a known program and read its output.
 
-    adds: arguments, as the shell reads them, each left out where one of the words after it is in the command.
-    before: what the shell reads before the command. only: the subcommand that answers. install, login: how to.
-    handler: how the events that it prints are read; None for plain text. counts: where it says on standard error how
-    many tokens went in and came out.
-    agent: it could change files. Its arguments forbid that, and it runs in an empty folder, where no file of a
-    repository can give it instructions; unless one of the words `works_here` says that the user wants it to work in
-    this one.
-    drops: environment variables that keep it from starting.
+    adds: (arguments in shell syntax, words): the arguments are left out if the command contains one of the words.
+    before: shell text before the command. only: the subcommand that answers. install, login: instructions.
+    handler: reads the events it prints; None for plain text. counts: patterns that find the number of input and output
+    tokens on standard error.
+    agent: it can change files. Its arguments forbid that, and it runs in an empty folder, so that no file of a
+    repository can instruct it, unless the command contains one of the words `works_here`, by which the user lets it
+    work in the current folder.
+    drops: environment variables that prevent it from starting.
     """
 
     install: str
@@ -230,7 +230,7 @@ PROGRAMS = {
         adds=(
             ("-p", "-p --print"),
             ("--output-format stream-json --verbose --include-partial-messages", "--output-format"),
-            # "" takes its own tools away but not those of the MCP servers in a user's configuration
+            # "" removes the built-in tools but not those of the MCP servers in the user's configuration
             ('--tools ""', _CLAUDE_TOOLS),
             ("--strict-mcp-config", "--strict-mcp-config --mcp-config"),
             ("--system-prompt 'Answer the request that you are given.'", _CLAUDE_PROMPTS),
@@ -258,8 +258,8 @@ PROGRAMS = {
     "gemini": Program(
         install="npm install -g @google/gemini-cli",
         login="start `gemini` once and log in",
-        before="GEMINI_CLI_TRUST_WORKSPACE=true",  # without it, it stops in a folder that it does not know
-        agent=True,  # without a user it refuses tools that change something
+        before="GEMINI_CLI_TRUST_WORKSPACE=true",  # otherwise it stops in an unknown folder
+        agent=True,  # if not interactive, it refuses tools that change files
         works_here="-y --yolo --approval-mode --include-directories -r --resume",
     ),
     "llm": Program(
@@ -283,8 +283,8 @@ PROGRAMS = {
 
 
 def full_command(command: str) -> str:
-    """The command line that is really run for `command`: with the arguments that make a known program answer,
-    in a form that can be read, and change nothing; those that the user has set otherwise are left alone."""
+    """The command line to run for `command`: with the arguments that make a known program only answer, in a format that
+    can be parsed, except those that the user has set differently."""
     words = simple_words(command)
     known = known_program(command)
     if known is None or (known.only and known.only not in words):
@@ -292,19 +292,19 @@ def full_command(command: str) -> str:
     options = {word.partition("=")[0] for word in words}
     line = command.strip()
     if known is PROGRAMS["gemini"] and words[-1] in {"-p", "--prompt"}:
-        line += " ''"  # it takes a value, and joins what it reads to it
+        line += " ''"  # the option requires a value, to which standard input is appended
     added = [text for text, unless in known.adds if not options & {*unless.split()}]
     before = [known.before] if known.before and not line.startswith(known.before) else []
     return " ".join([*before, line, *added])
 
 
 def known_program(command: str) -> Program | None:
-    """The known program that `command` runs, and nothing else."""
+    """The known program that `command` runs; None if it is another one or not a simple command."""
     return next((PROGRAMS.get(PurePath(word).name) for word in simple_words(command)), None)
 
 
 def runs_in_empty_folder(command: str) -> bool:
-    """Whether `command` is to run in an empty folder: an agent, unless its options or files say to work in this one."""
+    """Whether to run `command` in an empty folder: an agent, unless its options or files refer to the current one."""
     known = known_program(command)
     words = simple_words(command)
     if (
@@ -324,8 +324,8 @@ def runs_in_empty_folder(command: str) -> bool:
 
 
 def simple_words(command: str) -> list[str]:
-    """The words of one simple command without its leading assignments; [] for anything that only a shell
-    understands (a pipe, a redirection, a substitution): that is left to the user."""
+    """The words of a simple command without its leading assignments; [] if it needs a shell (a pipe, a redirection, a
+    substitution)."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -352,14 +352,14 @@ def reported_usage(known: Program | None, stderr: str) -> Usage | None:
 
 
 def masked_command(command: str) -> str:
-    """`command` as it may be shown and logged: what may be a key is left out."""
+    """`command` for display and logs, with possible keys masked."""
     masked = re.sub(r"(?<!\S)([A-Za-z_]\w*=)\S+", r"\1***", command)
     masked = re.sub(r"(?i)(--?[\w-]*(?:key|token|secret|password)[ =])\S+", r"\1***", masked)
     return without_keys(" ".join(masked.split()))
 
 
 def without_keys(text: str) -> str:
-    """`text` without what looks like a key of one of the usual providers."""
+    """`text` with everything masked that looks like a key of a common provider."""
     return re.sub(
         r"\b(?:sk|gsk|xai|AIza|hf|r8|pplx)[-_]?[A-Za-z0-9_-]{16,}|(?i:(bearer) )\S{12,}", "***", text
     )
