@@ -1,7 +1,7 @@
-"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` are the columns and the
+"""Text for output: `redact` removes secrets from reports and traces, `width` and `visible` return the columns and the
 visible form of a character.
 
-`redact` knows the shapes of secrets and imports nothing; text for a model goes through `storage.secrets`.
+`redact` matches common forms of secrets and imports nothing; text for a model is masked by `storage.secrets`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECRETS = (
 
 
 def redact(text: str, env: Mapping[str, str]) -> str:
-    """`text` with *** in place of secrets: values of `env` and what looks like one."""
+    """`text` with *** in place of secrets: values of `env`, and strings that look like a secret."""
     values = {value for name, value in env.items() if _SECRET_NAME.search(name) and len(value) >= 6}
     for value in sorted(values, key=len, reverse=True):
         text = text.replace(value, "***")

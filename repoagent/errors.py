@@ -32,12 +32,12 @@ class RepoagentError(Exception):
     """Root of all expected failures."""
 
     exit_code: ClassVar[Exit] = Exit.REFUSED
-    words: str = ""  # the last reply of the model in the run that this ended
-    messages: tuple[str, ...] = ()  # its earlier messages to the user
+    words: str = ""  # the model's last reply in the run that this error ended
+    messages: tuple[str, ...] = ()  # the model's earlier messages to the user
 
     @property
     def sentence(self) -> str:
-        """The message for the user, where the text of the exception is for a model."""
+        """The message for the user, if the text of the exception is for a model."""
         return str(self)
 
     def details(self) -> dict[str, object]:
@@ -45,9 +45,9 @@ class RepoagentError(Exception):
         return {}
 
     def told(self) -> dict[str, object]:
-        """The words of the model in the run that this ended, as JSON data."""
-        found = {"words": self.words, "messages": list(self.messages)}
-        return {name: value for name, value in found.items() if value}
+        """The model's messages in the run that this error ended, as JSON data."""
+        texts = {"words": self.words, "messages": list(self.messages)}
+        return {name: value for name, value in texts.items() if value}
 
 
 class NothingDone(RepoagentError):
@@ -81,8 +81,8 @@ class LimitReached(RepoagentError):
 
 
 class CheckFailed(RepoagentError):
-    """A check or a git hook failed; nothing was changed. `printed` is its output, unless it is in the message; `shown`:
-    the user has seen the end of it."""
+    """A check or a git hook failed; nothing was changed. `printed` is its output, unless the message contains it;
+    `shown` is whether its end was shown to the user."""
 
     exit_code = Exit.CHECK_FAILED
     printed: str = ""
@@ -125,7 +125,7 @@ def install_package(requirement: str) -> str:
 
 
 def _for_uv(receipt: Path, *more: str) -> str:
-    """repoagent with its extras: `uv tool install` removes those that are not named again."""
+    """The requirement with all installed extras: `uv tool install` removes those that are not named."""
     installed = _EXTRAS.search(receipt.read_text("utf-8", "replace"))
     extras = sorted({*more, *re.findall(r"[\w-]+", installed[1] if installed else "")})
     return f"'{PACKAGE}[{','.join(extras)}]'" if extras else PACKAGE

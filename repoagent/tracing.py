@@ -1,6 +1,6 @@
-"""`REPOAGENT_TRACE`: a line per command that is run, with its time, as GIT_TRACE prints.
+"""`REPOAGENT_TRACE`: prints a line for each command that is run, with its time, like GIT_TRACE.
 
-1, 2 or true: to standard error. An absolute path: appended to that file. 0, false or empty: off; a call then only reads
+1, 2 or true: to standard error. An absolute path: append to that file. 0, false or empty: off; a call then only reads
 the environment. Keys, prompts and replies are never traced; docs/git.md describes the lines.
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 VARIABLE = "REPOAGENT_TRACE"
 _ERRORS = {"1", "2", "true", "yes", "on"}
 _OFF = {"", "0", "false", "no", "off"}
-_LONGEST = 160  # characters of one argument: a commit message or a request would hide the rest
+_LONGEST = 160  # characters of an argument; a commit message or a request would hide the rest
 
 
 class _Warned:
@@ -28,7 +28,7 @@ def is_on() -> bool:
 
 
 def begin() -> float:
-    """The start of a measured time, in seconds of `time.perf_counter`; 0.0 when tracing is off."""
+    """The current `time.perf_counter()`, for `end`; 0.0 if tracing is off."""
     if not is_on():
         return 0.0
     from time import perf_counter
@@ -37,7 +37,7 @@ def begin() -> float:
 
 
 def end(began: float, kind: str, text: str) -> None:
-    """Trace what began at `began`, with its time; nothing when that is 0.0."""
+    """Trace what began at `began`, with its duration; does nothing if that is 0.0."""
     if began:
         from time import perf_counter
 
@@ -45,7 +45,7 @@ def end(began: float, kind: str, text: str) -> None:
 
 
 def command(began: float, arguments: Sequence[str | bytes], returncode: int | None) -> None:
-    """Trace a process that has ended; `returncode` is None for one that was not waited for."""
+    """Trace a process; `returncode` is None if it was not waited for."""
     if began:
         how = "" if returncode == 0 else "not waited for: " if returncode is None else f"exit {returncode}: "
         end(began, os.fsdecode(arguments[0]).rpartition("/")[2], how + quoted(arguments[1:]))
@@ -53,7 +53,7 @@ def command(began: float, arguments: Sequence[str | bytes], returncode: int | No
 
 @contextmanager
 def span(kind: str, text: str) -> Iterator[None]:
-    """Trace the time of the block, also when it raises."""
+    """Trace the duration of the block, even if it raises."""
     began = begin()
     try:
         yield
@@ -62,7 +62,7 @@ def span(kind: str, text: str) -> Iterator[None]:
 
 
 def line(kind: str, text: str, seconds: float | None = None) -> None:
-    """Write one line: time of day, kind, seconds, text. Without secrets."""
+    """Write one line: time of day, kind, seconds, text. Secrets are redacted."""
     if not is_on():
         return
     from datetime import datetime
@@ -70,7 +70,7 @@ def line(kind: str, text: str, seconds: float | None = None) -> None:
     from repoagent.display_text import redact
 
     took = "" if seconds is None else f"{seconds:.3f} s"
-    # redact before control characters are escaped, which keeps it one line
+    # escape control characters after redacting, so that the trace stays one line
     shown = redact(text, os.environ).encode(
         "unicode_escape" if not text.isprintable() else "utf-8", "replace"
     )
@@ -79,7 +79,7 @@ def line(kind: str, text: str, seconds: float | None = None) -> None:
 
 
 def quoted(arguments: Sequence[str | bytes]) -> str:
-    """Arguments quoted for a shell; a long one is cut."""
+    """Arguments quoted for a shell; long ones are shortened."""
     from shlex import quote
 
     words = []
@@ -90,7 +90,7 @@ def quoted(arguments: Sequence[str | bytes]) -> str:
 
 
 def _write(data: bytes) -> None:
-    """One write, so that lines of concurrent processes do not mix. An error is a warning."""
+    """Write in one call, so that lines of concurrent processes do not mix. Warns on errors."""
     target = os.environ.get(VARIABLE, "")
     try:
         if target.lower() in _ERRORS:

@@ -1,7 +1,7 @@
 """Cassettes: recorded requests and replies, for tests, demos and exact re-runs.
 
-A cassette is a file of JSON lines, one for each reply. A request is matched by its `key` alone, so a prompt
-can be reworded without recording again; the cassette has the text that was sent, for reference.
+A cassette is a file of JSON lines, one per reply. A request is matched by its `key` alone, so a prompt can be reworded
+without recording again; the cassette contains the text that was sent for reference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Recorder:
-    """`model`, with every reply appended to the cassette `path`."""
+    """Calls `model` and appends every reply to the cassette `path`."""
 
     model: Model
     path: Path
@@ -46,7 +46,7 @@ class Recorder:
         return self.model.context_tokens
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. Attempts that fail are not recorded."""
+        """See `llm.model.Model`. Failed attempts are not recorded."""
         from repoagent.storage import json_files
 
         reply = self.model.complete(request, on_text)
@@ -68,7 +68,7 @@ class Recorder:
 
 @dataclass
 class Replay:
-    """The replies of the cassette `path`. The same key is answered in the order recorded, each reply once."""
+    """Returns the replies of the cassette `path`: for each key in the order recorded, each reply once."""
 
     path: Path
     takes: ClassVar[frozenset[str]] = frozenset({"effort", "temperature", "stop", "cache"})
@@ -76,7 +76,7 @@ class Replay:
     _left: dict[str, list[Reply]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises ModelError when the cassette is missing, broken or newer than this program."""
+        """Raises ModelError if the cassette is missing, broken or of a newer format."""
         self._left = defaultdict(list)
         for key, reply in _read(self.path):
             self._left[key].append(reply)
@@ -86,7 +86,7 @@ class Replay:
         return f"replay:{self.path}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. Raises ModelError, which says what differs, for a request not recorded."""
+        """See `llm.model.Model`. Raises ModelError with the differences for a request that was not recorded."""
         if request.key not in self._left:
             raise ModelError(
                 f"{self.path} has no reply to this request{_difference(request.key, list(self._left))}: "
@@ -126,7 +126,7 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
 
 
 def _difference(key: str, recorded: list[str]) -> str:
-    """What distinguishes `key` from the recorded key most like it, as far as keys are JSON objects."""
+    """The differences between `key` and the most similar recorded key, if keys are JSON objects."""
     mine = _flat(key)
     differences = [
         sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
@@ -138,7 +138,7 @@ def _difference(key: str, recorded: list[str]) -> str:
 
 
 def _flat(key: str) -> dict[str, Any]:
-    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; other keys as nothing."""
+    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; {} if `key` is no JSON object."""
     try:
         flat = dict(json.loads(key))
     except (ValueError, TypeError):

@@ -1,6 +1,6 @@
-"""What is known of models: prices, windows, the edit format that suits them. Data in models.toml, which a user extends.
+"""Properties of models: prices, windows, suitable edit formats. The data is in models.toml, which users can extend.
 
-The last part reads the names of Claude models, which each platform writes differently.
+The last part parses the names of Claude models, which differ by platform.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Format = Literal["diff", "search", "whole", "function"]
 Protocol = Literal["tags", "tools"]
 Table = Mapping[str, Mapping[str, Any]]
 
-# Billions of parameters: whole files up to the first, search/replace up to the second.
+# Billions of parameters: whole functions up to SMALL, search/replace below MIDDLE.
 SMALL, MIDDLE = 8.0, 100.0
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 _VARIANTS = frozenset({"mini", "nano", "lite"})
@@ -33,9 +33,9 @@ _PRICES = frozenset(item.name for item in fields(Price))
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What is known of one model; None where something is unknown. `context` and `max_output` are tokens, `parameters`
-    billions. `media` is what it takes besides text ("image", "pdf"). `protocol` is how tools are offered: as tags in
-    the text, or natively. `sources` says where the price and the format come from."""
+    """The properties of a model; None if unknown. `context` and `max_output` are in tokens, `parameters` in billions.
+    `media` is the set of accepted media ("image", "pdf"). `protocol` is how tools are offered: as tags in the text, or
+    natively. `sources` has the origin of the price and the format."""
 
     price: Price | None = None
     context: int | None = None
@@ -48,12 +48,12 @@ class ModelInfo:
 
 
 def model_info(spec: str, own: Table | None = None) -> ModelInfo:
-    """Look `spec` up: first in `own`, the `models` table of the user's configuration, then in models.toml.
+    """Look up `spec`, first in `own`, the `models` table of the user's configuration, then in models.toml.
 
     Raises UsageError for an incomplete price or unknown media in `own`.
     """
     provider, _, model = parse_spec(spec)
-    sdk_name = f"{provider.sdk}/{family_name(model)}" if provider.sdk else spec  # as models.toml has it
+    sdk_name = f"{provider.sdk}/{family_name(model)}" if provider.sdk else spec  # the name in models.toml
     mine = _row(spec, own or {})
     ours = _row(spec, _data()["models"]) or _row(sdk_name, _data()["models"])
     both = {**{key: value for key, value in ours.items() if key not in _PRICES}, **mine}
@@ -90,13 +90,13 @@ def _read_price(name: str, row: Mapping[str, Any]) -> Price:
     if not {"input", "output"} <= values.keys():
         raise UsageError(
             f"the price of {name} is incomplete: set input and output of [models.{name!r}], in dollars per million "
-            "tokens (cache_read and cache_write too, where they differ)"
+            "tokens (cache_read and cache_write too, if they differ)"
         )
     return Price(**{"cache_read": values["input"], "cache_write": values["input"], **values})
 
 
 def _media(spec: str, mine: Mapping[str, Any]) -> frozenset[str] | None:
-    """As configured, else as is known of the family; the first that matches counts."""
+    """The configured media, or those of the first matching family."""
     if "media" in mine:
         if wrong := set(mine["media"]) - _MEDIA:
             raise UsageError(
@@ -117,27 +117,27 @@ def _data() -> Mapping[str, Any]:
 
 
 def data_date() -> str:
-    """The day of which models.toml is, as ISO 8601."""
+    """The date of the data in models.toml, as ISO 8601."""
     return str(_data()["date"])
 
 
 def names() -> dict[str, str]:
-    """Aliases with their specs, and the specs of models, each with ""; for completion."""
+    """Aliases by name with their specs, and the specs of models with ""; for completion."""
     return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 
 
 def aliases() -> Mapping[str, str]:
-    """The names for models that are there without being configured."""
+    """The built-in aliases."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 
 
 def family(name: str) -> list[str]:
-    """The newest models that a short name may mean: `sonnet`, `gpt-5`, `gemini-flash`. One where that is certain.
+    """The newest models that match a short name: `sonnet`, `gpt-5`, `gemini-flash`. Several if ambiguous.
 
-    A model matches that has all words of the name, the first of its own among them, and a version that begins with the
-    name's. Small variants (`-mini`) match by their own word only. Of equally new models one without further words
-    wins. Models that another provider serves are left out.
+    A model matches if it has all words of the name, including its own first word, and if its version begins with that
+    of the name. Small variants (`-mini`) match only if named. Among equally new models, one without further words wins.
+    Models served by another provider are left out.
     """
     words, version = _words(name)
     matches: dict[str, tuple[set[str], tuple[int, ...]]] = {}
@@ -154,7 +154,7 @@ def family(name: str) -> list[str]:
 
 
 def families() -> dict[str, str]:
-    """The shortest names that mean one model, with the model, in the order of models.toml."""
+    """The shortest unambiguous names with their models, in the order of models.toml."""
     shortest = {}
     for spec in _first_party():
         words, version = _words(spec.partition("/")[2])
@@ -166,14 +166,14 @@ def families() -> dict[str, str]:
 
 
 def maker(name: str) -> str:
-    """The provider whose models begin like `name`, "" for none: openai for gpt-4o."""
+    """The provider whose models begin with the same word as `name`: openai for gpt-4o; "" if there is none."""
     first = _words(name)[0][:1]
     makers = (spec.partition("/") for spec in _first_party())
     return next((provider for provider, _, own in makers if first and _words(own)[0][:1] == first), "")
 
 
 def named(name: str) -> str:
-    """The spec that `name` stands for without any configuration: an alias, the newest of a family; else itself."""
+    """The spec for `name` without any configuration: that of an alias, the newest of a family, or `name` itself."""
     if name in aliases():
         return aliases()[name]
     short = [] if "/" in name or ":" in name else family(name)
@@ -192,13 +192,13 @@ def _words(name: str) -> tuple[list[str], tuple[int, ...]]:
 
 
 def _lead(words: Sequence[str]) -> str:
-    """The first word that tells a family: `sonnet` of claude-sonnet-5-5."""
+    """The word that distinguishes the family: `sonnet` of claude-sonnet-5-5."""
     return words[1] if words[0] == "claude" else words[0]
 
 
 def parameters(spec: str) -> float | None:
-    """Billions of parameters, where the name tells: 1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`; or
-    where a model file says it."""
+    """Billions of parameters, from the name (1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`) or from the
+    model file; None if unknown."""
     if match := _SIZE.search(_base(spec)):
         return float(match[2]) * int(match[1] or 1)
     parsed = parse_spec(spec)
@@ -206,28 +206,28 @@ def parameters(spec: str) -> float | None:
 
 
 def format_by_size(billions: float) -> Format:
-    """What a model of that size does best: a small one writes whole functions (and short files), a diff takes a large
-    one."""
+    """The best edit format for a model of that size: whole functions (and short files) for a small one, diffs for a
+    large one."""
     return "function" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
 
 
 def _format(spec: str) -> tuple[Format, str]:
     size = parameters(spec)
     by_size = f"by its size, {size:g}b" if size is not None else ""
-    if size is not None and size <= SMALL:  # whatever the large ones of its family can do
+    if size is not None and size <= SMALL:  # regardless of its family
         return format_by_size(size), by_size
     for row in _data()["families"]:
         if fnmatchcase(_base(spec), row["match"]):
             return row["format"], f"as {row['match']}"
     if size is not None:
         return format_by_size(size), by_size
-    # An unknown model is small if it runs from a file, else most likely large.
+    # An unknown model is probably small if it runs from a file, and large otherwise.
     return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
 
 
 def _base(spec: str) -> str:
-    """The model's own name in lower case, without provider, folders and file ending. Of a command it is the whole
-    command, since that may name a model."""
+    """The name of the model in lower case, without provider, folders and extension. For a command, the whole command,
+    since that may contain the name of a model."""
     provider, _, model = parse_spec(spec)
     if provider.argument == "command":
         return model.strip().lower()
@@ -237,14 +237,14 @@ def _base(spec: str) -> str:
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("low", "medium", "high", "xhigh", "max")
 
-# A word or a number of one or two digits; so neither a date nor a revision ("-v1:0", "@20260901") belongs to it.
+# Words and numbers of one or two digits, so that dates and revisions ("-v1:0", "@20260901") are not matched.
 _FAMILY = re.compile(r"claude(?:-(?!latest)(?:[a-z]+|\d{1,2})(?![a-z0-9]))+")
 _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\d+))?(?:-|$)")
 
 
 def family_name(name: str) -> str:
-    """The name without what platforms add to it: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN that ends so,
-    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` are all `claude-sonnet-5-5`. Any other name is
+    """The name without the additions of platforms: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN with that ending,
+    `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` become `claude-sonnet-5-5`. Other names are
     unchanged."""
     match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
     return match[0] if match else name
@@ -256,20 +256,20 @@ def _version(name: str) -> tuple[int, int] | None:
 
 
 def context_tokens(name: str) -> int | None:
-    """The window of a Claude model in tokens, None for an unknown one."""
+    """The window of a Claude model in tokens; None if unknown."""
     if _version(name) is None:
         return None
     return 1_000_000 if thinks(name) else 200_000
 
 
 def thinks(name: str) -> bool:
-    """Whether the model takes `thinking: adaptive`: Claude 4.6 and later. It takes no temperature then."""
+    """Whether the model supports `thinking: adaptive`, and so no temperature: Claude 4.6 and later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 
 
 def effort_of(name: str, wish: str | None) -> Effort | None:
-    """The `output_config.effort` for a wish, None where the model does not support it. Unknown models support all."""
+    """The `output_config.effort` for a wish; None if the model does not support it. Unknown models support all."""
     version = _version(name)
     known: tuple[Effort, ...] = ()
     if version is None or version >= (4, 7):
@@ -282,6 +282,6 @@ def effort_of(name: str, wish: str | None) -> Effort | None:
 
 
 def refuse_unknown_effort(effort: str | None) -> None:
-    """Raise UsageError for an effort that no model has."""
+    """Raise UsageError for an effort that does not exist."""
     if effort is not None and effort not in EFFORTS:
         raise UsageError(f"unknown effort {effort!r}: use one of {', '.join(EFFORTS)}")

@@ -31,14 +31,14 @@ from repoagent.llm.model import (
 from repoagent.llm.usage import Meter, estimate
 from repoagent.storage.secrets import mask
 
-FALLBACK_TRIES = 2  # at each model but the last
-FALLBACK_WAIT = 20.0  # seconds; a server that asks for more is left at once
+FALLBACK_TRIES = 2  # for each model but the last
+FALLBACK_WAIT = 20.0  # seconds; if the server asks for a longer wait, use the next model at once
 
 
 @dataclass
 class Fallback:
-    """`models` in the order of preference. Once left, a model is not called again: failures seldom pass within a run,
-    and each attempt costs the user's time."""
+    """Calls `models` in order of preference. A model that failed is not called again in this run: failures seldom pass
+    so soon, and each attempt costs the user time."""
 
     models: Sequence[Model]
     _at: int = 0
@@ -50,7 +50,7 @@ class Fallback:
 
     @property
     def takes(self) -> frozenset[str]:
-        """Tools only where all models take them: they are offered before it is known which model will answer."""
+        """Includes tools only if all models take them: they are offered before it is known which model answers."""
         tools = all("tools" in model.takes for model in self.models)
         return self.current.takes if tools else self.current.takes - {"tools"}
 
@@ -84,14 +84,14 @@ _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
 def join(text: str, more: str) -> str:
-    """`text` with its continuation `more`, without what `more` certainly repeats.
+    """`text` with its continuation `more`, without certain repetitions.
 
     Most models continue exactly where they stopped. Some open the code fence again, some start the unfinished line
-    again. In doubt nothing is removed: a repetition makes a patch that is refused, missing text one that applies.
+    again. If in doubt, nothing is removed: a patch with a repetition is refused, but one with missing text may apply.
     """
     first, newline, rest = more.lstrip("\n").partition("\n")
     fence = _FENCE.fullmatch(first)
-    # only one with the same language: a bare one may close the fence
+    # only a fence with the same language: a bare one may close the open fence
     if fence and fence[2] and newline and open_fence(text) == fence[1] + fence[2]:
         more = rest
     line = text[text.rfind("\n") + 1 :]
@@ -106,7 +106,7 @@ def join(text: str, more: str) -> str:
 
 
 def open_fence(text: str) -> str:
-    """The line that opened the code fence in which `text` ends, or ""."""
+    """The opening line of the code fence that is still open at the end of `text`; "" if none is."""
     opened = marker = ""
     for line in text.split("\n"):
         fence = _FENCE.fullmatch(line)
@@ -123,7 +123,7 @@ def open_fence(text: str) -> str:
 ATTEMPTS = 5
 LONGEST_REPLY = 16_000_000  # characters, over all continuations
 CONTINUATIONS = 3
-LONGEST_WAIT = 120.0  # seconds; a longer one is an error that says so
+LONGEST_WAIT = 120.0  # seconds; a longer wait is an error
 
 _CONTINUE = (
     "Your reply was cut off there by the limit on its length. Continue it exactly after its last character: "
@@ -151,15 +151,15 @@ def complete(
     sleep: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = random.random,
 ) -> Reply:
-    """The whole reply to `request`: its `stop` is "end", its `usage` that of all attempts, failed ones too.
+    """The complete reply to `request`: its `stop` is "end", its `usage` that of all attempts, including failed ones.
 
-    Keys and tokens are masked in what is sent. `on_text` gets the text as it arrives; at the start of a continuation it
-    may repeat a few words that the reply does not. `on_void(text)`: this text, of a failed attempt, does not count.
-    `on_wait(seconds, reason)` is called before each pause. Without `continues` a reply that was cut is returned with
-    the `stop` "length": a small model that is cut is mostly in a loop.
+    Masks keys and tokens in the request. `on_text` gets the text as it arrives; the start of a continuation may repeat
+    a few words, which are not in the reply. `on_void(text)` withdraws the text of a failed attempt. `on_wait(seconds,
+    reason)` is called before each pause. Without `continues`, a truncated reply is returned with the `stop` "length": a
+    small model that reaches the limit is usually in a loop.
 
-    Raises LimitReached before a call that would exceed a limit of `meter`; ModelError when the model is unreachable,
-    refuses, writes nothing, or is still cut after three continuations.
+    Raises LimitReached before a call that would exceed a limit of `meter`; ModelError if the model is unreachable,
+    refuses, writes nothing, or its reply is still truncated after three continuations.
     """
     text = ""
     usage = Usage()
@@ -188,11 +188,11 @@ def complete(
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None
-            )  # those of one piece are not the whole reply
+            )  # the blocks of a continuation are not the whole reply
             return replace(reply, text=text, usage=usage, blocks=blocks)
         if not reply.text.strip():
-            break  # a continuation that adds nothing will not do better next time
-        # The last message is the user's: current models reject an assistant message to complete.
+            break  # an empty continuation will not improve
+        # End with a user message: current models reject an assistant message to complete.
         partial_reply = Message("assistant", (Part(text, "cut reply"),))
         ask = Message("user", (Part(_CONTINUE, "continue"),))
         current = replace(request, messages=(*request.messages, partial_reply, ask))
@@ -221,12 +221,12 @@ def _attempt(
     sleep: Callable[[float], None],
     jitter: Callable[[], float],
 ) -> Reply:
-    """One reply, after as many failed attempts as there may be; its usage is that of all of them."""
+    """One reply, after at most ATTEMPTS attempts; its usage includes the failed ones."""
     expected = estimate(request)
     meter.before_attempt(expected, model.spec)
     lost = Usage()
     for attempt in range(1, ATTEMPTS + 1):
-        spec = model.spec  # a Fallback may be another model at the next attempt
+        spec = model.spec  # a Fallback may switch to another model
         streamed: list[str] = []
         length = 0
 
@@ -251,14 +251,14 @@ def _attempt(
             wait = error.retry_after
             if (
                 wait is None
-            ):  # 1, 2, 4, 8 and up to half of it more: many clients should not come back at once
+            ):  # 1, 2, 4, 8, plus up to half as jitter, so that many clients do not retry at once
                 wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
             elif wait > LONGEST_WAIT:
                 duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
                 raise ModelError(
                     f"{error}: the server asked for a wait of {duration}; try again then"
                 ) from error
-            try:  # now: the user should not wait for an attempt that is not made
+            try:  # before the wait: do not wait for an attempt that a limit forbids
                 meter.before_attempt(expected, model.spec)
             except LimitReached as limit:
                 raise ModelError(f"{error}; {limit}") from error
@@ -276,7 +276,7 @@ def _attempt(
 
 
 def _trace(began: float, spec: str, outcome: str) -> None:
-    """Trace one call: neither its texts nor a command that may contain a key."""
+    """Trace a call, without its texts and without keys in a command."""
     if began:
         from repoagent.llm.model import display_name
 
@@ -284,7 +284,7 @@ def _trace(began: float, spec: str, outcome: str) -> None:
 
 
 def masked(request: Request) -> Request:
-    """The request without keys and tokens. Blocks may not be changed, so those that hold one are left out."""
+    """The request with keys and tokens masked. Blocks cannot be changed, so those with a secret are left out."""
     messages = [
         replace(
             message,
@@ -297,7 +297,7 @@ def masked(request: Request) -> Request:
 
 
 def holds_secret(value: object) -> bool:
-    """Whether a text in the blocks of a reply would be masked; what only the provider can read is left alone."""
+    """Whether any text in the blocks of a reply would be masked; ignores encrypted and opaque fields."""
     return any(mask(text) != text for text in strings(value, _OPAQUE))
 
 
@@ -308,8 +308,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """The tag of a native tool call, and what it adds to the `text` of the reply: the tag on a line of its own, after
-    closing an open code fence. A call of a tool that was not offered is written as such, so it can be corrected."""
+    """The tag of a native tool call, and the text to append to the `text` of the reply: the tag on a separate line,
+    after the end of an open code fence. A call of an unknown tool keeps its name, so that it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

@@ -1,4 +1,4 @@
-"""The conversation file: the only module that turns turns into text and messages, and back.
+"""The conversation file: converts turns to text and to messages, and back.
 
     # repoagent conversation, version 1, nonce 7f3a9c21
 
@@ -6,10 +6,10 @@
     make it faster
     ## [7f3a9c21] assistant · model=anthropic/claude-sonnet-5-5
 
-A heading is a line that carries the file's nonce; no body contains that nonce, so nothing is escaped and no text can
-pass for a heading. A body goes from its heading line to the next, without the last newline. All else is text: the user
-may edit everything. Lines end at "\n" only. A heading that begins with "~" instead of "#" is of a turn that is being
-written, or that a crash has cut short: it does not count.
+A heading contains the file's nonce, which no body contains, so nothing is escaped and no text can imitate a heading. A
+body extends from its heading to the next one, without the last newline. The user may edit everything. Lines end at "\n"
+only. A heading that begins with "~" instead of "#" marks a turn that is being written, or was cut short by a crash; it
+is ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from repoagent.llm.media import Media
 
 VERSION = 1
-ATTACHED = "attached"  # in `meta`: the image or PDF that goes along with a turn; see llm/media/kept.py
+ATTACHED = "attached"  # in `meta`: the image or PDF of a turn; see llm/media.py
 
 Speaker = Literal["user", "assistant", "observation"]
 
@@ -47,17 +47,17 @@ _NOT_BYTES = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 
 
 class BrokenConversation(Refused):
-    """The file is not a conversation, or not any more; it may be set aside."""
+    """The file is not a valid conversation; it may be set aside."""
 
 
 class NewerConversation(Refused):
-    """The file was written by a newer repoagent; it must be left alone."""
+    """The file was written by a newer repoagent; it must not be changed."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One message. `meta` is for users and programs (time, model, kind); names are of letters, digits, `_`, `.` and
-    `-`."""
+    """One message. `meta` is for users and programs (time, model, kind); its names consist of letters, digits, `_`, `.`
+    and `-`."""
 
     role: Speaker
     text: str
@@ -71,7 +71,7 @@ class Conversation:
 
 
 def dumps(turns: Iterable[Turn], nonce: str = "") -> str:
-    """The text of a conversation file. Another nonce is drawn when a turn contains the given one."""
+    """The text of a conversation file. Uses another nonce if a turn contains `nonce`."""
     turns = tuple(turns)
     nonce = _unused(nonce, [turn.text for turn in turns])
     return "".join([_title(nonce), *(_block(turn, nonce) for turn in turns)])
@@ -92,15 +92,15 @@ def loads(text: str) -> Conversation:
 
 
 def turn_offsets(text: str) -> tuple[int, ...]:
-    """Where the heading of each turn begins in `text`. Raises as `loads`."""
+    """The offset of each turn's heading in `text`. Raises as `loads` does."""
     return tuple(heading.start() for heading in _headings(_nonce(text)).finditer(text))
 
 
 def read(path: Path) -> Conversation | None:
-    """The conversation in a file, None when there is no file.
+    """The conversation in a file; None if there is no file.
 
-    Bytes that are not UTF-8 are lone surrogates in the turns, and `append` writes them as those bytes. Raises
-    as `loads` does, and Refused when it is not a regular file.
+    Bytes that are not UTF-8 become lone surrogates in the turns; `append` writes those as the same bytes. Raises as
+    `loads` does, and Refused if it is not a regular file.
     """
     from repoagent.storage.atomic import read_regular
 
@@ -113,7 +113,7 @@ def read(path: Path) -> Conversation | None:
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Put the path before what is wrong with the file."""
+    """Put the path before the message of an error."""
     try:
         yield
     except (BrokenConversation, NewerConversation) as error:
@@ -121,11 +121,11 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn] = ()) -> None:
-    """Add `turns` at the end of the file, all at once; it is made when missing, with the turns `before` them, and what
-    the user has edited stays.
+    """Append `turns` to the file in one write; a missing file is created, with the turns `before` them. The user's
+    edits stay.
 
-    With `again`, after a crash, turns that are there are not added twice, also where only their beginning is. Raises as
-    `read` does, and Busy when another process holds the lock for too long.
+    With `again`, after a crash, turns that were already written, completely or in part, are not added twice. Raises as
+    `read` does, and Busy if another process holds the lock for too long.
     """
     from repoagent.storage.atomic import append_line, read_regular, write_whole
     from repoagent.storage.locks import locked
@@ -152,7 +152,7 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
                 write_whole(path, _encoded(text[:at] + blocks))
             return
         last = text.rpartition("\n")[2]
-        if last and blocks.startswith(last):  # what an earlier version has begun, and a crash cut short
+        if last and blocks.startswith(last):  # an earlier version's write, cut short by a crash
             text = text[: len(text) - len(last)]
         if torn != text:
             write_whole(path, _encoded(text + blocks))
@@ -161,18 +161,18 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
 
 
 def _whole(text: str, nonce: str) -> str:
-    """The text without a turn at its end that was not written to its end."""
+    """The text without an incomplete turn at its end."""
     at = _find_start(text, f"{_UNFINISHED}# [{nonce}] ")
     return text if at is None else text[:at]
 
 
 def _find_partial(text: str, blocks: str) -> int | None:
-    """Where `blocks`, or a beginning of it that is cut short by the end, is in `text`; None for nowhere."""
+    """The offset of `blocks` in `text`, or of a beginning of it at the end; None if there is none."""
     return _find_start(text, blocks[: blocks.index("\n") + 1])
 
 
 def _find_start(text: str, heading: str) -> int | None:
-    """Where the last line begins that starts with `heading`, or that is the last one and a beginning of it."""
+    """The offset of the last line that starts with `heading`, or of the last line if `heading` starts with that."""
     at = text.rfind("\n" + heading) + 1
     if at > 0:
         return at
@@ -187,12 +187,12 @@ def to_messages(
     answers: Mapping[int, str] = MappingProxyType({}),
     attached: Mapping[str, Media | str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """Messages that alternate, the first of them the user's; neighbors of one role become one message.
+    """Alternating messages, the user's first; consecutive turns of one role become one message.
 
-    An observation is part of a user's message, in a tag that carries a nonce which no turn contains: text that came
-    from a file or a command can't end the tag, nor pass for another speaker. Blank turns are left out. `blocks` are
-    those of replies, by the number of their turn; `answers` has the id of the call that an observation is the result
-    of. `attached` has the image or PDF of a turn that refers to one, or says why it is not sent.
+    An observation is part of a user message, in a tag with a nonce that no turn contains: text from a file or a command
+    cannot close the tag or imitate another speaker. Blank turns are omitted. `blocks` has the blocks of replies by the
+    number of their turn; `answers` the id of the call whose result an observation is. `attached` has the image or PDF
+    of a turn by its reference, or the reason why it is not sent.
     """
     numbered = [(number, turn) for number, turn in enumerate(turns) if turn.text.strip()]
     nonce = _unused(nonce, [turn.text for _, turn in numbered])
@@ -213,7 +213,7 @@ def to_messages(
             media=media,
             failed=turn.meta.get("ok") == "no",
         )
-        if same_role:  # several replies have no blocks together
+        if same_role:  # merged replies cannot be sent as blocks
             messages[-1] = replace(messages[-1], parts=(*messages[-1].parts, part), blocks=None)
         else:
             messages.append(Message(role, (part,), blocks.get(number)))
@@ -221,8 +221,8 @@ def to_messages(
 
 
 def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
-    """How an observation that a model makes up would begin: as those in `messages`, with their nonce, which nothing
-    else contains; () where there is none."""
+    """The opening of an invented observation in a reply: that of the observations in `messages`, with their nonce; ()
+    if there are none."""
     for message in messages:
         for part in message.parts:
             if part.name == "observation" and (match := _OPENING.match(part.text)):
@@ -231,7 +231,7 @@ def observation_openings(messages: Iterable[Message]) -> tuple[str, ...]:
 
 
 def observation_text(observed: str) -> str:
-    """The text of an observation without the tag that `to_messages` writes around it."""
+    """The text of an observation without the tag from `to_messages`."""
     match = _OBSERVED.fullmatch(observed)
     return match[2] if match else observed
 
@@ -280,7 +280,7 @@ def _nonce(text: str) -> str:
 
 
 def _unused(nonce: str, texts: list[str]) -> str:
-    """`nonce`, or when it is empty or in one of the texts, another one; for the same texts the same one."""
+    """`nonce`, or another one if it is empty or contained in a text; deterministic for the same texts and nonce."""
     nonce = nonce or os.urandom(4).hex()
     while any(nonce in text for text in texts):
         nonce = sha256(nonce.encode()).hexdigest()[:8]
@@ -288,5 +288,5 @@ def _unused(nonce: str, texts: list[str]) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    """Lone surrogates that stand for a byte become it; others, which a model's JSON may hold, U+FFFD."""
+    """Encode lone surrogates as the bytes they represent; others, which a model's JSON may contain, as U+FFFD."""
     return _NOT_BYTES.sub("\ufffd", text).encode("utf-8", "surrogateescape")

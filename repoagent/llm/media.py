@@ -1,8 +1,7 @@
-"""An image or PDF for a model: its type, size and tokens, what a provider takes, and the copies that a conversation
-refers to.
+"""Images and PDFs for a model: type, size and tokens, limits of providers, and the copies for conversations.
 
-Image headers by the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A copy is named by its
-hash, so that each later request, also of a resumed run, has the same bytes.
+Image headers are read by the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A copy is
+named by its hash, so that each later request has the same bytes, even in a resumed run.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ ImageType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 MediaType = ImageType | Literal["application/pdf"]
 PDF: Literal["application/pdf"] = "application/pdf"
 
-# A token for each patch of so many pixels a side; what is larger is made smaller first, and then has at most so many.
-# As of platform.claude.com, "Vision", 2026, for Claude Opus 4.7 and later; earlier models have a third of it at most.
+# One token per patch of _PATCH x _PATCH pixels; an image with a side over _LONGEST is scaled down first, to at most
+# _MOST tokens. From platform.claude.com, "Vision", 2026, for Claude Opus 4.7 and later; earlier models use at most a
+# third.
 _PATCH, _LONGEST, _MOST = 28, 2576, 4784
-# Of one page, as text and as an image: the upper end of what platform.claude.com, "PDF support", names for the text.
-_PAGE = 3_000
-_PAGE_BYTES = 50_000  # of a page, where the pages could not be counted; rather too few than too many
+_PAGE = 3_000  # tokens of a page: the upper end of the range in platform.claude.com, "PDF support"
+_PAGE_BYTES = 50_000  # of a page, if the pages could not be counted; a low estimate
 
 
 @dataclass(frozen=True)
 class Media:
-    """The bytes of a file and their type. `name` is for the user and the model. `width` and `height` are pixels of an
-    image; `pages` those of a PDF, 0 where it is too large to count them."""
+    """The content and type of a file. `name` is for the user and the model. `width` and `height` of an image are in
+    pixels; `pages` of a PDF is 0 if it is too large to count them."""
 
     type: MediaType
     data: bytes = field(repr=False)
@@ -58,7 +57,7 @@ class Media:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it is, rather too many than too few; for limits, not for bills."""
+        """The estimated number of tokens, rather too high; for limits, not for costs."""
         if not self.is_image:
             return _PAGE * (self.pages or -(-len(self.data) // _PAGE_BYTES))
         scale = min(1.0, _LONGEST / max(self.width, self.height, 1))
@@ -67,11 +66,11 @@ class Media:
 
     @property
     def base64_size(self) -> int:
-        """How many bytes it has as it is sent."""
+        """The number of bytes to send."""
         return 4 * -(-len(self.data) // 3)
 
     def described(self) -> str:
-        """What it is, in a few words: "image/png, 800 x 600 pixels, 12,345 bytes"."""
+        """A short description: "image/png, 800 x 600 pixels, 12,345 bytes"."""
         if self.is_image:
             size = f", {self.width} x {self.height} pixels"
         else:
@@ -79,7 +78,7 @@ class Media:
         return f"{self.type}{size}, {len(self.data):,} bytes"
 
     def in_words(self) -> str:
-        """A line for it where there is only text: in saved prompts, and in a cassette."""
+        """A line that replaces it in text: in saved prompts and in cassettes."""
         return f"[{self.described()}, sha256 {self.sha256}]\n"
 
 
@@ -116,16 +115,16 @@ def type_of(data: bytes) -> MediaType | None:
 
 
 def foreign(data: bytes) -> str:
-    """For the bytes of a known kind that no model is sent: what that is, and what to do; else ""."""
+    """For content of a known type that cannot be sent to a model: its type and a remedy; else ""."""
     matches = (row for row in _FOREIGN if row[0].match(data))
     return next((f"{what}, which cannot be sent: {advice}" for _, what, advice in matches), "")
 
 
 @dataclass(frozen=True)
 class MediaLimits:
-    """None is no limit that is known. `image_bytes` and `request_bytes` count what is sent, base64; `side` is in
-    pixels, `many_side` instead where there are more than `many` images; `pages` are those of all PDFs together.
-    `not_taken` are types of images. `no_pdf` is why PDFs are not, "" where they are."""
+    """The limits of a provider; None if a limit is unknown. `image_bytes` and `request_bytes` count the bytes sent, in
+    base64; `side` is in pixels, replaced by `many_side` for more than `many` images; `pages` is the total of all PDFs.
+    `not_taken` are rejected image types. `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
 
     image_bytes: int | None = None
     request_bytes: int | None = None
@@ -139,7 +138,7 @@ class MediaLimits:
 
 
 def refuse_any(request: Request, spec: str, why: str = "") -> None:
-    """Raise UsageError where something is attached for the model `spec`, which takes text only."""
+    """Raise UsageError if anything is attached, because the model `spec` takes text only."""
     if request.media:
         also = f" ({why})" if why else ""
         raise UsageError(
@@ -149,7 +148,7 @@ def refuse_any(request: Request, spec: str, why: str = "") -> None:
 
 
 def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
-    """Raise UsageError for the first attachment that `spec` does not take, by its type or its size."""
+    """Raise UsageError for the first attachment whose type or size `spec` does not accept."""
     if not request.media:
         return
     images = [item for item in request.media if item.is_image]
@@ -168,21 +167,21 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
                 f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
             )
         if side is not None and max(image.width, image.height) > side:
-            also = f" where there are more than {limits.many} images" if many else ""
+            also = f" if there are more than {limits.many} images" if many else ""
             raise UsageError(
-                f"{image.name} is {image.width} x {image.height} pixels and {spec} takes {side} a side at most{also}: "
-                "make it smaller first"
+                f"{image.name} is {image.width} x {image.height} pixels and {spec} takes at most {side} per side"
+                f"{also}: make it smaller first"
             )
     if documents and limits.no_pdf:
         raise UsageError(f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}")
     if limits.images is not None and len(images) > limits.images:
         raise UsageError(
-            f"{spec} takes {limits.images} images at once, and these are {len(images)}: send fewer"
+            f"{spec} takes at most {limits.images} images at once, not {len(images)}: send fewer"
         )
     pages = sum(document.pages for document in documents)
     if limits.pages is not None and pages > limits.pages:
         raise UsageError(
-            f"{spec} takes {limits.pages} pages at once, and {_names(documents)} has {pages}: split it "
+            f"{spec} takes at most {limits.pages} pages at once, and {_names(documents)} has {pages}: split it "
             "(qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
         )
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
@@ -202,16 +201,16 @@ def _names(media: Sequence[Media]) -> str:
 
 _CUT = "ends too early: it was cut, or is still being written"
 _BAD = "is broken: its header gives no size"
-_TAIL = 2_048  # bytes, which have the end mark of a PDF; after it there may be something of a mail
-_LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to a fifth of a second to search each million
+_TAIL = 2_048  # bytes, searched for the end mark of a PDF; parts of an email may follow it
+_LARGEST_COUNTED = 32_000_000  # bytes; pypdf takes up to 0.2 s per million
 
 
 class BrokenMedia(ValueError):
-    """These bytes are not a whole file of their type; the message goes after its name: "ends too early"."""
+    """The content is not a complete file of its type. The message follows the file's name: "ends too early"."""
 
 
 def size_of(kind: ImageType, data: bytes) -> tuple[int, int]:
-    """Width and height in pixels. Raises BrokenMedia for what is not a whole image of that type."""
+    """Width and height in pixels. Raises BrokenMedia if `data` is not a complete image of that type."""
     width = height = 0
     if kind == "image/png":
         width, height, whole = _big(data, 16, 4), _big(data, 20, 4), b"IEND\xae\x42\x60\x82" in data
@@ -235,16 +234,16 @@ def _big(data: bytes, at: int, count: int) -> int:
 
 
 def _jpeg(data: bytes) -> tuple[int, int, bool]:
-    """The size in the header of the frame, and whether the image has its end mark."""
+    """The size from the frame header, and whether the image has an end mark."""
     at, size = 2, (0, 0)
     while match := re.compile(rb"\xff+([^\xff])").match(data, at):
         marker, at = match[1][0], match.end()
         if marker == 0xDA:
-            # Within the image a byte 0xFF is always followed by a zero, so the end can't be mistaken.
+            # In image data, a byte 0xFF is always followed by zero, so the end mark is unambiguous.
             return *size, data.find(b"\xff\xd9", at) >= 0
         if marker in range(0xC0, 0xD0) and marker not in {0xC4, 0xC8, 0xCC}:
             size = _big(data, at + 5, 2), _big(data, at + 3, 2)
-        if marker not in {0x01, *range(0xD0, 0xD9)}:  # those have no length
+        if marker not in {0x01, *range(0xD0, 0xD9)}:  # these have no length field
             at += max(2, _big(data, at, 2))
     return 0, 0, at < len(data)
 
@@ -263,9 +262,9 @@ def _webp(data: bytes) -> tuple[int, int]:
 
 
 def page_count(data: bytes) -> int:
-    """The pages; 0 for a file that is too large to count them.
+    """The number of pages; 0 if the file is too large to count them.
 
-    Raises BrokenMedia for one that is encrypted, cut, or can't be read.
+    Raises BrokenMedia for an encrypted, truncated or unreadable file.
     """
     if b"%%EOF" not in data[-_TAIL:]:
         raise BrokenMedia(_CUT)
@@ -274,7 +273,7 @@ def page_count(data: bytes) -> int:
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports each oddity on standard error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns about minor defects on standard error
     try:
         reader = PdfReader(io.BytesIO(data))
         if not reader.is_encrypted:
@@ -287,10 +286,10 @@ def page_count(data: bytes) -> int:
 
 
 def media_of(data: bytes, name: str) -> Media | None:
-    """The image or PDF that `data` is, by its content alone; None for what may be text.
+    """The image or PDF in `data`, recognized by its content alone; None if `data` may be text.
 
-    Raises UsageError for one that is broken, cut or encrypted, and for images, documents, sound and archives of other
-    kinds, with what to convert them to. Nothing is changed or taken out: what a camera wrote into a photo goes along.
+    Raises UsageError for a broken, truncated or encrypted file, and for unsupported images, documents, sound and
+    archives, with advice how to convert them. The content is not changed: a photo includes its camera metadata.
     """
     kind = type_of(data)
     if kind is None:
@@ -306,12 +305,12 @@ def media_of(data: bytes, name: str) -> Media | None:
     return Media(kind, data, name, width, height)
 
 
-AT_ONCE = 8  # are left out together where all are too much: each request then begins as the one before
+AT_ONCE = 8  # attachments omitted together if a limit is exceeded, so that requests keep a common prefix
 _REFERENCE = re.compile(r"(([0-9a-f]{32})\.[a-z]{3,4}) (\d{1,9}) (.+)", re.DOTALL)
 
 
 class Reference(NamedTuple):
-    """What a turn records of its attachment: the name of the copy, the start of its hash, its tokens, its path."""
+    """The attachment recorded in a turn: the name of the copy, the start of its hash, its tokens, its path."""
 
     copy: str
     hash: str
@@ -320,21 +319,21 @@ class Reference(NamedTuple):
 
 
 def reference(turn: Turn) -> Reference | None:
-    """The attachment of a turn; None where it has none."""
+    """The attachment of a turn; None if it has none."""
     match = _REFERENCE.fullmatch(turn.meta.get(ATTACHED, ""))
     return Reference(match[1], match[2], int(match[3]), match[4]) if match else None
 
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies in `folder`. `why_not` says why the current model can't be sent these together, "" where it can."""
+    """The copies in `folder`. `why_not` returns why the current model cannot get these files together, "" if it can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]
     _read: dict[str, Media | None] = field(default_factory=dict)
 
     def keep(self, media: Media) -> str:
-        """Keep a copy; returns what the turn records of it. Raises Refused where it can't be written."""
+        """Store a copy; returns the reference for the turn. Raises Refused if it cannot be written."""
         from repoagent.storage.atomic import read_regular, write_whole
 
         name = f"{media.sha256[:32]}.{media.type.partition('/')[2]}"
@@ -343,7 +342,7 @@ class Attachments:
         return f"{name} {media.tokens} {media.name}"
 
     def of(self, turns: Sequence[Turn]) -> Mapping[str, Media | str]:
-        """What is attached to `turns`, by what they record of it; a sentence in the place of what can't be sent."""
+        """The attachments of `turns` by reference, or a sentence for each that cannot be sent."""
         attached: dict[str, Media | str] = {}
         for turn in turns:
             if item := reference(turn):
@@ -370,7 +369,7 @@ class Attachments:
 
 
 def in_words(media: Media) -> str:
-    """What it is, for a model: "shot.png is a PNG of 800x600, 45 KB"."""
+    """A description for a model: "shot.png is a PNG of 800x600, 45 KB"."""
     what = "PDF" + (f" of {media.pages} page{'s' * (media.pages != 1)}" if media.pages else "")
     if media.is_image:
         what = f"{media.type.partition('/')[2].upper()} of {media.width}x{media.height}"

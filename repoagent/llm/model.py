@@ -1,7 +1,7 @@
-"""The interface of a model, text in and text out, and the types of requests and replies.
+"""The interface `Model`, and the types of requests and replies.
 
-All that knows a provider is behind `Model`. The last part quotes text for prompts and renders a request as one text,
-for programs, people and cassettes.
+Everything specific to a provider is behind `Model`. The last part quotes text for prompts and renders a request as one
+text, for programs, users and cassettes.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 
 def display_name(spec: str) -> str:
-    """`spec` for the user and for conversations: without keys."""
+    """`spec` for display and for conversations, without keys."""
     provider, name, model = parsed = parse_spec(spec)
     is_command = provider.argument == "command"
     return f"{name}{provider.separator}{parsed.backend.display_name(model)}" if is_command else spec
 
 
 def public(spec: str) -> str:
-    """`spec` for a commit: a file without its folders, a command without its arguments (but with the model that it
-    reports)."""
+    """`spec` for a commit: a file without its folders, a command without its arguments but with the reported model."""
     provider, name, model = parse_spec(spec)
     if provider.argument not in {"command", "file"}:
         return spec
@@ -48,9 +47,9 @@ Stop = Literal["end", "length", "refusal"]
 
 @dataclass(frozen=True)
 class Part:
-    """A named piece of a prompt. `cache` asks for a prompt-cache breakpoint after it. `media` is an image or PDF that
+    """A named part of a prompt. `cache` requests a prompt-cache breakpoint after it. `media` is an image or PDF that
     follows the text, in a user message. `answers` is the id of the tool call whose result this is, and `failed` whether
-    it failed; both count only where the call is sent natively (`Blocks`)."""
+    it failed; both are used only if the call is sent natively (`Blocks`)."""
 
     text: str
     name: str = ""
@@ -61,7 +60,7 @@ class Part:
 
     @property
     def in_words(self) -> str:
-        """The text, with a line for the attachment."""
+        """The text, with a line that describes the attachment."""
         return self.text if self.media is None else self.text + self.media.in_words()
 
 
@@ -70,8 +69,8 @@ class Blocks:
     """A reply in the form of its API, to be sent back unchanged: thinking with signatures, and tool calls. The text of
     the reply has the same content without the thinking.
 
-    spec: the model that wrote it. prefix: a hash of the request that it answers ("" where nothing is signed): a
-    signature is valid for that model and prefix only. calls: the id of each call, and its tag in the text.
+    spec: the model that wrote it. prefix: a hash of the request it answers, "" if nothing is signed: a signature is
+    valid for that model and prefix only. calls: the id of each call, and its tag in the text.
     """
 
     spec: str
@@ -81,13 +80,13 @@ class Blocks:
 
     @property
     def unseen(self) -> str:
-        """What is sent in addition to the text of the reply."""
+        """The thinking, which is sent in addition to the text of the reply."""
         thoughts = {"thinking", "redacted_thinking", "reasoning"}
         return "".join(strings([item for item in self.items if item.get("type") in thoughts]))
 
 
 def strings(value: object, without: Collection[str] = ()) -> list[str]:
-    """The strings in a JSON value, in order, without those of the fields `without`."""
+    """The strings in a JSON value, in order, except in the fields `without`."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
@@ -98,8 +97,8 @@ def strings(value: object, without: Collection[str] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of one side. The `blocks` of an assistant's are sent to the model that wrote them instead of the text,
-    while they are valid."""
+    """A message. As long as they are valid, `blocks` of an assistant message are sent instead of the text to the model
+    that wrote them."""
 
     role: Role
     parts: tuple[Part, ...]
@@ -112,7 +111,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Schema:
-    """A native tool; its arguments are texts. `tag` writes a call as the equivalent tag."""
+    """A native tool; its arguments are strings. `tag` converts a call to the equivalent tag."""
 
     name: str
     description: str
@@ -129,12 +128,12 @@ class Schema:
 
 @dataclass(frozen=True)
 class Request:
-    """One call: the system parts, the messages (they alternate, the last is the user's), the longest reply.
+    """A model call: the system parts, and the messages, which alternate and end with the user's.
 
-    key: identifies the request apart from the wording of the prompt (JSON of the request, the file hashes and the
-    turn); cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another try, before the
-    user's setting. tools: native ones, only for a model that `takes` "tools". stop: texts that no honest reply
-    contains; a reply that the model ends at one of them ends with it.
+    key: identifies the request independent of the wording of the prompt (JSON of the request, the file hashes and the
+    turn); cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt,
+    overrides the user's setting. tools: native tools, only for a model that `takes` "tools". stop: texts that no honest
+    reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -156,8 +155,8 @@ class Request:
 class Wishes:
     """The user's settings for a model; None and () leave it to the provider.
 
-    effort: of thinking: low, medium, high, xhigh or max. stop: texts at which a reply ends. cache: how long to cache a
-    prompt prefix, "5m", "1h" or "off". `registry.open_model` reports those that a model does not support.
+    effort: of thinking: low, medium, high, xhigh or max. stop: texts that end a reply. cache: how long to cache a
+    prompt prefix, "5m", "1h" or "off". `open_model.open_model` reports settings that a model does not support.
     """
 
     effort: str | None = None
@@ -168,8 +167,8 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one attempt. `input` excludes what was read from or written to the cache. `dollars` is the cost that
-    the provider reports, if any."""
+    """Tokens of one attempt. `input` excludes tokens read from or written to the cache. `dollars` is the cost if the
+    provider reports it."""
 
     input: int = 0
     output: int = 0
@@ -199,15 +198,15 @@ class Reply:
     stop: Stop
     usage: Usage = field(default_factory=Usage)
     model: str = ""
-    blocks: Blocks | None = None  # where they say more than the text
+    blocks: Blocks | None = None  # if they contain more than the text
 
 
 OnText = Callable[[str], None]
 
 
 def non_blank(parts: Iterable[Part]) -> list[Part]:
-    """The parts as servers take them: a blank text, which they reject, joins its neighbor, and each image or PDF is a
-    part of its own. A breakpoint of the cache stays at the end of its part."""
+    """Parts that servers accept: blank text, which they reject, is joined to its neighbor, and each image or PDF
+    becomes a separate part. A cache breakpoint stays at the end of its part."""
     result: list[Part] = []
     blank = ""
     for part in parts:
@@ -228,8 +227,8 @@ def non_blank(parts: Iterable[Part]) -> list[Part]:
 def with_results(
     request: Request, is_valid: Callable[[Blocks], bool]
 ) -> Iterator[tuple[Message, Blocks | None, list[Part]]]:
-    """Each message: with its blocks where these are valid and can be sent, or with the parts that are results of the
-    calls in the blocks before it. A call is sent with its result or not at all: the APIs reject one without."""
+    """Each message, either with its blocks if these are valid and can be sent, or with the parts that are results of
+    calls in the previous blocks. The APIs reject a call without its result, so neither is sent without the other."""
     calls: list[str] = []
     for message, following in zip(request.messages, (*request.messages[1:], None), strict=True):
         blocks = message.blocks
@@ -244,11 +243,11 @@ def with_results(
 
 
 class Model(Protocol):
-    """One attempt at one request. Retries, continuation and limits are those of `llm.client.complete`."""
+    """Makes one attempt per request. `llm.client.complete` adds retries, continuation and limits."""
 
     @property
     def takes(self) -> frozenset[str]:
-        """The fields of `Wishes` that this model supports; and "tools", where it takes `Request.tools`."""
+        """The fields of `Wishes` that this model supports, and "tools" if it supports `Request.tools`."""
         ...
 
     @property
@@ -258,12 +257,12 @@ class Model(Protocol):
 
     @property
     def context_tokens(self) -> int | None:
-        """The window in tokens, None where it is unknown."""
+        """The window in tokens; None if unknown."""
         ...
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """Send `request`, call `on_text` with each piece as it arrives, return the whole. Raises Retryable for a
-        failure that may pass, ModelError for any other."""
+        """Send `request`, call `on_text` with each piece of text as it arrives, and return the reply. Raises Retryable
+        for a transient failure, ModelError for any other."""
         ...
 
 
@@ -272,14 +271,14 @@ class CountsTokens(Protocol):
     """A model whose provider counts tokens."""
 
     def count_tokens(self, request: Request) -> int | None:
-        """How many tokens the input of `request` has; None where the server does not count. Raises ModelError."""
+        """The number of input tokens of `request`; None if the server does not count. Raises ModelError."""
         ...
 
 
 class Retryable(ModelError):
-    """A failure that may pass: rate limit, overload, a broken stream, no connection.
+    """A transient failure: rate limit, overload, a broken stream, no connection.
 
-    `retry_after` is in seconds, where the server says it; `usage` is that of the failed attempt.
+    `retry_after` is the wait in seconds that the server asks for, if any; `usage` is that of the failed attempt.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
@@ -289,10 +288,10 @@ class Retryable(ModelError):
 
 
 def fence(content: str, label: str = "content") -> str:
-    """Quote `content` for a prompt under `label`, a tag's name and arguments (`file path="a.py"`).
+    """Quote `content` for a prompt in a tag; `label` is its name and attributes (`file path="a.py"`).
 
-    The closing line can't occur in the content: where that holds such a tag, both tags have an id. The same content is
-    always quoted the same way, for caching.
+    The closing tag does not occur in the content: if that contains a similar tag, both tags get an id. The same content
+    is always quoted the same way, for caching.
     """
     label = re.sub(r"[\x00-\x1f\x7f<>]", "?", label).strip() or "content"
     name = label.split()[0]
@@ -317,22 +316,22 @@ def absent(content: str) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with U+FFFD for each control character but newlines and tabs."""
+    """`text` with U+FFFD for each control character except newlines and tabs."""
     return "".join(c if c in "\n\t" or c.isprintable() else "�" for c in text)
 
 
 def without_thought(reply: str) -> str:
-    """A reply without the thinking that some models write before it."""
+    """A reply without the <think> section that some models write before it."""
     return re.sub(r"\s*<think>.*?</think>", "", reply, count=1, flags=re.DOTALL)
 
 
 def wire_text(text: str) -> str:
-    """`text` as it can be sent: bytes that were not UTF-8 (lone surrogates) become U+FFFD."""
+    """`text` with U+FFFD for lone surrogates (bytes that were not UTF-8), which cannot be sent."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def tools_text(tools: Sequence[Schema]) -> str:
-    """The native tools, a line each."""
+    """The native tools, one per line."""
     lines = []
     for tool in tools:
         value = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
@@ -343,8 +342,8 @@ def tools_text(tools: Sequence[Schema]) -> str:
 def render(request: Request) -> str:
     """The whole prompt: the system parts, the native tools, then each message under a heading with its role.
 
-    The headings contain a hash of everything, so no text in the prompt can imitate one. The same request is always
-    rendered the same. An image or PDF is a line with its type and hash.
+    The headings contain a hash of the content, so no text in the prompt can imitate one. The same request is always
+    rendered the same way. An image or PDF becomes a line with its type and hash.
     """
     system = "".join(part.text for part in request.system)
     tools = tools_text(request.tools)

@@ -1,6 +1,6 @@
-"""From what the user wrote after --model, or configured, to a model; and which models can be used.
+"""Open the model from --model or the configuration, and report which models can be used.
 
-For the latter: where keys come from, what can be reached, which models take images and PDFs.
+The report covers keys, reachable servers, and support for images and PDFs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NoModel(ModelError):
 
 @dataclass(frozen=True)
 class AbsentModel:
-    """In the place of a model where none is configured, for an agent that needs none."""
+    """Stands in for a model if none is configured, for an agent that may not need one."""
 
     why: str
     spec: str = "none"
@@ -64,8 +64,7 @@ class AbsentModel:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A model as it was named, and what that name stands for. `origin` says where the choice is from, `why` what
-    was followed to the spec ("alias fast")."""
+    """A chosen model. `origin` is the source of the setting, `why` how the spec was derived from it ("alias fast")."""
 
     spec: str
     origin: str
@@ -73,8 +72,8 @@ class ModelChoice:
 
 
 def choose_model(settings: Settings, role: str = "edit") -> ModelChoice:
-    """The model for edits, or for the role "summary". Raises NoModel when none is configured and there is no key
-    for the default; UsageError for aliases that lead nowhere."""
+    """The model for edits, or for the role "summary". Raises NoModel if none is configured and there is no key for the
+    default; UsageError for circular aliases."""
     key = "summary.model" if role == "summary" and settings.text_or_none("summary.model") else "model"
     origin = settings.origin(key)
     if origin == "default":
@@ -92,13 +91,13 @@ def _aliases(settings: Settings) -> dict[str, str]:
 
 
 def resolve(settings: Settings, name: str) -> str:
-    """The spec that `name` stands for: a spec itself, an alias, or a family (its newest model). Raises UsageError for
-    aliases in a circle."""
+    """The spec for `name`: a spec itself, an alias, or a family (its newest model). Raises UsageError for circular
+    aliases."""
     table = _aliases(settings)
     seen: list[str] = []
     while name in table:
         if name in seen:
-            raise UsageError(f"the alias {seen[0]} leads back to itself: set alias.{name} to a model")
+            raise UsageError(f"the alias {seen[0]} refers to itself: set alias.{name} to a model")
         seen.append(name)
         name = table[name]
     return catalog.named(name)
@@ -114,13 +113,12 @@ def open_model(
     say: Callable[[str], None] = ignore,
     on_progress: Callable[[str, float], None] = ignore,
 ) -> Model:
-    """The model that the settings choose for `role`, or the one that `spec` names, with its fall-backs.
+    """The model `spec`, or the one configured for `role`, with its fallbacks.
 
-    `record` names the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a
-    sentence where the repository has named the model, and for each wish that it does not support; `on_progress` what a
-    model on this machine is doing, and how much of that is done, 0 to 1. Nothing is sent and no heavy module imported
-    yet. Raises ModelError for a model that is not known or a cassette that can't be used, UsageError for a wrong
-    setting.
+    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a sentence
+    if the repository's configuration names the model, and one for each unsupported wish; `on_progress` gets what a
+    local model is doing, and the fraction of it that is done, 0 to 1. Sends nothing and imports no heavy module.
+    Raises ModelError for an unknown model or an unusable cassette, UsageError for a wrong setting.
     """
     if spec:
         first = resolve(settings, spec)
@@ -128,7 +126,7 @@ def open_model(
         choice = choose_model(settings, role)
         first = choice.spec
         if choice.origin == settings.theirs:
-            say(f"using {first}, which {choice.origin.removeprefix('file:')} of this repository names")
+            say(f"using {first}, as set in {choice.origin.removeprefix('file:')} of this repository")
     wishes = wishes_of(settings)
     others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
     specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
@@ -153,24 +151,24 @@ def open_model(
 
 
 def count_tokens(model: Model, request: Request) -> int | None:
-    """How many tokens the input of `request` is by the provider's own count; None where it has none. The prompt is sent
-    to it for that. Raises ModelError when it can't be asked."""
+    """The number of input tokens of `request`, counted by the provider, which gets the prompt for that; None if it does
+    not count. Raises ModelError if it cannot be reached."""
     return model.count_tokens(request) if isinstance(model, CountsTokens) else None
 
 
 def wishes_of(settings: Settings) -> Wishes:
-    """What the settings want of a model besides the text."""
+    """The parameters of a model call from the settings."""
     effort, temperature = settings.text_or_none("effort"), settings.number_or_none("temperature")
     return Wishes(effort, temperature, settings.texts("stop"), settings.text("cache"))
 
 
 def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
-    """What is known of the model `spec`, the user's own configuration first."""
+    """The properties of the model `spec`; the user's configuration has priority."""
     return catalog.model_info(spec, settings.family("models"))
 
 
 def preload(spec: str | None) -> None:
-    """Start, in a thread, what takes long about `spec`; never fails, does nothing for what is quick."""
+    """Start slow preparations for `spec` in a thread, if there are any. Never fails."""
     if spec or _has_default():
         parsed = parse_spec(catalog.named(spec or DEFAULT_MODEL))
         parsed.backend.preload(parsed.model)
@@ -191,14 +189,14 @@ def _open(spec: str, options: ModelOptions) -> Model:
 
 
 def _unknown(settings: Settings, spec: str) -> str:
-    """The error for a spec that names no model, with what was probably meant."""
+    """The error for a spec that names no model, with a suggestion."""
     provider, slash, model = spec.partition("/")
     providers = provider_names(settings)
     usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
     if not slash and ":" not in spec:
         start = f"no model or alias {spec!r}"
         if len(several := catalog.family(spec)) > 1:
-            return f"{spec!r} may be {', '.join(several[:-1])} or {several[-1]}: use one of these names"
+            return f"{spec!r} is ambiguous: use {', '.join(several[:-1])} or {several[-1]}"
         if maker := catalog.maker(spec):
             return f"{start}; if {maker} has it, use {maker}/{spec}"
         if spec in PROVIDERS and PROVIDERS[spec].model_file:
@@ -216,7 +214,7 @@ def _unknown(settings: Settings, spec: str) -> str:
 
 
 def file_alias(provider: Provider) -> str:
-    """How to make the name of `provider` an alias for one model file."""
+    """How to define the name of `provider` as an alias for a model file."""
     return f"set it with `git config --global repoagent.alias.{provider.name} {provider.usage}`"
 
 
@@ -226,7 +224,7 @@ _MEDIA_WORDS = {"image": "images", "pdf": "PDFs"}
 
 @dataclass(frozen=True)
 class StatusRow:
-    """A name for a model (a role: edit, summary, fallback; or an alias) and the model, "" where none is set."""
+    """A role (edit, summary, fallback) or an alias, and its model; `spec` is "" if none is set."""
 
     name: str
     spec: str
@@ -236,12 +234,12 @@ class StatusRow:
 
     @property
     def context(self) -> int | None:
-        """The window in tokens, where it is known."""
+        """The window in tokens; None if unknown."""
         return self.known.context or self.status.context
 
 
 def configured_models(settings: Settings) -> list[StatusRow]:
-    """All names of models; the models are tried in parallel. Raises UsageError as `resolve` does."""
+    """All roles and aliases; the models are checked in parallel. Raises UsageError as `resolve` does."""
     rows = list(_named_models(settings))
     statuses = _statuses(settings, [row.spec for row in rows if row.spec])
     return [
@@ -251,14 +249,14 @@ def configured_models(settings: Settings) -> list[StatusRow]:
 
 
 def provider_rows(settings: Settings) -> list[StatusRow]:
-    """Every provider, each tried where there is a key or a local server."""
+    """Every provider, checked if there is a key or a local server."""
     names = provider_names(settings)
     statuses = _statuses(settings, [f"{name}/" for name in names])
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
 
 
 def _statuses(settings: Settings, specs: Sequence[str]) -> dict[str, Status]:
-    """The status of each model, or of a provider (`openai/`). Takes some seconds at most."""
+    """The status of each model or provider (`openai/`) by spec. Takes some seconds at most."""
 
     def check(spec: str) -> Status:
         parsed = parse_spec(spec)
@@ -303,7 +301,7 @@ def _first_sentence(error: RepoagentError) -> str:
 
 
 def _unsupported(settings: Settings, spec: str, media: Collection[Media]) -> tuple[list[str], bool]:
-    """The kinds of media that `spec` does not take, and whether that is known: else it is all of them."""
+    """The kinds of media that `spec` does not take, and whether that is known; all kinds if unknown."""
     kinds = [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]
     takes, parsed = model_info(settings, spec).media, parse_spec(spec)
     if parsed.provider.text_only:
@@ -314,10 +312,9 @@ def _unsupported(settings: Settings, spec: str, media: Collection[Media]) -> tup
 
 
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
-    """A warning where it is unknown whether `spec` takes the attachments, else "". They are sent then, and a
-    server that does not take them says so.
+    """A warning if it is unknown whether `spec` takes the attachments, else "". They are sent in either case.
 
-    Raises UsageError for a model that is known to take no images, or no PDFs.
+    Raises UsageError for a model that is known not to take images or PDFs.
     """
     if not media or parse_spec(spec).provider.text_only:
         return ""
@@ -325,8 +322,8 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
     words = [_MEDIA_WORDS[kind] for kind in missing]
     if not is_known:
         return (
-            f"it is not known whether {spec} takes {' and '.join(words)}: sending anyway. "
-            f'To say what it takes, set media of [models."{spec}"]'
+            f"it is unknown whether {spec} takes {' and '.join(words)}: sending anyway. "
+            f'Set media of [models."{spec}"] to what it takes'
         )
     if missing:
         takes = {*(model_info(settings, spec).media or ()), *missing}
@@ -341,22 +338,23 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 def attachment_refusal(
     settings: Settings, spec: str, media: Sequence[Media], context: int | None = None
 ) -> str:
-    """Why `media` cannot be sent together to `spec`, which takes `context` tokens; "" where they can.
+    """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
 
-    Unknown counts as no: the user has not asked for them, and a request that the server refuses ends the run.
+    If it is unknown, they are not sent: the user has not attached them, and a rejected request ends the run.
     """
     name = display_name(spec)
     missing, is_known = _unsupported(settings, spec, media)
     for words in (_MEDIA_WORDS[kind] for kind in missing):
         if not is_known:
-            return f'it is not known whether {name} takes {words}; set media of [models."{name}"] to say so'
+            return f'it is unknown whether {name} takes {words}; set media of [models."{name}"]'
         return f"{name} does not take {words}"
     limits = parse_spec(spec).backend.media_limits(settings, context)
     if limits is None:
         return ""
     from repoagent.llm.media import refuse_over
 
-    size = None if limits.request_bytes is None else limits.request_bytes * 3 // 4  # the rest is for the text
+    # leave a quarter of the request for the text
+    size = None if limits.request_bytes is None else limits.request_bytes * 3 // 4
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
         refuse_over(request, replace(limits, request_bytes=size), spec)

@@ -20,18 +20,18 @@ from repoagent.llm.registry import provider_of
 from repoagent.storage import json_files
 from repoagent.storage.layout import Warn, to_stderr
 
-# Four bytes per token is the usual rule; current Claude tokenizers make about a third more, and more of code than of
-# prose. A limit that is checked before the call needs an upper bound.
+# The usual rule is four bytes per token; current Claude tokenizers produce about a third more tokens, and more for code
+# than for prose. A limit that is checked before the call needs an upper bound.
 _BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` has, rather too many than too few; for limits, not for bills."""
+    """The estimated number of tokens of `text`, rather too high; for limits, not for costs."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
 
 
 def estimate(request: Request) -> Usage:
-    """The input of one call, estimated."""
+    """The estimated input of one call."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
     unseen = [message.blocks.unseen for message in request.messages if message.blocks]
     tools = [f"{tool.name}{tool.description}{tool.parameters}" for tool in request.tools]
@@ -42,7 +42,7 @@ def estimate(request: Request) -> Usage:
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars per million tokens; `long` instead, for prompts of more than `long_above` tokens."""
+    """US dollars per million tokens; `long` applies to prompts of more than `long_above` tokens."""
 
     input: float = 0.0
     output: float = 0.0
@@ -52,7 +52,7 @@ class Price:
     long: Price | None = None
 
     def of(self, usage: Usage) -> float:
-        """What one attempt cost, in dollars."""
+        """The cost of one attempt in dollars."""
         if self.long and usage.input + usage.cache_read + usage.cache_write > self.long_above:
             return self.long.of(usage)
         return (
@@ -65,8 +65,8 @@ class Price:
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run; None is no limit. `cost` is in US dollars, `turns` are attempts, `day` is the cost of all
-    runs of a day, `seconds` count from the creation of the meter."""
+    """The limits of a run; None for no limit. `cost` is in US dollars, `turns` are attempts, `day` is the cost of all
+    runs in a day, `seconds` count from the creation of the meter."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -77,9 +77,9 @@ class Limits:
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, failed ones too, and its cost by the price of its model.
+    """Counts every attempt of a run, including failed ones, and its cost by the price of its model.
 
-    A `part` counts here too, and has to keep these limits in addition to its own.
+    A `part` is counted here as well, and is subject to these limits in addition to its own.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -94,26 +94,26 @@ class Meter:
 
     @property
     def cost(self) -> float | None:
-        """US dollars so far, or None when a model was called whose price is not known."""
+        """US dollars so far; None if a model without a known price was called."""
         return None if self._unpriced else self._dollars
 
     @property
     def seconds_left(self) -> float | None:
-        """The rest of the limit on time, at least 0; None without a limit."""
+        """The remaining seconds of the time limit, at least 0; None without a limit."""
         if self.limits.seconds is None:
             return None
         return max(0.0, self.limits.seconds - (time.monotonic() - self.started))
 
     def part(self, limits: Limits) -> Meter:
-        """A meter for a part of the run, such as a turn of a chat, with limits of its own."""
+        """A meter for a part of the run, such as a turn of a chat, with separate limits."""
         return Meter(limits, self.price_of, self.book, whole=self)
 
     def before_attempt(self, estimate: Usage, spec: str) -> None:
         """Count one attempt at the model `spec` with an input of about `estimate`.
 
-        Raises LimitReached, and counts nothing, when it would exceed a limit; UsageError for a limit on cost where the
-        model's price is not known. The length of the reply is unknown, so the last call of a run may exceed the limits
-        on tokens and cost by one reply.
+        Raises LimitReached, and counts nothing, if it would exceed a limit; UsageError for a limit on cost if the
+        model's price is unknown. The length of the reply is unknown, so the last call of a run may exceed the limits on
+        tokens and cost by one reply.
         """
         limits = self.limits
         if limits.turns is not None and self.attempts >= limits.turns:
@@ -145,7 +145,7 @@ class Meter:
             self.book.add(spec, usage, cost)
 
     def add_child(self, usage: Usage, attempts: int, cost: float | None) -> None:
-        """Count the usage of another process for this run, which has logged it itself."""
+        """Count the usage of another process of this run, which has logged it."""
         self.attempts += attempts
         self._count(usage, cost, in_whole=False)
 
@@ -190,14 +190,14 @@ def cost_text(cost: float) -> str:
 
 
 def refuse_unpriced(limits: Limits, specs: Iterable[str], price_of: Callable[[str], Price | None]) -> None:
-    """Raise UsageError for a limit on cost where the price of a model is not known."""
+    """Raise UsageError if there is a limit on cost and the price of a model is unknown."""
     if limits.cost is None and limits.day is None:
         return
     for spec in specs:
         if price_of(spec) is None:
             name = "--max-cost" if limits.cost is not None else "max_cost_per_day"
             raise UsageError(
-                f"{name} needs the price of {spec}, which is not known: set input and output of "
+                f"{name} needs the price of {spec}, which is unknown: set input and output of "
                 f'[models."{spec}"] in your configuration, or limit --max-tokens instead'
             )
 
@@ -207,7 +207,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class SpendEntry:
-    """One attempt. `time` is ISO 8601 with its zone, `cost` in US dollars, None where no price is known."""
+    """One attempt. `time` is ISO 8601 with time zone, `cost` in US dollars, None if the price is unknown."""
 
     time: str
     model: str
@@ -220,10 +220,10 @@ class SpendEntry:
 
 @dataclass(frozen=True)
 class SpendLog:
-    """The spending in `folder`, a file per day and a line per attempt; `run`, `repository` and `files` go into the next
-    lines.
+    """The log of spending in `folder`: one file per day, one line per attempt. `run`, `repository` and `files` are
+    recorded in the next lines.
 
-    must: a limit depends on the log, so a failure to write it is an error, and else a warning.
+    must: a limit depends on the log, so a failure to write it is an error instead of a warning.
     """
 
     folder: Path
@@ -253,7 +253,7 @@ class SpendLog:
             self.warn(f"cannot record the cost of this call: {error}")
 
     def today(self) -> float:
-        """US dollars spent today, by all runs, where the price is known."""
+        """US dollars spent today by all runs, without attempts of unknown price."""
         path = self.folder / f"{datetime.now().astimezone().date()}.jsonl"
         return sum(entry.cost or 0.0 for entry in _entries(path))
 
@@ -267,7 +267,7 @@ def state_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
-    """Everything spent since the day `since` (None: ever), oldest first."""
+    """The entries since the day `since` (None: all), oldest first."""
     first = f"{since}.jsonl" if since else ""
     for path in sorted(folder.glob("????-??-??.jsonl")):
         if path.name >= first:
@@ -275,7 +275,7 @@ def read(folder: Path, since: date | None = None) -> Iterator[SpendEntry]:
 
 
 def _entries(path: Path) -> Iterator[SpendEntry]:
-    """The entries of a file, without those of a newer format and damaged ones."""
+    """The entries of a file, except damaged ones and those of a newer format."""
     for record in json_files.read_records(path):
         with suppress(KeyError, TypeError, ValueError):
             if record.pop("version") <= VERSION:

@@ -1,4 +1,4 @@
-"""Write a file so that a reader sees the old one or the new one, and a power cut leaves one of the two."""
+"""Atomic, durable writes: a reader sees the old file or the new one, and so does the next boot after a power cut."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> None:
-    """Replace or make the file `path` with `data`, durably; missing folders are made.
+    """Write `data` to the file `path`, durably, and create missing folders.
 
-    `private` gives it mode 0600, else what the umask says. A symbolic link at `path` is replaced, not
-    followed. Without `settled` the bytes are durable, but the name only when the folder is next synced, as it
-    is by a write that is settled. Raises Refused when the folder is not a real one (see folders.py) or the
-    system says no.
+    With `private` its mode is 0600, otherwise as the umask allows. A symbolic link at `path` is replaced, not followed.
+    Without `settled` the content is durable, but the name is only after the next sync of the folder, for example by a
+    write with `settled`. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
     """
     os.close(write_held(path, data, private=private, settled=settled))
 
 
 def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
-    """Write as `write_whole` does, and return a descriptor that holds the lock of the new file."""
+    """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"
         try:
@@ -41,7 +40,7 @@ def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool =
             try:
                 with suppress(
                     OSError
-                ):  # its owner lives; a file system without locks: `sweep` can't take one either
+                ):  # marks the owner as alive; without locks in the file system, `sweep` removes nothing
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _write_all(descriptor, data)
                 os.fsync(descriptor)
@@ -59,18 +58,18 @@ def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool =
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a file of this name is one that a writer has not finished, or left when it was killed."""
+    """Whether a file of this name is unfinished, or was left by a killed writer."""
     return name.startswith(_TEMPORARY)
 
 
 def sweep(path: Path) -> None:
-    """Remove the temporary files that writers left in the folder `path` when they were killed."""
+    """Remove the temporary files that killed writers left in the folder `path`."""
     try:
         with open_folder(path) as parent:
             with os.scandir(parent) as entries:
                 names = [entry.name for entry in entries if is_temporary(entry.name)]
             for name in names:
-                # not those whose owner lives, or was quicker
+                # skip files whose owner is alive or has just renamed them
                 with suppress(OSError), os.fdopen(os.open(name, os.O_RDONLY | _SAFE, dir_fd=parent)) as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(name, dir_fd=parent)
@@ -79,18 +78,18 @@ def sweep(path: Path) -> None:
 
 
 def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
-    """Append `data` as one line (its newline is added when missing), durably and whole, or not at all.
+    """Append `data` as one line (a missing newline is added), durably and completely, or not at all.
 
-    Writers take turns by a lock on the file itself. A torn last line, left by a crash, is ended first. With `marker`,
-    that byte replaces the first one until all the others are durable, which marks a line that a crash has cut short.
-    Raises Busy after 10 s, Refused as `write_whole` does.
+    Writers lock the file. If a crash has left an incomplete last line, a newline is added to it first. With `marker`,
+    that byte replaces the first one until all others are durable, which marks a line cut short by a crash. Raises Busy
+    after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     deadline = time.monotonic() + _APPEND_TIMEOUT
     with open_folder(path.parent, create=True) as parent:
         try:
             while not _append_once(parent, path, line, deadline, marker):
-                pass  # the file was moved away while we waited for it
+                pass  # the file was moved away during the wait
         except OSError as error:
             raise system_failed("append to", path, error) from error
 
@@ -120,17 +119,17 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float, marker: 
             raise
         if size == 0:
             os.fsync(parent)
-        os.utime(parent)  # for those who look at the time of the folder alone
+        os.utime(parent)  # for readers that check the time of the folder only
         return True
     finally:
         os.close(descriptor)
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
-    """The bytes of `path`, or None when there is no such file.
+    """The content of `path`; None if there is no such file.
 
-    Raises Refused when it has more than `most` bytes, when it, or a folder of `.repoagent` on the way to it, is a
-    symbolic link, or it is not a regular file.
+    Raises Refused if it has more than `most` bytes, is not a regular file, or is a symbolic link or reached through one
+    below `.repoagent`.
     """
     try:
         with open_folder(path.parent) as parent:
@@ -148,21 +147,21 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     finally:
         os.close(descriptor)
     if most is not None and len(data) > most:
-        raise Refused(f"{path} has more than {most // 1024} KiB, too much for this file: make it smaller")
+        raise Refused(f"{path} is larger than the limit of {most // 1024} KiB: make it smaller")
     return data
 
 
 def set_aside(path: Path) -> Path:
-    """Rename `path`, whatever it is, to NAME.broken-N with the first free N, and return its new path.
+    """Rename `path`, a file of any type, to NAME.broken-N with the first free N, and return the new path.
 
-    Raises FileNotFoundError when it is gone (another process was quicker), Refused when the system says no.
+    Raises FileNotFoundError if it does not exist (another process was faster), Refused if a system call fails.
     """
     with open_folder(path.parent) as parent:
         try:
             is_folder = stat.S_ISDIR(os.stat(path.name, dir_fd=parent, follow_symlinks=False).st_mode)
             for number in count(1):
                 name = f"{path.name}.broken-{number}"
-                # an empty one of the same kind takes the name: a rename replaces like with like
+                # reserve the name by an empty file or folder, which the rename replaces
                 with suppress(FileExistsError):
                     if is_folder:
                         os.mkdir(name, 0o700, dir_fd=parent)

@@ -1,7 +1,7 @@
 """Open folders so that a hostile repository cannot redirect them.
 
 Everything from a component named `.repoagent` on may be repository content: each component is opened relative to its
-parent's descriptor and must be a real folder. The folders above it, and the git directory, are the user's own.
+parent's descriptor and must be a real folder. The folders above it, and the git directory, are trusted.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def system_failed(verb: str, path: Path, error: OSError) -> SystemFailed:
 
 @contextmanager
 def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
-    """Yield a descriptor of the folder `path`; with `create`, it and its parents are made where missing.
+    """Yield a descriptor of the folder `path`; with `create`, create missing folders.
 
-    Raises Refused when a component from `.repoagent` on is a symbolic link or no folder, or on any other
-    failure of the system; FileNotFoundError, without `create`, when there is no such folder.
+    Raises Refused if a component from `.repoagent` on is a symbolic link or not a folder, or if a system call fails;
+    FileNotFoundError, without `create`, if there is no such folder.
     """
     descriptor = _walk(path, create=create)
     try:
@@ -42,8 +42,8 @@ def open_folder(path: Path, *, create: bool = False) -> Iterator[int]:
 
 
 def resolve_above(path: Path) -> Path:
-    """`path` with the links in the user's own part resolved; from `.repoagent` on it stays as it is, for `folder` to
-    refuse the links there."""
+    """`path` with links resolved in the part above `.repoagent`; the rest is unchanged, for `open_folder` to refuse
+    links there."""
     above, below = _split(path)
     return Path(os.path.realpath(above), *below)
 
@@ -74,7 +74,7 @@ def _walk(path: Path, *, create: bool) -> int:
 
 
 def _split(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """`path` cut before its first component named `.repoagent`: (the user's own part, the rest)."""
+    """Split `path` before its first component named `.repoagent`."""
     parts = path.parts
     cut = parts.index(FOLDER) if FOLDER in parts else len(parts)
     return Path(*parts[:cut]), parts[cut:]
@@ -89,7 +89,7 @@ def _step(parent: int, name: str, *, create: bool) -> int:
     try:
         os.mkdir(name, 0o755 if name == FOLDER else 0o700, dir_fd=parent)
     except FileExistsError:
-        pass  # another process made it in between: what it is shows when it is opened
+        pass  # another process created it; opening it checks its type
     return os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=parent)
 
 

@@ -1,7 +1,7 @@
-"""The crash journal of a transaction: a folder that says what is about to happen and holds the bytes before.
+"""The crash journal of a transaction: a folder with a record of the planned steps and the previous content of files.
 
-The folder gets its name after its owner has locked it, so the lock tells whether the owner is alive. The lock is a
-flock: it ends with the owner and with the children that inherit its descriptor (a `git commit` that outlives us).
+The owner locks the folder before it gets its name, so the lock shows whether the owner is alive. The lock is a flock:
+it ends with the owner and the children that inherit its descriptor (a `git commit` that outlives the owner).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ VERSION = 1
 _RECORD = "journal.json"
 _OWNER = "owner"
 _UNNAMED = ".new-"
-_UNNAMED_SECONDS = 1.0  # between a folder's making and its lock there is less
+_UNNAMED_SECONDS = 1.0  # longer than from the creation of a folder to its lock
 
 
 class IncompleteJournal(Refused):
-    """A journal's folder lacks what its record speaks of."""
+    """A journal's folder lacks a file that its record refers to."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Journal:
     descriptor: int
 
     def close(self) -> None:
-        """Release the lock; any process may recover from the journal then."""
+        """Release the lock, so that any process may recover from the journal."""
         os.close(self.descriptor)
 
     @property
@@ -53,7 +53,7 @@ class Journal:
         return self.folder / name
 
     def keep(self, name: str, data: bytes) -> None:
-        """Store `data` next to the record, before `save` refers to it and makes its name durable."""
+        """Store `data` in the folder; its name is durable after the next `save`, whose record refers to it."""
         write_whole(self.path(name), data, settled=False)
 
     def save(self, record: Mapping[str, Any]) -> None:
@@ -61,12 +61,12 @@ class Journal:
         json_files.write_document(self.path(_RECORD), record, version=VERSION)
 
     def retire(self, target: Path | None = None) -> None:
-        """End the journal: the folder becomes `target`, or is removed. The lock is held until `close`."""
+        """End the journal: rename the folder to `target`, or remove it. The lock remains until `close`."""
         destination = target or _temporary_name(self.folder.parent, self.name)
         destination.parent.mkdir(parents=True, exist_ok=True)
         self.folder.rename(destination)
         if target is None:
-            with suppress(OSError):  # it has ended: what is left of it a later command removes
+            with suppress(OSError):  # the journal has ended; a later command removes the rest
                 sync_folder(self.folder.parent)
                 remove_folder(destination)
         else:
@@ -75,7 +75,7 @@ class Journal:
 
 
 def read_kept(folder: Path, name: str) -> bytes:
-    """What `Journal.keep` stored in the journal's folder. Raises Incomplete when it is gone."""
+    """The data that `Journal.keep` stored in the journal's folder. Raises IncompleteJournal if it is missing."""
     data = read_regular(folder / name)
     if data is None:
         raise IncompleteJournal(f"{folder / name} is missing: cannot restore anything from this journal")
@@ -83,14 +83,14 @@ def read_kept(folder: Path, name: str) -> bytes:
 
 
 def record(folder: Path, *, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The record in a journal's folder; None when there is none. Raises document.Newer for a newer format."""
+    """The record in a journal's folder; None if there is none. Raises NewerFormat for a newer format."""
     return json_files.read_document(folder / _RECORD, version=VERSION, warn=warn)
 
 
 def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mapping[str, bytes]) -> Journal:
-    """A new journal `name` in the folder `root`, locked, with its `first` record and `files`, all durable.
+    """Create and lock the journal `name` in the folder `root`, durably, with its `first` record and `files`.
 
-    Raises Refused when there is one of this name, or the system says no.
+    Raises Refused if there is one of this name, or if a system call fails.
     """
     unborn, descriptor = _begin(root, name)
     journal = Journal(unborn, descriptor)
@@ -110,7 +110,7 @@ def create_journal(root: Path, name: str, first: Mapping[str, Any], files: Mappi
 
 @contextmanager
 def scratch(root: Path, name: str) -> Iterator[Path]:
-    """A private folder in `root` that is removed after the block, or by `abandoned` after a crash. Raises Refused."""
+    """Yield a private folder in `root`, removed after the block, or by `abandoned` after a crash. Raises Refused."""
     folder, descriptor = _begin(root, name)
     try:
         yield folder
@@ -119,7 +119,7 @@ def scratch(root: Path, name: str) -> Iterator[Path]:
 
 
 def _begin(root: Path, name: str) -> tuple[Path, int]:
-    """A new folder that has no name of its own yet, and the descriptor that holds the lock of its owner."""
+    """Create a folder with a temporary name, and lock it. Returns it with the descriptor of the lock."""
     folder = _temporary_name(root, name)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def _begin(root: Path, name: str) -> tuple[Path, int]:
         raise SystemFailed(f"cannot create {folder}: {error.strerror}; fix that and try again") from error
     try:
         if not flock_until(descriptor, 0.0, folder / _OWNER):
-            raise Busy(f"another command removed {folder} as left by a crash: try again")
+            raise Busy(f"another command removed {folder} as left over from a crash: try again")
     except BaseException:
         _discard(folder, descriptor)
         raise
@@ -137,13 +137,13 @@ def _begin(root: Path, name: str) -> tuple[Path, int]:
 
 
 def _discard(folder: Path, descriptor: int) -> None:
-    with suppress(OSError):  # what is left of it a later command removes
+    with suppress(OSError):  # a later command removes the rest
         remove_folder(folder)
     os.close(descriptor)
 
 
 def abandoned(root: Path) -> Iterator[Journal]:
-    """The journals in `root` whose owner is gone, each locked for the caller, who closes it."""
+    """The journals in `root` whose owner has ended, each locked for the caller, who must close it."""
     try:
         folders = sorted(path for path in root.iterdir() if path.is_dir())
     except FileNotFoundError:
@@ -159,10 +159,10 @@ def abandoned(root: Path) -> Iterator[Journal]:
 
 
 def _remove_unnamed(folder: Path) -> None:
-    """The rest of a crash: a journal that never got its name, or one that had ended."""
+    """Remove a folder left by a crash: a journal without its final name, or one that had ended."""
     with suppress(OSError):
         if not (folder / _OWNER).exists():
-            # its owner may be about to lock it; so soon only if the clock has not been set back
+            # the owner of a new folder may be about to lock it; a negative age means a changed clock
             if 0 <= time.time() - folder.stat().st_mtime < _UNNAMED_SECONDS:
                 return
             remove_folder(folder)
@@ -176,12 +176,12 @@ def _remove_unnamed(folder: Path) -> None:
 
 
 def _temporary_name(root: Path, name: str) -> Path:
-    """A name for the journal while it is not there yet, or no more."""
+    """A temporary name for a journal that has not begun yet, or has ended."""
     return root / f"{_UNNAMED}{name}-{secrets.token_hex(4)}"
 
 
 def _take(owner: Path) -> int | None:
-    """Lock the owner's file; None when another process holds it, or has just ended the journal."""
+    """Lock the owner's file; None if another process has locked it, or has just ended the journal."""
     try:
         descriptor = os.open(owner, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:
@@ -197,7 +197,7 @@ def _take(owner: Path) -> int | None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a journal's folder; it holds only files. The owner's goes last: it says that the rest is dead."""
+    """Remove a journal's folder of files, the owner's file last: it shows that the owner has ended."""
     for file in sorted(folder.iterdir(), key=lambda file: file.name == _OWNER):
         file.unlink(missing_ok=True)
     folder.rmdir()

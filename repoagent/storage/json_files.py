@@ -1,7 +1,7 @@
-"""JSON documents with a `version`, files of one JSON object per line, and the audit.
+"""JSON documents with a `version`, files with one JSON object per line, and the audit.
 
-A broken document is set aside, one of a newer version refused; neither is lost. The audit, `.repoagent/audit.jsonl`,
-has a line for each command that was requested or run and each file that was written, with secrets masked.
+A broken document is renamed, one of a newer version refused; neither is lost. The audit, `.repoagent/audit.jsonl`, has
+a line for each command that was requested or run and for each file that was written, with secrets masked.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from repoagent.storage.locks import locked
 
 
 class NewerFormat(Refused):
-    """A file was written by a newer repoagent than this one."""
+    """A file was written by a newer repoagent."""
 
 
 def now() -> str:
-    """The present as ISO 8601 with its zone, for records."""
+    """The current time as ISO 8601 with time zone, for records."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
-    """JSON as people read it: real characters where that is valid UTF-8, escapes for names that are not."""
+    """Readable JSON: without escapes if the text is valid UTF-8, otherwise with escapes."""
     separators = None if indent else (",", ":")
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators).encode()
@@ -41,7 +41,7 @@ def dumps(value: Mapping[str, Any], *, indent: int | None = None) -> bytes:
 
 
 def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent: int | None = 1) -> None:
-    """Write `value` whole, with its `version` first. Raises Refused as `write_whole` does.
+    """Write `value` atomically, with `version` first. Raises Refused as `write_whole` does.
 
     `indent` None is for large derived files: it takes a tenth of the time.
     """
@@ -49,10 +49,10 @@ def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent
 
 
 def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The object in `path`, or None when there is none that can be used.
+    """The object in `path`; None if there is none that can be used.
 
-    A broken or foreign file is set aside as NAME.broken-N and reported by name through `warn`. Raises
-    Newer when its version is above `version`, Refused when it is not a regular file.
+    A broken or foreign file is renamed to NAME.broken-N, with a warning through `warn`. Raises NewerFormat if its
+    version is above `version`, Refused if it is not a regular file.
     """
     data = read_regular(path)
     if data is None:
@@ -70,14 +70,14 @@ def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[s
 
 
 def parse(data: bytes) -> dict[str, Any] | None:
-    """The JSON object in `data` if it has a whole positive number as `version`, else None."""
+    """The JSON object in `data`; None if it has no positive integer as `version`."""
     value = record_of(data) or {}
     version = value.get("version")
     return value if isinstance(version, int) and not isinstance(version, bool) and version > 0 else None
 
 
 def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
-    """Set `path` aside and say so; nothing happens when another process has done it already."""
+    """Rename `path` with a warning, unless another process has just done so."""
     try:
         moved = set_aside(path)
     except FileNotFoundError:
@@ -86,15 +86,15 @@ def set_aside_broken(path: Path, why: str, warn: Warn) -> None:
 
 
 def append_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Append `record` as one line, under a lock, durably. Raises Busy or Refused as `append_line` does."""
+    """Append `record` as one line, durably and under a lock. Raises Busy or Refused as `append_line` does."""
     append_line(path, dumps(record))
 
 
 def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """The records of `path`, oldest first; none when there is no such file.
+    """The records of `path`, oldest first; none if there is no such file.
 
-    Lines that are not JSON objects are skipped and counted in one warning. A last line without its newline
-    is the work of a crash, or of a writer who is not done: it is left out without a warning.
+    Lines that are not JSON objects are skipped and counted in one warning. An invalid last line without a newline,
+    left by a crash or a concurrent writer, is skipped silently.
     """
     data = read_regular(path)
     if data is None:
@@ -103,7 +103,7 @@ def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, An
     broken: list[int] = []
     for number, line in enumerate(lines, 1):
         record = record_of(line)
-        if record is not None:  # the last one, too: edited by hand, without a final newline
+        if record is not None:  # includes a last line without a newline, after an edit by hand
             yield record
         elif line.strip() and number < len(lines):
             broken.append(number)
@@ -112,7 +112,7 @@ def read_records(path: Path, *, warn: Warn = to_stderr) -> Iterator[dict[str, An
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """The object in `line`; None where it is none."""
+    """The object in `line`; None if it contains no JSON object."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -121,21 +121,21 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 VERSION = 1
-LARGEST = 8 * 1024 * 1024  # bytes of audit.jsonl; then it becomes audit-1.jsonl, audit-2.jsonl, ...
-LONGEST = 4_000  # characters of one text in a line
+LARGEST = 8 * 1024 * 1024  # bytes of audit.jsonl before it is renamed to audit-1.jsonl, audit-2.jsonl, ...
+LONGEST = 4_000  # characters of a string in a line
 
 
 def record(layout: Layout, event: Mapping[str, object], *, warn: Warn = to_stderr) -> None:
-    """Append `event` as one line: `version` and `time` (ISO 8601 with its zone), then what it says itself.
+    """Append `event` to the audit as one line, after `version` and `time` (ISO 8601 with time zone).
 
     Usual keys: kind ("decision", "command", "write"), run, command or path, before and after (blobs), allowed, by (who
-    or what allowed it), exit, seconds, reason. Raises Busy or Refused when it can't be written.
+    or what allowed it), exit, seconds, reason. Raises Busy or Refused if it cannot be written.
     """
     record_all(layout, [event], warn=warn)
 
 
 def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: Warn = to_stderr) -> None:
-    """As `record`, of events of the same moment: they are written together, and waited for once."""
+    """As `record`, for events of the same time: one write and one sync."""
     head = {"version": VERSION, "time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     lines = [dumps({**head, **{key: _plain(value) for key, value in event.items()}}) for event in events]
     if not lines:
@@ -146,13 +146,13 @@ def record_all(layout: Layout, events: Iterable[Mapping[str, object]], *, warn: 
 
 
 def read_events(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
-    """All events, the oldest first; those of a newer format too, as they stand."""
+    """All events, the oldest first, including those of a newer format."""
     for path in files(layout):
         yield from read_records(path, warn=warn)
 
 
 def files(layout: Layout) -> list[Path]:
-    """The files of the audit, the oldest first."""
+    """The audit files, the oldest first."""
     older = {}
     for path in layout.root.glob("audit-*.jsonl"):
         if match := re.fullmatch(r"audit-(\d+)\.jsonl", path.name):
@@ -162,7 +162,7 @@ def files(layout: Layout) -> list[Path]:
 
 
 def _make_room(layout: Layout, path: Path, warn: Warn) -> None:
-    """Move a file that is full, or none of ours, out of the way; in turn with other processes."""
+    """Rename `path` under a lock if it is full or not a regular file."""
     if not _is_in_the_way(path):
         return
     with locked(layout.locks / "audit", what="the audit"):
@@ -186,9 +186,9 @@ def _is_in_the_way(path: Path) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A value as it may be stored: texts masked and of bounded length, what is not JSON as text."""
+    """A value for the audit: strings masked and shortened, values that are not JSON as strings."""
     if isinstance(value, str):
-        from repoagent.storage.secrets import mask  # which only an audit needs
+        from repoagent.storage.secrets import mask  # only the audit needs it
 
         text = mask(value)
         left = len(text) - LONGEST

@@ -1,4 +1,5 @@
-"""Where files are: `.repoagent/` in the work tree, and `repoagent/` in the git directory. And where warnings go."""
+"""The paths of repoagent's files, `.repoagent/` in the work tree and `repoagent/` in the git directory; and
+warnings."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from repoagent.storage.folders import open_folder
 
 
 class _Below:
-    """A path below another one of the layout."""
+    """A path below another path of the layout."""
 
     def __init__(self, base: str, *names: str) -> None:
         self._base, self._names = base, names
@@ -25,10 +26,10 @@ class _Below:
 
 
 class Layout:
-    """`root` is shared by all work trees of a repository; `git_dir` is this work tree's own, and has below `private`
-    what must survive `git clean -fdx`."""
+    """`root` is shared by all work trees of a repository; `git_dir` belongs to this work tree, and the files below
+    `private` survive `git clean -fdx`."""
 
-    __slots__ = ("git_dir", "root")  # each run makes this class, and a dataclass would take 1 ms more
+    __slots__ = ("git_dir", "root")  # a dataclass would take 1 ms more at each start
 
     def __init__(self, root: Path, git_dir: Path) -> None:
         self.root, self.git_dir = root, git_dir
@@ -47,14 +48,14 @@ class Layout:
     private = _Below("git_dir", "repoagent")
     journal = _Below("private", "journal")
     locks = _Below("private", "locks")
-    pending = _Below("private", "pending")  # what changes that are being made will add to the memory
+    pending = _Below("private", "pending")  # entries for the memory from changes in progress
     proposals = _Below("private", "proposals")  # changes that could not be applied
     edits = _Below("private", "edits.jsonl")
 
 
 def has_leftovers(layout: Layout) -> bool:
-    """Whether a command may have been killed, or is at work: something is still to be remembered, or a lock file names
-    a holder that did not give it back."""
+    """Whether a command may have been killed, or is running: an entry for the memory is pending, or a lock file still
+    names its holder."""
     if any(folder.is_dir() and any(folder.iterdir()) for folder in (layout.pending, layout.locks)):
         return True
     try:
@@ -64,17 +65,17 @@ def has_leftovers(layout: Layout) -> bool:
 
 
 def ensure(layout: Layout) -> None:
-    """Make the root folder with a `.gitignore` that ignores all of it; an existing `.gitignore` stays as it is.
+    """Create the root folder with a `.gitignore` that ignores its content; an existing `.gitignore` is not changed.
 
-    Raises Refused when either is a symbolic link or of another kind, or can't be made.
+    Raises Refused if either is a symbolic link or of another type, or cannot be created.
     """
     path = layout.root / ".gitignore"
     with open_folder(layout.root, create=True) as root:
         try:
             mode = os.stat(path.name, dir_fd=root, follow_symlinks=False).st_mode
         except FileNotFoundError:
-            # git would see a temporary file here until there is a .gitignore; what a kill leaves in `pending` is
-            # removed by the next command
+            # git would list a temporary file here until there is a .gitignore; the next command removes one that a
+            # kill leaves in `pending`
             temporary = layout.pending / f"gitignore-{os.getpid()}"
             write_whole(temporary, b"*\n", private=False)
             try:
@@ -89,11 +90,11 @@ def ensure(layout: Layout) -> None:
 
 Warn = Callable[[str], None]
 _printed: set[str] = set()
-_redirect: list[Warn] = []  # at most one: who hears it in place of standard error
+_redirect: list[Warn] = []  # at most one, which replaces standard error
 
 
 def to_stderr(sentence: str) -> None:
-    """The default `Warn`; a process prints the same warning once. A command with a progress display passes its own."""
+    """The default `Warn`; prints a repeated warning once. A command with a progress display uses another `Warn`."""
     if _redirect:
         _redirect[0](sentence)
     elif sentence not in _printed:
@@ -102,6 +103,6 @@ def to_stderr(sentence: str) -> None:
 
 
 def send_to(warn: Warn) -> None:
-    """Send the warnings of this process to `warn` from now on, each time: a library must not write to the standard
-    error of the program that uses it."""
+    """Send all further warnings of this process to `warn`, including repeated ones: a library must not write to the
+    standard error of its program."""
     _redirect[:] = [warn]

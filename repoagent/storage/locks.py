@@ -1,8 +1,7 @@
-"""Locks between processes: flock on a file that also says who holds it.
+"""Locks between processes: flock on a file that also names its holder.
 
-A lock file is never removed (removing one while another process waits on it would let two in), and the
-system frees the lock when its owner dies, however it dies. A lock does not nest: taking it twice in one
-process waits for itself.
+A lock file is never removed (otherwise two processes could get the lock, one of them waiting for the removed file), and
+the system releases the lock if its owner dies. A lock is not reentrant: taking it twice in one process deadlocks.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ _POLL_SECONDS = (0.002, 0.05)  # first and longest wait between two tries
 
 @contextmanager
 def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
-    """Hold the lock file `path` for the block; `what` names in a message what is locked ("the memory").
+    """Hold the lock file `path` for the block; `what` is the locked object, for messages ("the memory").
 
-    Raises Busy, naming the holder, when it is not free within `timeout` seconds; Refused when `path` is a
-    link or no regular file, or its file system has no locks.
+    Raises Busy, naming the holder, if it is not free within `timeout` seconds; Refused if `path` is a link or not a
+    regular file, or its file system has no locks.
     """
     deadline = time.monotonic() + timeout
     descriptor = _take(path, deadline, timeout, what)
@@ -37,17 +36,15 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
         _sign(descriptor)
         yield
     finally:
-        with suppress(
-            OSError
-        ):  # a message may name a holder that is gone; the lock must be given back all the same
+        with suppress(OSError):  # the file may name an old holder then, but the lock must be released
             os.ftruncate(descriptor, 0)
-        # not left to close(): a child forked in between shares the lock through its copy of the descriptor
+        # close() is not enough: a child process shares the lock through its copy of the descriptor
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 
 def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
-    """Lock an open file; False when `deadline` (of time.monotonic) passes first. At least one try is made."""
+    """Lock an open file; False if `deadline` (of time.monotonic) passes first. Tries at least once."""
     pause, longest = _POLL_SECONDS
     while True:
         try:
@@ -67,7 +64,7 @@ def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
 
 
 def still_at(descriptor: int, parent: int, name: str) -> bool:
-    """Whether the open file is what `name` in the folder `parent` names now (it may have been moved away)."""
+    """Whether the open file is still at `name` in the folder `parent`."""
     mine = os.fstat(descriptor)
     try:
         current = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -106,15 +103,14 @@ def _sign(descriptor: int) -> None:
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:100]
     shown = "".join(c if c.isprintable() else " " for c in command)
     text = f"{os.getpid()} {os.uname().nodename or '-'} {started} {shown}\n"
-    with suppress(
-        OSError
-    ):  # a full disk: the lock holds all the same, only a message will not name its holder
+    with suppress(OSError):  # a full disk: the lock is valid, but messages cannot name its holder
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode(errors="replace"), 0)
 
 
 def held_by(path: Path) -> str | None:
-    """Who holds the lock file `path` now, in words; None if it is free or unknown. Does not delay those who wait."""
+    """A description of the current holder of the lock file `path`; None if it is free or unknown. Does not delay
+    waiting processes."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -131,8 +127,7 @@ def held_by(path: Path) -> str | None:
 
 
 def trouble_with_locks(folder: Path) -> str:
-    """What is wrong with locks in `folder`, as a sentence; "" where they work, or nothing can be tried since the folder
-    can't be written to."""
+    """A sentence on what is wrong with locks in `folder`; "" if they work, or if the folder is not writable."""
     name = folder / f".lock-test-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with name.open("x") as first, name.open() as other:
@@ -146,7 +141,7 @@ def trouble_with_locks(folder: Path) -> str:
                     else str(system_failed("lock", folder, error))
                 )
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # no such folder; or, as it should be: the second lock is refused
+    except OSError:  # no such folder, or the second lock was refused, as expected
         return ""
     return (
         f"the file system that holds {folder} grants a lock twice: two commands at the same time may lose what "

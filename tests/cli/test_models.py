@@ -90,7 +90,7 @@ def test_unreachable_providers(tmp_path: Path, env: dict[str, str], problem: str
 def test_an_alias_in_a_circle_is_a_usage_error(tmp_path: Path) -> None:
     done = program(tmp_path, "models", REPOAGENT_ALIAS__A="b", REPOAGENT_ALIAS__B="a")
     assert done.returncode == 2
-    assert "leads back to itself" in done.stderr
+    assert "refers to itself" in done.stderr
 
 
 @pytest.mark.soak
@@ -191,4 +191,4 @@ def test_a_limit_that_cannot_be_enforced_is_refused(spending: GitRepo) -> None:
         spending.top, "edit", "a.txt", "say three", "--yes", "--model", "command:cat", "--max-cost", "1"
     )
     assert done.returncode == 2
-    assert "--max-cost needs the price of command:cat, which is not known" in done.stderr
+    assert "--max-cost needs the price of command:cat, which is unknown" in done.stderr

@@ -74,7 +74,7 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
     [
         ("claude-opus-9", "use anthropic/claude-opus-9"),
         ("gpt-4o", "use openai/gpt-4o"),  # and never gpt-4o-mini
-        ("gpt-6", "may be openai/gpt-6.2-astra or openai/gpt-6.2-sol"),
+        ("gpt-6", "is ambiguous: use openai/gpt-6.2-astra or openai/gpt-6.2-sol"),
         ("sonet", "did you mean sonnet?"),
         ("anthropic/", "no model 'anthropic/'"),
         ("openai/", "no model 'openai/'"),
@@ -114,7 +114,7 @@ def test_aliases(tmp_path: Path) -> None:
 
 def test_aliases_in_a_circle(tmp_path: Path) -> None:
     round_about = settings(tmp_path, model="one", alias__one="two", alias__two="one")
-    with pytest.raises(UsageError, match="alias one leads back to itself"):
+    with pytest.raises(UsageError, match="alias one refers to itself"):
         open_model(round_about)
 
 

@@ -120,7 +120,7 @@ def test_chat_completions_get_the_image(
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("shot.png", "it is not known whether scripted/one takes images"),
+        ("shot.png", "it is unknown whether scripted/one takes images"),
         ("private/a.png", "is listed in .repoagentignore"),
         ("../away.png", "is not a plain path inside the work tree"),
         ("away.png", "symbolic link"),

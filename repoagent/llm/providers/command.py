@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
 LONGEST_OUTPUT = 20_000_000  # bytes
-_DEPTH = "_REPOAGENT_DEPTH"  # how many commands of repoagent this one runs inside of
+_DEPTH = "_REPOAGENT_DEPTH"  # number of repoagent processes that this one runs inside
 _DEEPEST = 3
 _LINGER = 10.0  # seconds
-_SILENCE = 0.5  # seconds that are waited for what a program has left in the background to print
+_SILENCE = 0.5  # seconds to wait for output of background processes after the program ended
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # exit codes of every shell
-_SHOWN = 400  # characters of a program's own words
+_SHOWN = 400  # characters of a program's message
 _PASSING = re.compile(
     r"rate.?limit|too many requests|overloaded|temporarily unavailable"
     r"|(?:http|status|code|error)\W{0,3}(?:429|500|502|503|529)\b",
     re.IGNORECASE,
 )
-# A subscription or an account that has run out: waiting some seconds does not help.
+# A subscription or account without credit: waiting some seconds does not help.
 _SPENT = re.compile(r"usage limit|hit your|quota|credit|billing|upgrade|\bresets?\b", re.IGNORECASE)
 _LOGIN = re.compile(
     r"log ?in\b|logged (?:in|out)|api.?key|no key found|unauthori[sz]ed|authenticat|\b401\b", re.IGNORECASE
@@ -52,8 +52,8 @@ _OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|arg
 
 @dataclass(frozen=True)
 class CommandModel:
-    """`command` is run by the shell. A known program gets the arguments that make it answer and do nothing else, and an
-    agent an empty folder to run in (see `command_agents`); all else runs in the current folder, as written."""
+    """Runs `command` in a shell. A known program gets arguments that make it only answer, and an agent runs in an empty
+    folder (see `command_agents`); any other command runs unchanged in the current folder."""
 
     command: str
     timeout: float = 600.0  # seconds
@@ -66,8 +66,8 @@ class CommandModel:
         return f"command:{self.command}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is an estimate unless the program reports it. However this ends, no
-        process is left behind. Raises UsageError where an image or PDF is attached."""
+        """See `llm.model.Model`. The usage is estimated unless the program reports it. Leaves no process behind, even
+        after an exception. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, f"command:{masked_command(self.command)}")
         prompt = render(request)
         known = agents.known_program(self.command)
@@ -102,7 +102,7 @@ class CommandModel:
 
 @dataclass
 class _Run:
-    """A running command; `ended_for` is why it was ended from here, as the end of a sentence."""
+    """A running command; `ended_for` is the reason why it was killed, as the end of a sentence."""
 
     process: subprocess.Popen[bytes]
     ended_for: str = ""
@@ -116,7 +116,7 @@ class _Run:
             os.killpg(self.process.pid, signal.SIGKILL)
 
     def exit_code(self) -> int:
-        """0 for a command that lingers after it has closed its output: the reply is whole."""
+        """The exit code; 0 if the command still runs after it has closed its output, since the reply is complete."""
         try:
             return self.process.wait(_LINGER)
         except subprocess.TimeoutExpired:
@@ -127,12 +127,12 @@ class _Run:
 def _running(
     model: CommandModel, known: agents.Program | None, folder: str, prompt: bytes, errors: IO[bytes]
 ) -> Iterator[_Run]:
-    """The command, given its prompt, in a process group of its own that does not outlive the block or the time-out."""
+    """Run the command with `prompt` in a new process group, which is killed after the block or the time-out."""
     run: _Run | None = None
     alarm: threading.Timer | None = None
     env = _environment(known)
     try:
-        # A ^C right after the start must find the process to end, and its pipe to be closed.
+        # ^C right after the start must not leave the process running or its pipe open.
         with uninterrupted():
             run = _Run(
                 subprocess.Popen(
@@ -159,21 +159,22 @@ def _running(
         if alarm is not None:
             alarm.cancel()
         if run is not None:
-            run.kill_group()  # what it left in the background, or all of it after ^C
+            run.kill_group()  # background processes, or all of them after ^C
             run.process.wait()
             if run.process.stdout:
                 run.process.stdout.close()
 
 
 def _feed(process: subprocess.Popen[bytes], prompt: bytes) -> None:
-    """Write the prompt in a thread of its own: a program may answer before it has read everything."""
+    """Write the prompt, in a separate thread: a program may answer before it has read everything."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(prompt)
 
 
 def _output(run: _Run) -> Iterator[str]:
-    """What the command prints, as it comes: to its end, or until it has gone and what it left is silent."""
+    """The output of the command as it arrives: to the end, or until the command has ended and its background processes
+    print nothing."""
     stdout = run.process.stdout
     assert stdout is not None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -197,7 +198,8 @@ def _output(run: _Run) -> Iterator[str]:
 
 
 def _environment(known: agents.Program | None) -> dict[str, str]:
-    """The inherited one; for an agent without what points at the repository. Raises ModelError in a loop."""
+    """The inherited environment; for an agent, without variables that refer to the repository. Raises ModelError if
+    repoagent calls itself."""
     depth = os.environ.get(_DEPTH, "")
     level = int(depth) if depth.isdecimal() else 0
     if level >= _DEEPEST:
@@ -216,7 +218,7 @@ def _environment(known: agents.Program | None) -> dict[str, str]:
 
 @contextmanager
 def _folder(command: str) -> Iterator[str]:
-    """Where `command` runs. The empty folder is the same each time: agents keep records of each they were in."""
+    """The folder to run `command` in. The empty folder is always the same, because agents keep records by folder."""
     if not agents.runs_in_empty_folder(command):
         yield "."
         return
@@ -225,7 +227,7 @@ def _folder(command: str) -> Iterator[str]:
         empty = (cache if cache.is_absolute() else Path.home() / ".cache") / "repoagent" / "empty"
         empty.mkdir(parents=True, exist_ok=True)
         usable = not any(empty.iterdir())
-    except (OSError, RuntimeError):  # a home that is read-only, or none
+    except (OSError, RuntimeError):  # a read-only home folder, or none
         usable = False
     if usable:
         yield str(empty)
@@ -235,7 +237,7 @@ def _folder(command: str) -> Iterator[str]:
 
 
 def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr: str) -> ModelError:
-    """The error for a run without a reply: `ended_for` is why it was ended, `code` how it ended by itself."""
+    """The error for a run without a reply: `ended_for` is why it was killed, `code` its exit code otherwise."""
     name = f"`{masked_command(command)}`"
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
@@ -263,12 +265,12 @@ def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr
         advice = f"; {known.login}"
     elif _OLD.search(words) and full_command(command) != command:
         ran = masked_command(full_command(command))
-        advice = f"; it was run as `{ran}`, which an older version does not know: update it"
+        advice = f"; it was run as `{ran}`, which an older version does not support: update it"
     return ModelError(f"{name} {what}{shown}{advice}")
 
 
 def _ending(text: str) -> str:
-    """The last whole lines of `text` that say something, a few hundred characters of them."""
+    """The last non-blank lines of `text`, in one line of at most _SHOWN characters if they are not longer each."""
     ending = ""
     for line in reversed(text.splitlines()):
         longer = " ".join([*line.split(), *ending.split()])

@@ -1,8 +1,8 @@
-"""The user as a model: carries the prompt to any chat, and its reply back.
+"""The model `manual`: the user copies the prompt to any chat, and the reply back.
 
-At a terminal the prompt is in the clipboard, and the reply comes from there, from a file, or is pasted. The terminal's
-own line mode cuts a line at 4,096 bytes (N_TTY), which a pasted line of code may well exceed, so characters are read as
-they come: with an echo and the few keys that are needed to correct a word.
+At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard, from a file, or pasted.
+The line mode of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so keys are read one by
+one, with an echo and a few editing keys.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from repoagent.llm.usage import estimate_tokens
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
-END = "."  # alone on a line it ends a reply
+END = "."  # alone on a line, it ends a reply
 _EOT, _KILL = "\x04", "\x15"  # ^D, ^U
-_POLL_SECONDS = 0.25  # until a ^C is handled, whenever it arrives
+_POLL_SECONDS = 0.25  # maximum delay of a ^C
 _PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
 _ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
-_LIKE_THE_PROMPT = 80  # characters at the start of the prompt that no reply begins with
+_LIKE_THE_PROMPT = 80  # characters; a text that begins with as many of the prompt is not a reply
 
 
 def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable[[str], str | None]) -> str:
-    """What is pasted or typed, key by key, up to a line with a single "." or ^D, or to Enter after a
-    paste that the terminal has marked as such. Line ends are `\\n`.
+    """Read a reply key by key, up to a line with a single ".", ^D, or Enter after a bracketed paste. Line ends are
+    `\\n`.
 
-    `first` gets the first line when Enter is pressed. It returns the reply; "" where the line was not part of it; None
-    where it is.
+    `first` gets the first line when Enter is pressed. It returns the reply; "" if the line is not part of the reply;
+    None if it is.
     """
     lines: list[str] = []
     line = before = ""
-    pasted = False  # just now
+    pasted = False  # the last key was a paste of several lines
     for key in keys:
         if key.startswith(_PASTE):
             text = key[len(_PASTE) : -len(_PASTED)].replace("\r\n", "\n").replace("\r", "\n")
             *whole, last = text.split("\n")
-            if whole:  # counted instead of shown: the user sees it elsewhere
+            if whole:  # show the number of lines only
                 lines += [line + whole[0], *whole[1:], *([last] if last else [])]
                 line, pasted = "", True
                 echo(f"[{len(whole) + bool(last)} lines pasted: Enter to use them]\n")
@@ -62,7 +62,7 @@ def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable
         elif key == _EOT:
             echo("\n")
             break
-        elif key in {"\r", "\n"} and (before, key) != ("\r", "\n"):  # else a line end of two characters
+        elif key in {"\r", "\n"} and (before, key) != ("\r", "\n"):  # \r\n is one line end
             echo("\n")
             answer = None if lines else first(line)
             if answer:
@@ -88,7 +88,7 @@ def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable
 
 @contextmanager
 def raw_keys(fd: int, echo: Callable[[str], None]) -> Iterator[Iterator[str]]:
-    """The keys of the terminal `fd`, each as it is pressed; a marked paste is one key. ^C works as always."""
+    """The keys of the terminal `fd` as they are pressed; a bracketed paste is one key. ^C interrupts as usual."""
     import termios
 
     before = termios.tcgetattr(fd)
@@ -97,7 +97,7 @@ def raw_keys(fd: int, echo: Callable[[str], None]) -> Iterator[Iterator[str]]:
     raw[3] &= ~(termios.ICANON | termios.ECHO)
     raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
     try:
-        termios.tcsetattr(fd, termios.TCSADRAIN, raw)  # what has been typed before stays
+        termios.tcsetattr(fd, termios.TCSADRAIN, raw)  # keeps earlier input
         echo("\x1b[?2004h")
         yield _keys(fd)
     finally:
@@ -110,11 +110,11 @@ def _keys(fd: int) -> Iterator[str]:
     key = ""
     while True:
         try:
-            # Python handles a ^C between its steps only: in the instant before a read it would wait for the next key.
+            # Python handles ^C between bytecodes only: one just before a blocking read would wait for the next key.
             while not select.select([fd], [], [], _POLL_SECONDS)[0]:
                 pass
-            byte = os.read(fd, 1)  # one at a time: what follows the reply belongs to the next prompt
-        except OSError:  # the terminal is gone
+            byte = os.read(fd, 1)  # not more: input after the reply belongs to the next prompt
+        except OSError:  # the terminal was closed
             byte = b""
         if not byte:
             yield _EOT
@@ -130,21 +130,21 @@ def _keys(fd: int) -> Iterator[str]:
                 key = ""
 
 
-TIMEOUT = 5.0  # seconds; pyperclip waits for its programs as long as they take
+TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
 def copy_to_clipboard(text: str) -> bool:
-    """Put `text` into the clipboard, and return whether it is there: pyperclip does not see its programs fail."""
+    """Copy `text` to the clipboard. Return whether it is there: pyperclip ignores failures of its programs."""
     return _clipboard(text) == text.replace("\r\n", "\n")
 
 
 def paste_from_clipboard() -> str | None:
-    """What is in the clipboard, with `\\n` at the ends of lines; None when it can't be read or is not text."""
+    """The text in the clipboard, with line ends `\\n`; None if it cannot be read or is not text."""
     return _clipboard()
 
 
 def _clipboard(new: str | None = None) -> str | None:
-    """The text in the clipboard, after `new` was put there, or None; within TIMEOUT."""
+    """The text in the clipboard, after copying `new` there; None on failure or after TIMEOUT."""
     import pyperclip
 
     texts: list[str] = []
@@ -154,7 +154,7 @@ def _clipboard(new: str | None = None) -> str | None:
             if new is not None:
                 pyperclip.copy(new)
             texts.append(str(pyperclip.paste()).removeprefix("\ufeff").replace("\r\n", "\n"))
-        except Exception:  # noqa: BLE001  # of several kinds, some of them bare: there is no clipboard
+        except Exception:  # noqa: BLE001  # no clipboard: pyperclip raises exceptions of several kinds
             return
 
     thread = threading.Thread(target=run, daemon=True)
@@ -165,11 +165,11 @@ def _clipboard(new: str | None = None) -> str | None:
 
 @dataclass
 class ManualModel:
-    """The prompt goes to a file in `folder` (the system's for temporary files when None), on a terminal to the
-    clipboard too, and `out` says so.
+    """Writes the prompt to a file in `folder` (None: the system's temporary folder), copies it to the clipboard if at a
+    terminal, and prints instructions to `out`.
 
-    The reply is read from the file `reply` ("-": standard input), once; else at a terminal from the clipboard, a
-    named file, or what is pasted; else from `source`, a pipe, up to its end.
+    Reads the first reply from the file `reply` ("-": standard input) if set; others at a terminal from the clipboard, a
+    file named by the user, or pasted text, otherwise from `source`, a pipe, up to its end.
     """
 
     folder: Path | None = None
@@ -183,7 +183,7 @@ class ManualModel:
     context_tokens: ClassVar[int | None] = None
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is an estimate. Raises UsageError where an image or PDF is attached."""
+        """See `llm.model.Model`. The usage is estimated. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, self.spec, "give the files to the chat yourself, next to the prompt")
         prompt = render(request)
         text = self._reply(prompt)
@@ -197,28 +197,28 @@ class ManualModel:
             self._used = True
             text = source.read() if str(self.reply) == "-" else _read(self.reply)
             if not (text := _strip_prompt(text, prompt)):
-                raise ModelError(f"{self.reply} holds only the prompt: save the reply there")
+                raise ModelError(f"{self.reply} contains only the prompt: save the reply there")
             return text
         path = _write_prompt(prompt, self.folder)
         if source.isatty() and out.isatty():
             text = _ask_user(prompt, path, source.fileno(), out)
         elif self.reply is not None:
             raise ModelError(
-                f"the reply in {self.reply} is not enough: give the new prompt in {path} to a model and use "
-                "--reply with its reply"
+                f"the reply in {self.reply} led to another prompt: give {path} to a model and use --reply with its "
+                "reply"
             )
         else:
             print(f"The prompt is in {path}\nIts reply is read from standard input.", file=out, flush=True)
             text = _strip_prompt(source.read(), prompt)
         if not text:
             raise ModelError(
-                f"no reply was given: give the prompt in {path} to a model, save its reply and use --reply FILE"
+                f"no reply: give the prompt in {path} to a model, save its reply and use --reply FILE"
             )
         return text
 
 
 def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
-    """The reply that the user gives at the terminal; "" for none."""
+    """The user's reply at the terminal; "" if there is none."""
 
     def say(text: str) -> None:
         out.write(text)
@@ -241,7 +241,7 @@ def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
         say(f"No such file: {file}\n")
         return ""
 
-    with raw_keys(terminal, say) as keys:  # from the start: what is pasted early must not be cut
+    with raw_keys(terminal, say) as keys:  # before the prompt is shown: an early paste must not be cut
         has_clipboard = copy_to_clipboard(prompt)
         if has_clipboard:
             say(f"The prompt is in the clipboard, and in {path}\n")
@@ -264,15 +264,15 @@ def _from_clipboard(prompt: str, say: OnText) -> str:
     text = paste_from_clipboard() or ""
     reply = _strip_prompt(text, prompt)
     if reply:
-        say(f"Took {len(reply.splitlines())} lines from the clipboard.\n")
+        say(f"Read {len(reply.splitlines())} lines from the clipboard.\n")
     else:
-        what = "still holds the prompt" if text.strip() else "holds no text"
+        what = "still contains the prompt" if text.strip() else "contains no text"
         say(f"The clipboard {what}: copy the reply, then press Enter.\n")
     return reply
 
 
 def _strip_prompt(text: str, prompt: str) -> str:
-    """The reply in `text`: all of it, or what comes after the prompt where that was copied too; "" for none."""
+    """The reply in `text`: the part after the prompt if that was copied as well; "" if there is none."""
     heading = prompt.rstrip().rpartition("\n")[2]
     reply = text.rpartition(heading)[2].lstrip("\r\n") if heading in text else text
     words = " ".join(reply.split())

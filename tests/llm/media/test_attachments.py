@@ -43,11 +43,11 @@ def test_what_is_too_large_or_too_much() -> None:
     assert "the request would have 3" in refused(CLAUDE, *[smaller] * 5)
     few = [media(png(2001, 9), "a.png")] * 20
     refuse_over(showing(*few), CLAUDE, "some/model")
-    assert "2000 a side at most where there are more than 20 images" in refused(CLAUDE, *few, few[0])
+    assert "at most 2000 per side if there are more than 20 images" in refused(CLAUDE, *few, few[0])
     old = media_limits("anthropic", 200_000)
     small = media(png(), "a.png")
-    assert "takes 100 images at once, and these are 101" in refused(old, *[small] * 101)
-    assert "100 pages at once, and a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
+    assert "takes at most 100 images at once, not 101" in refused(old, *[small] * 101)
+    assert "at most 100 pages at once, and a.pdf has 101" in refused(old, media(pdf(101), "a.pdf"))
     refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
 
 
@@ -184,6 +184,6 @@ def test_what_each_model_takes_is_known_before(tmp_path: Path) -> None:
     assert "does not take images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
     assert "does not take images" in attachment_refusal(settings, "command:cat", [shot])
     assert "does not take PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
-    assert "is not known whether ollama/mine takes images" in attachment_refusal(
+    assert "is unknown whether ollama/mine takes images" in attachment_refusal(
         settings, "ollama/mine", [shot]
     )

@@ -45,7 +45,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["", "  \n", render(ask()), render(ask()).rstrip() + "\n\n"])
 def test_no_reply(tmp_path: Path, source: str) -> None:
-    with pytest.raises(ModelError, match="no reply was given"):
+    with pytest.raises(ModelError, match="no reply: give the prompt"):
         carry(source, tmp_path)
 
 
@@ -59,7 +59,7 @@ def test_the_start_of_the_prompt_is_not_a_reply(tmp_path: Path) -> None:
     )
     prompt = render(request).replace("\n", "\r\n")
     model = ManualModel(tmp_path, None, io.StringIO(prompt[: len(prompt) // 2 + 60]), io.StringIO())
-    with pytest.raises(ModelError, match="no reply was given"):
+    with pytest.raises(ModelError, match="no reply: give the prompt"):
         model.complete(request, lambda piece: None)
 
 
@@ -76,7 +76,7 @@ def test_a_reply_file_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read the reply in .*none\.txt: No such file"):
         carry("", tmp_path, tmp_path / "none.txt")
     (tmp_path / "prompt.txt").write_text(render(ask()))
-    with pytest.raises(ModelError, match=r"prompt\.txt holds only the prompt"):
+    with pytest.raises(ModelError, match=r"prompt\.txt contains only the prompt"):
         carry("", tmp_path, tmp_path / "prompt.txt")
 
 
@@ -86,7 +86,7 @@ def test_a_second_question_needs_another_reply(tmp_path: Path) -> None:
     heard: list[str] = []
     assert model.complete(ask(), heard.append).text == "the first"
     assert heard == ["the first"]
-    with pytest.raises(ModelError, match=r"reply\.txt is not enough: give the new prompt in .*prompt-"):
+    with pytest.raises(ModelError, match=r"reply\.txt led to another prompt: give .*prompt-"):
         model.complete(ask("again"), heard.append)
 
 
@@ -229,13 +229,13 @@ def test_the_clipboard_both_ways(terminal: Open, tmp_path: Path) -> None:
         screen.expect("press Enter here")
         assert (tmp_path / "clip").read_text() == render(ask())
         screen.send("\r")
-        screen.expect("still holds the prompt")
+        screen.expect("still contains the prompt")
         (tmp_path / "clip").write_text(" \n")
         screen.send("\r")
-        screen.expect("holds no text")
+        screen.expect("contains no text")
         (tmp_path / "clip").write_bytes(b"one\r\ntwo\r\n")
         screen.send("c\r")
-        screen.expect("Took 2 lines from the clipboard.")
+        screen.expect("Read 2 lines from the clipboard.")
         assert got(screen, tmp_path) == "one\ntwo\n"
 
 
@@ -244,7 +244,7 @@ def test_a_clipboard_that_has_gone(terminal: Open, tmp_path: Path) -> None:
         screen.expect("press Enter here")
         (tmp_path / "clip").unlink()
         screen.send("\r")
-        screen.expect("holds no text")
+        screen.expect("contains no text")
         screen.send("a reply\r.\r")
         assert got(screen, tmp_path) == "a reply\n"
 
@@ -270,7 +270,7 @@ def test_nothing_typed_is_an_error(terminal: Open) -> None:
     with terminal() as screen:
         screen.expect("type @FILE:")
         screen.send("\x04")
-        screen.expect("error: no reply was given")
+        screen.expect("error: no reply: give the prompt")
         assert screen.end() == 0
 
 
