@@ -1,7 +1,7 @@
-"""GitPython objects at the edge of the library: what `Repository` takes (`git.Repo`, commits, references, blobs, diffs)
-becomes the paths, revisions and patch text that the engine takes, and ids become `git.Commit`.
+"""Convert GitPython objects: arguments of `Repository` (`git.Repo`, commits, references, blobs, diffs) to the paths,
+revisions and patch text of the engine, and ids to `git.Commit`.
 
-This is the only module that imports `git`, and the library loads it only for a value that is no path, text or bytes,
+This is the only module that imports `git`. The library loads it only for an argument that is not a path, text or bytes,
 and for `Repository.git` and `EditResult.git_commit`.
 """
 
@@ -24,7 +24,7 @@ _ESCAPES |= {byte: b"\\%c" % byte for byte in b'"\\'}
 
 
 def open_repo(top: Path) -> git.Repo:
-    """The `git.Repo` of a work tree. Raises UsageError where GitPython cannot open it."""
+    """The `git.Repo` of a work tree. Raises UsageError if GitPython cannot open it."""
     try:
         return git.Repo(top)
     except (git.InvalidGitRepositoryError, git.NoSuchPathError) as error:
@@ -32,7 +32,7 @@ def open_repo(top: Path) -> git.Repo:
 
 
 def open_commit(top: Path, commit: str) -> git.Commit:
-    """The `git.Commit` of a full id. Raises UsageError where GitPython cannot open the repository or the commit."""
+    """The `git.Commit` for a full id. Raises UsageError if GitPython cannot open the repository or the commit."""
     try:
         return open_repo(top).commit(commit)
     except (ValueError, git.BadName) as error:
@@ -40,7 +40,7 @@ def open_commit(top: Path, commit: str) -> git.Commit:
 
 
 def worktree_path(repo: object) -> str:
-    """The top of the work tree of a `git.Repo`. Raises UsageError for a bare repository and for another object."""
+    """The top of the work tree of a `git.Repo`. Raises UsageError for a bare repository and for any other object."""
     if not isinstance(repo, git.Repo):
         raise UsageError(f"Repository takes a path or a git.Repo, not {_type(repo)}")
     if repo.working_tree_dir is None:
@@ -49,7 +49,8 @@ def worktree_path(repo: object) -> str:
 
 
 def revision_name(revision: object) -> str:
-    """A revision as git takes it: the id of a commit or a tag, the full name of a reference. Raises UsageError."""
+    """A revision as an argument of git: the id of a commit or a tag, the full name of a reference. Raises UsageError
+    for any other object."""
     if isinstance(revision, git.SymbolicReference):
         return str(revision.path)
     if isinstance(revision, git.Commit):
@@ -60,22 +61,22 @@ def revision_name(revision: object) -> str:
 
 
 def blob_id(blob: object) -> str:
-    """The id of a `git.Blob`. Raises UsageError for another object."""
+    """The id of a `git.Blob`. Raises UsageError for any other object."""
     if not isinstance(blob, git.Blob):
         raise UsageError(f"a source is the id of a blob or a git.Blob, not {_type(blob)}")
     return blob.hexsha
 
 
 def patch_text(diffs: object) -> bytes:
-    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as `git diff` prints it.
+    """The patch of a `git.DiffIndex` (or other `git.Diff` objects) as printed by `git diff`.
 
-    Raises UsageError for diffs that were made without patches and for other objects, NothingDone for no diffs.
+    Raises UsageError for diffs without patches and for other objects, NothingDone if there are no diffs.
     """
     items = [diffs] if isinstance(diffs, Diff) else list(diffs) if isinstance(diffs, Iterable) else [diffs]
     for item in items:
         if not isinstance(item, Diff):
             raise UsageError(f"a diff is text, bytes or a git.DiffIndex, not {_type(diffs)}")
-        if item.change_type is not None:  # of the raw format; in a patch GitPython leaves it out
+        if item.change_type is not None:  # GitPython sets it for the raw format, not for patches
             raise UsageError("the git.DiffIndex has no patches: make it with create_patch=True")
     if not items:
         raise NothingDone("the git.DiffIndex is empty: it has no changes")
@@ -83,7 +84,7 @@ def patch_text(diffs: object) -> bytes:
 
 
 def _file_patch(diff: Diff) -> bytes:
-    """The patch of one file: GitPython keeps its hunks as they were, but of its header only the values."""
+    """The patch of one file. GitPython keeps the text of the hunks, but only the values of the header."""
     old, new = diff.a_rawpath or diff.b_rawpath or b"", diff.b_rawpath or diff.a_rawpath or b""
     lines = [b"diff --git %s %s" % (_quoted(b"a/" + old), _quoted(b"b/" + new))]
     if diff.new_file:
@@ -112,7 +113,7 @@ def _file_patch(diff: Diff) -> bytes:
 
 
 def _quoted(path: bytes) -> bytes:
-    """A path as git writes it in a patch."""
+    """A path as written in a patch by git."""
     quoted = b"".join(_ESCAPES.get(byte, bytes([byte])) for byte in path)
     return path if quoted == path else b'"%s"' % quoted
 

@@ -1,4 +1,4 @@
-"""`Repository`, the Python API: each method makes the call that the command of the same name makes."""
+"""`Repository`, the Python API: each method does the same as the command with its name."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _opening = Lock()
 
 
 class Repository:
-    """The git work tree that holds `path` (a path, or a `git.Repo` of GitPython).
+    """The git work tree that contains `path` (a path, or a `git.Repo` of GitPython).
 
     No method prints or asks. Paths are relative to the top of the work tree, or absolute; in results they are relative
     to the top. `settings` are options of the configuration by key ({"edit.scope": "repo"}) and override those of the
-    user and the repository; each method that calls a model takes more of them. Every expected failure is a
+    user and the repository; each method that calls a model accepts further ones. Every expected failure is a
     `repoagent.errors.RepoagentError` with one clear sentence; after it files, index and branch are unchanged (a `run`
     keeps its earlier changes). Except for `git`, threads may share an object.
 
@@ -71,12 +71,12 @@ class Repository:
         self._worktree: WorkTree = _find_worktree(Path(path).absolute())
         self._overrides: Mapping[str, object] = dict(settings or {})
         self._warn: Hear = log.warning
-        for warning in self._settings(None).warnings:  # an invalid option is raised here
+        for warning in self._settings(None).warnings:  # raises for an invalid option
             log.warning(warning)
 
     @classmethod
     def of(cls, worktree: WorkTree, warn: Hear) -> Repository:
-        """The repository of an open work tree, for a program of ours; `warn` gets the warnings."""
+        """The repository of an open work tree, for use inside repoagent; `warn` gets the warnings."""
         repository = cls.__new__(cls)
         repository._git, repository._worktree, repository._overrides, repository._warn = (
             None,
@@ -91,13 +91,13 @@ class Repository:
 
     @property
     def top(self) -> Path:
-        """The top of the work tree, free of symbolic links."""
+        """The top of the work tree, without symbolic links."""
         return self._worktree.top
 
     @property
     def git(self) -> Repo:
-        """The `git.Repo` of GitPython: the one that was passed, or one that is opened on first use. Threads may not
-        share it. Raises UsageError where GitPython cannot open the repository."""
+        """The `git.Repo` of GitPython: the one that was passed, or a new one, opened on first use. Threads may not
+        share it. Raises UsageError if GitPython cannot open the repository."""
         if self._git is None:
             from repoagent.api.gitpython import open_repo
 
@@ -117,9 +117,9 @@ class Repository:
         return neighbors_result(answer)
 
     def uses(self, what: StrPath, *, limit: int = 20) -> Answer:
-        """Where a symbol is used: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
-        defines and other files use. At most `limit` files per symbol, and symbols per file. Matches by name; withheld
-        files are left out. Raises UsageError for an unknown symbol or file, Refused for a file that may not be read."""
+        """The uses of a symbol: `what` is a name, `Class.method`, `FILE:NAME`, or a FILE, for all symbols that it
+        defines and other files use. At most `limit` files per symbol, and symbols per file. Matches by name; omits
+        withheld files. Raises UsageError for an unknown symbol or file, Refused for a file that may not be read."""
         from repoagent.edit.guards.off_limits import gate
         from repoagent.uses.report import answer
 
@@ -127,10 +127,10 @@ class Repository:
         return answer(self._worktree, os.fspath(what), withheld, limit=_at_least_1(limit), path_of=self._path)
 
     def history(self, file: StrPath, *, revision: str | Revision = "HEAD", limit: int = 20) -> HistoryReport:
-        """Who works on a file or folder, and what each of its last `limit` commits did to it, newest first, with the
-        commit summaries that exist.
+        """The authors of a file or folder, and what each of its last `limit` commits did to it, newest first, with
+        existing commit summaries.
 
-        Raises NothingDone for a path without commits, UsageError for one that never existed.
+        Raises NothingDone for a path without commits, UsageError for a path that never existed.
         """
         from repoagent.history.file_history import read_history
 
@@ -146,9 +146,8 @@ class Repository:
         return replace(history, steps=add_summaries(history.steps, known.summaries))
 
     def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
-        """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed where the file
-        name does not tell it. Raises UsageError for a file without an outline: binary, too large or without a
-        grammar."""
+        """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed if the file name
+        does not imply it. Raises UsageError for a file without an outline: binary, too large or without a grammar."""
         from repoagent.syntax.outline import check_language, outline_of
 
         if language is not None:
@@ -169,8 +168,8 @@ class Repository:
         write: bool = False,
     ) -> Split:
         """Split a file between its symbols into segments of at most `target_bytes`; with `natural`, one per top-level
-        symbol. `write` also writes them to `.repoagent/splits/`, where the user edits them and `repoagent split --join`
-        commits them.
+        symbol. `write` also writes them to `.repoagent/splits/`; the user can edit them there, and commit the edits
+        with `repoagent split --join`.
 
         Raises UsageError for a missing file and an unknown language, Refused for a binary file and for a folder with
         edited segments.
@@ -202,10 +201,10 @@ class Repository:
     def recall(
         self, query: str, *, limit: int = 10, files: Sequence[StrPath] = (), kinds: Sequence[Kind] = ()
     ) -> SearchResult:
-        """Search notes, edits, conversations and summaries for `query`: `hits`, best first. `files` (or folders) and
-        `kinds` ("note", "edit", "conversation", "commit", "summary") narrow it.
+        """Search notes, edits, conversations and summaries for `query`; the `hits` are sorted, best first. `files` (or
+        folders) and `kinds` ("note", "edit", "conversation", "commit", "summary") limit the search.
 
-        Raises UsageError for a query without a word, Busy while another process builds the index.
+        Raises UsageError for a query without words, Busy while another process builds the index.
         """
         from repoagent.memory.search.ranking import parse
         from repoagent.memory.search.search import Search, answer
@@ -229,12 +228,12 @@ class Repository:
         on_note: Hear | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> Report:
-        """Findings on the staged changes; or on `range` ("A..B"), on what HEAD has added since its merge base with
-        `base`, on one `commit`, on all changes of `tracked` files since HEAD, or on a `diff` (a patch, or a
-        `git.DiffIndex` with patches). `files` narrows it.
+        """Review the staged changes; or a `range` ("A..B"), the changes of HEAD since its merge base with `base`, one
+        `commit`, all changes of `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with patches).
+        `files` limits the review.
 
-        The rules on history need no model. A model is called, and paid, only with `model`: a name, an object, or True
-        for the configured one; each of its findings quotes code that is really there.
+        The history rules need no model. A model is called, and paid, only with `model`: a name, an object, or True for
+        the configured one; each of its findings is verified to quote code of the change.
 
         Raises UsageError for a change that does not exist, NothingDone for an empty `git.DiffIndex`; with a model also
         ModelError, LimitReached.
@@ -298,21 +297,21 @@ class Repository:
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> EditResult:
-        """Let a model change `files` as `instruction` says, and commit exactly that change.
+        """Let a model change `files` according to `instruction`, and commit exactly that change.
 
-        A file may name a range: "app.py:10-40", "app.py::Server.run"; `read` are further files to show, `create` allows
+        A file may have a range: "app.py:10-40", "app.py::Server.run"; `read` are further files to show, `create` allows
         new `files`. `model` is a name ("anthropic/…", "command:…") or an object with the methods of
-        `repoagent.llm.model.Model`; by default, the configured one. `check` is a shell command that must succeed before
-        the commit; the model gets its output when it fails.
+        `repoagent.llm.model.Model`; by default, the configured model. `check` is a shell command that must succeed
+        before the commit; the model gets its output if it fails.
 
-        The call is the consent: it commits, unless `decide` returns False for the `Proposal` (its `diff`, `message`,
+        The method commits without asking, unless `decide` returns False for the `Proposal` (its `diff`, `message`,
         `remarks`), `commit` is False (only writes the files) or `dry_run` is True (writes nothing). `commit` may be
         `repoagent.git.transaction.results.Options`, for a branch, a sign-off and so on. A change of a file that gets
-        executed (a hook, a workflow) is refused unless `files` names it or `allow_sensitive` is set.
+        executed (a hook, a workflow) is refused unless it is in `files` or `allow_sensitive` is set.
 
-        `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` leaves out the earlier
-        conversation on the files, `strict` turns off all tolerances in placing. `settings` are further options by key:
-        limits ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
+        `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` omits the earlier conversation on
+        the files, `strict` turns off all tolerances of the patch. `settings` are further options by key: limits
+        ("max_cost" in US dollars, "max_tokens", "max_turns"), "effort", "edit.scope", "edit.format".
 
         Raises NothingDone (declined by the model or by `decide`), UsageError, Refused (does not apply, or is not
         allowed), ModelError, LimitReached, CheckFailed (by `check` or a hook), Busy.
@@ -366,15 +365,15 @@ class Repository:
         allow_sensitive: bool = False,
         settings: Mapping[str, object] | None = None,
     ) -> EditResult:
-        """Apply a patch, any text with changes in it or a `git.DiffIndex` with patches, and commit exactly that change.
-        No model is called.
+        """Apply a patch, any text that contains changes or a `git.DiffIndex` with patches, and commit exactly that
+        change. No model is called.
 
-        `sources` bind it to the blobs that it was made for, by path: each a `git.Blob`, or seven hex digits or more of
-        the id that `git hash-object --no-filters` prints. `path` is the file of a patch that names none, `message` the
-        commit message ("" for the one in the patch). The other parameters are those of `edit`.
+        `sources` are the blobs that the patch was made for, by path: each a `git.Blob`, or at least seven hex digits of
+        the id that `git hash-object --no-filters` prints. `path` is the file for a patch without a file name, `message`
+        the commit message ("": that of the patch). The other parameters are those of `edit`.
 
-        Raises NothingDone where it is already applied, or `decide` returns False; Refused (its `details()` name the
-        hunks) where it does not apply or is not allowed; UsageError, CheckFailed, Busy.
+        Raises NothingDone if it is already applied, or if `decide` returns False; Refused (its `details()` name the
+        hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import edit_result
         from repoagent.edit.apply_input import parse_bindings, read_patch_input
@@ -387,7 +386,9 @@ class Repository:
         merged = self._settings(settings, check=check)
         blobs = [f"{self._path(name)}={_blob_id(blob)}" for name, blob in (sources or {}).items()]
         parsed = read_patch_input("the patch", _patch_bytes(patch), self.top)
-        parsed = replace(parsed, message=without_claims(parsed.message).lstrip())  # as that of a model
+        parsed = replace(
+            parsed, message=without_claims(parsed.message).lstrip()
+        )  # as for a message of a model
         request = EditRequest(
             instruction=f"{message.strip()}\n" if message.strip() else "",
             targets=() if path is None else (Target(self._path(path)),),
@@ -431,12 +432,12 @@ class Repository:
     ) -> RunOutcome:
         """Let a model do a whole task: read the repository, change files, run commands, and commit the result.
 
-        `mode` says what needs no question: nothing in "read-only" and "ask", edits in "auto-edit", also commands, in a
-        sandbox, in "auto". `allow` answers the questions, and `decide` those about edits in the mode "ask"; without
-        them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt "" where it
-        stopped); without it a new one is started. `on_event` gets each action and observation. `limits`
-        (`repoagent.llm.usage.Limits`) replace those of the configuration. `branch` is a new branch, in a linked work
-        tree of its own, and `worktree` a folder for it, as with --branch and --worktree.
+        `mode` determines what is allowed without asking: nothing in "read-only" and "ask", edits in "auto-edit", edits
+        and sandboxed commands in "auto". `allow` answers the questions, and `decide` those about edits in the mode
+        "ask"; without them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt ""
+        where it stopped); None starts a new one. `on_event` gets each action and observation. `limits`
+        (`repoagent.llm.usage.Limits`) replace those of the configuration. `branch` is a new branch, in a separate
+        linked work tree, and `worktree` a folder for it, as with --branch and --worktree.
 
         Raises LimitReached, ModelError, CheckFailed, NothingDone, Refused and Busy; the conversation and the changes
         are kept, and the same `name` resumes it."""
@@ -471,16 +472,16 @@ class Repository:
         return run_in_worktree(self._worktree, request, merged, ui, model_setup)
 
     def undo(self, edit_id: str | None = None) -> UndoResult:
-        """Undo the last edit, or the one of this id. Moves the branch back where its commit is the tip and on no other
-        ref, else reverts it in a new commit; other changes stay, in the same files too. Raises NothingDone, Refused,
-        Busy."""
+        """Undo the last edit, or the edit with this id. Moves the branch back if its commit is the tip and on no other
+        ref, otherwise reverts it in a new commit; keeps other changes, also in the same files. Raises NothingDone,
+        Refused, Busy."""
         from repoagent.edit.undo import undo
 
         self._settle()
         return undo(self._worktree, edit_id)
 
     def redo(self, edit_id: str | None = None) -> UndoResult:
-        """Redo the edit that was undone last, or the one of this id. Raises as `undo`."""
+        """Redo the edit that was undone last, or the edit with this id. Raises as `undo`."""
         from repoagent.edit.undo import redo
 
         self._settle()
@@ -492,11 +493,11 @@ class Repository:
         settle(self._worktree, lambda sentence: log.info("recovered: %s", sentence), self._warn)
 
     def _path(self, path: StrPath) -> str:
-        """A path, absolute or relative to the top, as one relative to the top."""
+        """A path, absolute or relative to the top, relative to the top."""
         return relative(self._worktree, os.fspath(path), self.top)
 
     def read(self, file: StrPath) -> tuple[Source, bytes]:
-        """A file and its bytes. Raises UsageError for a missing one, Refused as `git.files.read_source`."""
+        """A file and its bytes. Raises UsageError if it is missing, Refused as `git.files.read_source`."""
         from repoagent.git.files import read_source
         from repoagent.git.similar_paths import no_such_file
 
@@ -512,7 +513,7 @@ class Repository:
         self, settings: Mapping[str, object] | None, *, model: str | Model | None = None, **more: object
     ) -> Settings:
         """The settings of the user and the repository, with those of the program by key. Raises UsageError for an
-        unknown key and for a value that the option does not take."""
+        unknown key and for an invalid value."""
         from repoagent.config.options import find_or_refuse
 
         more["model"] = model if isinstance(model, str) else None
@@ -526,8 +527,8 @@ class Repository:
 
 
 def _find_worktree(start: Path) -> WorkTree:
-    """The work tree of `start`. Restores the variables that `open_worktree` sets in the environment, and refuses a
-    repository that needs them: they would apply to every other repository of the process too."""
+    """The work tree of `start`. Restores the variables that `open_worktree` sets in the environment, and raises
+    UsageError for a repository that needs them: they would apply to every other repository of the process too."""
     names = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
     with _opening:
         before = {name: os.environ.get(name) for name in names}
@@ -552,13 +553,11 @@ def _find_worktree(start: Path) -> WorkTree:
         problem = f"{', '.join(wrong)} in the environment is relative: make it absolute, or unset it"
     elif not work_tree:
         problem = (
-            "GIT_DIR is set in the environment without GIT_WORK_TREE, so git takes any folder for the work tree: set "
+            "GIT_DIR is set in the environment without GIT_WORK_TREE, so git uses any folder as the work tree: set "
             "both, or unset it"
         )
     elif not Path(os.path.realpath(start)).is_relative_to(worktree.top):
-        problem = (
-            f"{start} is outside {worktree.top}, which the environment names: unset GIT_DIR and GIT_WORK_TREE"
-        )
+        problem = f"{start} is outside {worktree.top}, which is set in the environment: unset GIT_DIR and GIT_WORK_TREE"
     if problem:
         raise UsageError(problem)
     send_to(log.warning)
@@ -576,7 +575,7 @@ def _at_least_1(limit: int) -> int:
 
 
 def _revision(revision: str | Revision) -> str:
-    """Raises UsageError for text that cannot be an argument of git."""
+    """The revision as an argument of git. Raises UsageError for text that cannot be one."""
     if isinstance(revision, str):
         if "\0" in revision or any("\ud800" <= character <= "\udfff" for character in revision):
             raise UsageError(f"no such revision: {revision!r}; name a commit, a branch or a tag")
@@ -612,7 +611,7 @@ def _commit_options(commit: bool | Options) -> Options:
 
 
 def _ignore(sentence: str) -> None:
-    """No one listens."""
+    """Ignore the sentence."""
 
 
 def _set_callbacks(
@@ -631,8 +630,8 @@ def _open_model(
     *,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model and its meter; appends to `notes` what the user must know of it. Raises ModelError (also where one is
-    `needed` and none is configured), UsageError for an impossible limit and for `manual`, which needs a terminal."""
+    """The model and its meter; appends sentences for the user to `notes`. Raises ModelError (also if a model is
+    `needed` and none is configured), UsageError for an invalid limit and for `manual`, which needs a terminal."""
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import NoModel, choose_model
     from repoagent.llm.registry import provider_of

@@ -1,4 +1,4 @@
-"""The results of the library and of MCP as frozen values."""
+"""The results of the library and of MCP, as frozen values."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class ChangedFile:
 @dataclass(frozen=True)
 class EditResult:
     """The result of `edit` and `apply`. `kind` is "committed"; "written" for files changed without a commit; "proposed"
-    for a dry run; "answered" when the model answered without an edit.
+    for a dry run; "answered" if the model answered without an edit.
 
-    `edit_id` is what `undo` takes. `commit` (a full id; `git_commit` is the object), `parent` and `branch` are None
-    without a commit, `branch` also on a detached HEAD. `files` are the changed files, `diff` their patch as git prints
-    it, `message` the commit message. `remarks` are sentences for the user. `placements` has for each hunk its lines and
-    the tolerances that it needed. `seconds` is wall time. Only of `edit`: the `model`, its `answer` when it did not
-    edit, the rest of its last reply (`words`), its earlier `messages` to the user, its tokens (`usage`) and the `cost`
-    in US dollars (None: unknown). `top` is the work tree.
+    `edit_id` is the argument for `undo`. `commit` (a full id; `git_commit` is the object), `parent` and `branch` are
+    None without a commit, `branch` also on a detached HEAD. `files` are the changed files, `diff` their patch as git
+    prints it, `message` the commit message. `remarks` are sentences for the user. `placements` has for each hunk its
+    lines and the tolerances that it needed. `seconds` is wall time. Only for `edit`: the `model`, its `answer` if it
+    did not edit, the rest of its last reply (`words`), its earlier `messages` to the user, its tokens (`usage`) and the
+    `cost` in US dollars (None: unknown). `top` is the work tree.
     """
 
     kind: Kind
@@ -69,8 +69,7 @@ class EditResult:
 
     @property
     def git_commit(self) -> Commit | None:
-        """The commit as a `git.Commit` of GitPython, None without one. Raises UsageError where GitPython cannot open
-        it."""
+        """The commit as a `git.Commit` of GitPython, or None. Raises UsageError if GitPython cannot open it."""
         if self.commit is None or self.top is None:
             return None
         from repoagent.api.gitpython import open_commit
@@ -79,12 +78,12 @@ class EditResult:
 
 
 def change_fields(change: CommitOutcome | None) -> dict[str, Any]:
-    """What was changed and committed, by the names of `EditResult`; without a change, empty values."""
-    made = change.commit if change else None
+    """The fields of `EditResult` for a change; empty values if there is none."""
+    commit = change.commit if change else None
     return {
-        "commit": made.commit if made else None,
-        "parent": made.parent if made else None,
-        "branch": made.branch if made else None,
+        "commit": commit.commit if commit else None,
+        "parent": commit.parent if commit else None,
+        "branch": commit.branch if commit else None,
         "files": tuple(ChangedFile(c.path, c.old_path, c.mode) for c in change.changes) if change else (),
         "placements": change.proposal.placements if change else (),
         "diff": change.proposal.diff if change else "",
@@ -106,10 +105,10 @@ def edit_result(outcome: EditOutcome | ApplyOutcome, top: Path, remarks: Sequenc
 class Neighbor:
     """A file that changes together with the files of the query.
 
-    `score` is 0 to 1; `together` in how many of their `commits` it changed too; `rate` is "high", "medium", "low", or
-    None for never; `last` when both last changed in one commit (ISO 8601, UTC; None for never). `reasons` are of
-    "together", "through" (shared partners), "recent", "name", "folder"; `evidence` the full ids of the commits behind
-    it; `weak` means too little evidence to be shown by default.
+    `score` is 0 to 1; it changed in `together` of their `commits`; `rate` is "high", "medium", "low", or None for
+    never; `last` is the time of their last common commit (ISO 8601, UTC; None for never). `reasons` are some of
+    "together", "through" (shared partners), "recent", "name", "folder"; `evidence` has the full ids of the commits;
+    `weak` means too little evidence to be shown by default.
     """
 
     path: str
@@ -127,7 +126,7 @@ class Neighbor:
 class Neighbors:
     """`neighbors`, best score first. `commit` is the id of `revision`, "" before the first commit; `commits` is the
     number of commits of `paths` that were read. `state` is "whole", or "building", "recent" or "names" for an answer
-    from a part of the history; `note` is a remark for the reader ("" for none)."""
+    from a part of the history; `note` is a remark for the user, or ""."""
 
     paths: tuple[str, ...]
     revision: str
@@ -139,7 +138,7 @@ class Neighbors:
 
 
 def neighbors_result(answer: Neighborhood) -> Neighbors:
-    """The answer of the engine as plain values."""
+    """The answer of the history index as plain values."""
     from repoagent.history.render import is_weak, rate
 
     rows = []
@@ -161,10 +160,10 @@ def neighbors_result(answer: Neighborhood) -> Neighbors:
 
 @dataclass(frozen=True)
 class Split:
-    """A file in segments; joined in order, these are the file byte for byte.
+    """A file in segments; concatenated in order, these are the file byte for byte.
 
-    `blob` is the id of the bytes (`git hash-object --no-filters`); `language` is None where it is unknown; `size` is in
-    bytes. `folder` is where the segment files were written, None for a split in memory.
+    `blob` is the id of the bytes (`git hash-object --no-filters`); `language` is None if unknown; `size` is in bytes.
+    `folder` is the folder of the segment files, None for a split in memory.
     """
 
     path: str

@@ -1,6 +1,7 @@
-"""`load` merges the layers: defaults, the user's file, the repository's (which is untrusted), git, environment, flags.
+"""Load the configuration: `load` merges the defaults, the user's file, the file of the repository (which is untrusted),
+git, environment and flags; later layers take precedence.
 
-Later wins. `set_value` and `unset_value` change one value in a TOML file and keep its comments and order.
+`set_value` and `unset_value` change one value in a TOML file and keep its comments and order.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 PREFIX = "REPOAGENT_"
-LARGEST = 1024 * 1024  # bytes of a file of configuration
+LARGEST = 1024 * 1024  # bytes of a configuration file
 
 
 class Raw(NamedTuple):
-    """One value as a layer has it: the dotted key in the layer's own spelling, the unparsed value, its origin."""
+    """One value of a layer: the dotted key as spelled there, the unparsed value, its origin."""
 
     key: str
     value: object
@@ -40,10 +41,10 @@ def load(
     env: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Settings:
-    """Merge all layers. `layout` is None outside a repository; `flags` are by option key, None for not given.
+    """Merge all layers. `layout` is None outside a repository; `flags` are by option key, None if not used.
 
-    Raises UsageError for invalid TOML and for a value that its option does not take. `Settings.warnings` has a sentence
-    per layer on what was ignored: unknown keys, and keys that a repository may not set.
+    Raises UsageError for invalid TOML and for invalid values. `Settings.warnings` has a sentence per layer about
+    ignored keys: unknown ones, and those that a repository may not set.
     """
     env = os.environ if env is None else env
     entries = _defaults()
@@ -56,9 +57,9 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` with `data` in place of `.repoagent/config.toml`; the layers above it stay.
+    """`settings` with `data` instead of `.repoagent/config.toml`; higher layers are unchanged.
 
-    With `alone`, only the defaults and `data`. Raises as `load`.
+    With `alone`, use only the defaults and `data`. Raises as `load`.
     """
     entries = _defaults()
     user = user_file(os.environ)
@@ -76,7 +77,7 @@ def _defaults() -> dict[str, Setting]:
 
 
 def _merge(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
-    """Merge `layer` into `entries`; returns the warnings."""
+    """Merge `layer` into `entries`; return the warnings."""
     unknown: list[Raw] = []
     for raw in layer:
         if (match := find(raw.key)) is None:
@@ -88,7 +89,7 @@ def _merge(entries: dict[str, Setting], layer: Iterable[Raw]) -> list[str]:
 
 
 def _merge_shared(entries: dict[str, Setting], layer: Iterable[Raw], path: Path) -> list[str]:
-    """As `_merge`, but only of what a repository may set."""
+    """As `_merge`, but only for values that a repository may set."""
     unknown: list[Raw] = []
     forbidden: list[str] = []
     higher: list[str] = []
@@ -155,7 +156,7 @@ def _short(value: object, limit: int = 60) -> str:
 
 
 def from_user_file(path: Path) -> Iterator[Raw]:
-    """The values of the user's file, none without it. Raises UsageError for a file that cannot be read."""
+    """The values of the user's file; none if it is missing. Raises UsageError if it cannot be read."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
@@ -169,7 +170,8 @@ def from_user_file(path: Path) -> Iterator[Raw]:
 
 
 def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
-    """The values in a TOML document, the content of `path`. Raises UsageError, with the position, for invalid TOML."""
+    """The values in the TOML document `data`, the content of `path`. Raises UsageError, with the position, if it is
+    invalid."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -177,7 +179,7 @@ def from_toml(path: Path, data: bytes) -> Iterator[Raw]:
 
     try:
         table = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:  # not UTF-8 and too large numbers are ValueErrors too
+    except (ValueError, RecursionError) as error:  # ValueError also for invalid UTF-8 and too large numbers
         raise UsageError(f"{path} is not valid TOML: {error}") from error
     for key, value in _leaves(table):
         yield Raw(key, value, f"file:{path}")
@@ -192,8 +194,8 @@ def _leaves(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str
 
 
 def _from_git(cwd: Path) -> Iterator[Raw]:
-    """The values of repoagent.* in `git config`, of all scopes in git's order, with one call of git. Ignores a bare
-    repository in a folder above."""
+    """The values of repoagent.* in `git config`, from all scopes in git's order, with one call of git. Ignores a bare
+    repository in a parent folder."""
     from repoagent.git.process import git_output
     from repoagent.git.worktree import settings_folder
 
@@ -212,7 +214,8 @@ def _from_git(cwd: Path) -> Iterator[Raw]:
 
 
 def _from_environment(env: Mapping[str, str]) -> Iterator[Raw]:
-    """REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`; an empty one counts as unset."""
+    """The values of environment variables: REPOAGENT_MAX_COST is `max_cost`, REPOAGENT_EDIT__SCOPE is `edit.scope`. An
+    empty variable counts as unset."""
     for name, value in sorted(env.items()):
         if name.startswith(PREFIX) and value and name != tracing.VARIABLE:
             yield Raw(name[len(PREFIX) :].lower().replace("__", "."), value, f"environment {name}")
@@ -224,7 +227,7 @@ def variable(key: str) -> str:
 
 
 def _from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:
-    """A flag has the name of the last word of its key."""
+    """The values of flags. The name of a flag is the last word of its key."""
     for key, value in flags.items():
         if value is not None:
             yield Raw(key, value, f"flag --{key.rpartition('.')[2].replace('_', '-')}")
@@ -234,11 +237,10 @@ def _from_flags(flags: Mapping[str, object]) -> Iterator[Raw]:
 
 
 def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> Value:
-    """Set `key` to the value of `text` in the TOML file `path`, which is created when missing; returns the value.
+    """Set `key` to the value of `text` in the TOML file `path`, which is created if missing; return the value.
 
     `repository`: the file belongs to a repository, which may not set all options. Raises UsageError for an unknown key,
-    for a value that the option does not take or the file may not set, and for invalid TOML; Refused where it is not a
-    regular file.
+    for a value that is invalid or that the file may not set, and for invalid TOML; Refused if it is not a regular file.
     """
     import tomlkit
 
@@ -271,7 +273,7 @@ def set_value(path: Path, key: str, text: str, *, repository: bool = False) -> V
 
 
 def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
-    """Remove `key` from the TOML file `path`; False where it is not in it. Raises as `set_value`."""
+    """Remove `key` from the TOML file `path`; return whether it was there. Raises as `set_value`."""
     document = _read(path)
     if not _remove(document, _parts(find_or_refuse(key)[0])):
         return False
@@ -280,7 +282,7 @@ def unset_value(path: Path, key: str, *, repository: bool = False) -> bool:
 
 
 def _parts(key: str) -> list[str]:
-    """The tables of a key, and its own name: `models.openai/gpt-4.1.input` has three parts."""
+    """The tables of a key, and its last part: `models.openai/gpt-4.1.input` has three parts."""
     first, _, rest = key.partition(".")
     middle, _, last = rest.rpartition(".")
     return [part for part in (first, middle, last) if part]
@@ -307,5 +309,5 @@ def _read(path: Path) -> TOMLDocument:
 
 
 def _spelled_in(table: MutableMapping[str, object], part: str) -> str:
-    """The key as the file spells it (`maxTurns`), or else as in the table of options."""
+    """The key as spelled in the file (`maxTurns`), otherwise as in the table of options."""
     return next((name for name in table if fold(name) == fold(part)), part)

@@ -1,7 +1,7 @@
-"""The table of options: keys, types, defaults, and what the file of a repository may set.
+"""The table of options: keys, types, defaults, and whether the file of a repository may set them.
 
-`.repoagent/config.toml` comes with somebody else's repository. It may not name a command, an address, a key or a price,
-may not widen what an edit reaches, and may only lower limits.
+`.repoagent/config.toml` may come from another author. It may not set a command, an address, a key or a price, may not
+widen the scope of an edit, and may only lower limits.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from repoagent.errors import UsageError
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}  # as git reads whole numbers
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}  # as in git
 _ON = {"true", "yes", "on", "1"}
 _OFF = {"false", "no", "off", "0", ""}
 
 
 class OptionType(NamedTuple):
-    """`parse` converts text (of git or a variable) or a TOML value, or raises ValueError; `allowed` describes the
+    """`parse` converts text (from git or a variable) or a TOML value, or raises ValueError; `allowed` describes the
     values in messages."""
 
     allowed: str
@@ -30,7 +30,7 @@ class OptionType(NamedTuple):
 
 
 def text(allowed: str = "text", pattern: str = r"(?s).*\S.*") -> OptionType:
-    """Text that matches all of `pattern`."""
+    """A text that matches `pattern` as a whole."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(pattern, raw):
@@ -69,7 +69,7 @@ def number() -> OptionType:
 
 
 def switch() -> OptionType:
-    """A boolean, in git's spellings."""
+    """A boolean, spelled as in git."""
 
     def parse(raw: object) -> bool:
         if isinstance(raw, bool):
@@ -82,7 +82,7 @@ def switch() -> OptionType:
 
 
 def one_of(*names: str) -> OptionType:
-    """One of a few words."""
+    """One of these words, in any case."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and raw.lower() in names:
@@ -93,7 +93,7 @@ def one_of(*names: str) -> OptionType:
 
 
 def texts() -> OptionType:
-    """A list of strings; in text, one per line."""
+    """A list of strings; as text, one per line."""
 
     def parse(raw: object) -> tuple[str, ...]:
         items = raw
@@ -118,10 +118,10 @@ def or_none(kind: OptionType) -> OptionType:
 class Option(NamedTuple):
     """An option.
 
-    `key` is dotted; a `*` in it is a name of the user's choice. A value in `.repoagent/config.toml` is ignored unless
-    `repository_may_set`; with `only_lower` it must be lower than the one set already, with `only_like` it must match
-    the pattern (described by `only_what`), with `only_unset` it counts only where the user's own configuration has no
-    value. A `secret` value is never printed.
+    `key` is dotted; a `*` in it is a name that the user chooses. A value in `.repoagent/config.toml` is ignored unless
+    `repository_may_set`; with `only_lower` it may not exceed the value of lower layers, with `only_like` it must match
+    the pattern (described by `only_what`), with `only_unset` it counts only if the user's file has no value. A `secret`
+    value is never printed.
     """
 
     key: str
@@ -137,11 +137,11 @@ class Option(NamedTuple):
 
     @property
     def is_family(self) -> bool:
-        """Whether the key contains a name of the user's choice."""
+        """Whether the key contains a name that the user chooses."""
         return "*" in self.key
 
     def why_not_from_repository(self, value: Value) -> str | None:
-        """Why a repository may not set `value`, as a clause; None where it may."""
+        """The reason why a repository may not set `value`, as a clause; None if it may."""
         if not self.repository_may_set:
             return f"only you can set {self.key}"
         if self.only_like and not (isinstance(value, str) and self.only_like.fullmatch(value)):
@@ -172,7 +172,7 @@ _RULES = {
     "tests": "note",
     "compatibility": "warning",
 }
-# Only the name of a provider's model: `command:` runs a program, `local/` and `replay:` open files.
+# Only names of models of providers: `command:` runs a program, `local/` and `replay:` open files.
 _REMOTE = re.compile(r"(?!local/)[a-z][a-z0-9_-]*/\S+|manual")
 
 OPTIONS: tuple[Option, ...] = (
@@ -281,10 +281,10 @@ def fold(part: str) -> str:
 
 
 def find(key: str) -> tuple[str, Option] | None:
-    """The option of `key` and the spelling of the key in the table, or None.
+    """The spelling of `key` in the table, and its option; or None.
 
-    Keys of git have neither underscores nor case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
-    name of the user's choice is compared exactly.
+    Keys of git have no underscores and ignore case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
+    name that the user chooses is compared exactly.
     """
     folded = fold(key)
     for option in OPTIONS:
@@ -300,7 +300,7 @@ def find(key: str) -> tuple[str, Option] | None:
 
 
 def nearest(key: str) -> str | None:
-    """The known key that is most similar to `key`, or None."""
+    """The key that is most similar to `key`, or None."""
     from difflib import get_close_matches
 
     folded = {fold(option.key): option.key for option in OPTIONS}
@@ -309,7 +309,7 @@ def nearest(key: str) -> str | None:
 
 
 def find_or_refuse(key: str) -> tuple[str, Option]:
-    """As `find`. Raises UsageError, with the nearest key, for an unknown one."""
+    """As `find`. Raises UsageError, with the nearest key, for an unknown key."""
     if (match := find(key)) is None:
         near = nearest(key)
         raise UsageError(f"unknown option {key}" + (f"; did you mean {near}?" if near else ""))

@@ -1,4 +1,4 @@
-"""The merged configuration (`Settings`): values by key, each with its origin; and where the user's file is."""
+"""The merged configuration (`Settings`): values by key, each with its origin; and the path of the user's file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Setting(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The value as text for the user, a secret masked."""
+        """The value as text for the user; a secret is masked."""
         if self.value is None:
             return ""
         if self.option.secret:
@@ -36,16 +36,16 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings. `warnings` are sentences about what was ignored, for standard error. `theirs` is the origin of the
-    settings that come with the repository. Each reader of a value raises KeyError for an unknown key, TypeError for a
-    key of another type."""
+    """All settings. `warnings` are sentences about ignored values, for standard error. `theirs` is the origin of
+    settings from the repository. Each method that reads a value raises KeyError for an unknown key, TypeError for a
+    value of another type."""
 
     entries: Mapping[str, Setting]
     warnings: tuple[str, ...] = ()
     theirs: str | None = None
 
     def setting(self, key: str) -> Setting:
-        """The setting of `key`, spelled as in the table."""
+        """The setting of `key`, which must be spelled as in the table."""
         if key in self.entries:
             return self.entries[key]
         if (match := find(key)) is None or match[0] != key:
@@ -53,24 +53,24 @@ class Settings:
         return Setting(key, match[1].default, "default", match[1])
 
     def get(self, key: str) -> Value:
-        """The value of `key`; None where it is not set."""
+        """The value of `key`; None if it is not set."""
         return self.setting(key).value
 
     __getitem__ = get
 
     def __iter__(self) -> Iterator[Setting]:
-        """All settings, in the order of the table; of a family, those that are set."""
+        """All settings, in table order; of a family, those that are set."""
         order = {option.key: number for number, option in enumerate(OPTIONS)}
         return iter(sorted(self.entries.values(), key=lambda s: (order[s.option.key], s.key)))
 
     def origin(self, key: str) -> str:
-        """Where the value of `key` came from."""
+        """The origin of the value of `key`."""
         return self.setting(key).origin
 
     def _typed(self, kind: type[T], key: str) -> T:
         value = self.get(key)
         if type(value) is not kind:
-            raise TypeError(f"{key} is {value!r}, no {kind.__name__}")
+            raise TypeError(f"{key} is {value!r}, not {kind.__name__}")
         return value
 
     def text(self, key: str) -> str:
@@ -115,6 +115,6 @@ class Settings:
 def user_file(env: Mapping[str, str]) -> Path:
     """The user's configuration file: `$XDG_CONFIG_HOME/repoagent/config.toml`."""
     home = Path(env.get("XDG_CONFIG_HOME", ""))
-    # The XDG specification says that a relative path there counts as not set.
+    # By the XDG specification, a relative path counts as unset.
     base = home if home.is_absolute() else Path(env.get("HOME") or Path.home(), ".config")
     return base / "repoagent" / "config.toml"

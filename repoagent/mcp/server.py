@@ -1,5 +1,5 @@
-"""The MCP server: it lists the tools, validates the arguments of a call against the schema of its tool, and runs each
-call in a thread. The process ends when the client closes the connection.
+"""The MCP server: it lists the tools, validates the arguments of a call by the schema of its tool, and runs each call
+in a thread. The process ends when the client closes the connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from repoagent.mcp.tools import make_tools, sendable
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-GRACE = 5.0  # seconds that a commit in progress has when the server is stopped
+GRACE = 5.0  # seconds for a commit in progress to finish after the server is stopped
 PAUSE = 0.2  # seconds between two progress messages
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 log = logging.getLogger("repoagent.mcp")
@@ -39,8 +39,8 @@ log = logging.getLogger("repoagent.mcp")
 def perform(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> ToolResult:
-    """Run a tool. Raises UsageError for arguments that do not match its schema and outside a work tree, and what the
-    tool raises."""
+    """Run a tool. Raises UsageError for arguments that do not match its schema and outside a work tree, and the errors
+    of the tool."""
     from repoagent.edit.guards.off_limits import gate
     from repoagent.git.worktree import open_worktree
 
@@ -52,7 +52,7 @@ def perform(
 
 
 def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Raise UsageError for the first invalid argument, without its value, which may be of any size."""
+    """Raise UsageError for the first invalid argument. The message omits the value, which may have any size."""
     from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(tool.arguments).iter_errors(dict(arguments))
@@ -67,8 +67,8 @@ def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 def serve(service: Service, end: Callable[[int], None]) -> None:
     """Serve on standard input and output until the client closes them. After a signal that ends the process, call `end`
-    with its number once no call is writing, but after GRACE seconds at the latest: the next command recovers what is
-    unfinished then."""
+    with its number once no call is writing, but after GRACE seconds at the latest: the next command then recovers the
+    unfinished edit."""
     server = _Server(service, end)
     try:
         anyio.run(server.run)
@@ -79,7 +79,7 @@ def serve(service: Service, end: Callable[[int], None]) -> None:
 
 
 def _is_broken_pipe(error: BaseException) -> bool:
-    """Whether the only error, also of a group, is that the client no longer reads."""
+    """Whether the error is a BrokenPipeError, or a group of only these: the client no longer reads."""
     inner: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return all(map(_is_broken_pipe, inner)) if inner else isinstance(error, BrokenPipeError)
 
@@ -110,14 +110,14 @@ class _Server:
         self.leave()
 
     def leave(self) -> None:
-        """The client is gone: finish what is being written, and do not wait for reads."""
+        """End after the client has closed the connection: wait for the call that writes, but not for reads."""
         self.cancel_calls()
         if not self.service.writing.acquire(timeout=GRACE) or threading.active_count() > 1:
             sys.stderr.flush()
             os._exit(0)
 
     async def wait_for_signal(self) -> None:
-        """End at a signal. A read of standard input cannot be cancelled, so `run` would not return."""
+        """End the process after a signal. A read of standard input cannot be cancelled, so `run` would not return."""
         numbers = [number for number in _STOP_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
         with anyio.open_signal_receiver(*numbers) as signals:
             async for number in signals:
@@ -126,7 +126,7 @@ class _Server:
                 self.end(number)
 
     def cancel_calls(self) -> None:
-        """Calls that do not write yet will not."""
+        """Cancel all calls that do not write yet."""
         for cancelled in self.calls:
             cancelled.set()
 
@@ -148,11 +148,11 @@ class _Server:
 
         def progress(message: str, done: float | None = None, total: float | None = None) -> None:
             nonlocal last
-            time_now = time.monotonic()
-            if cancelled.is_set() or time_now - last < PAUSE:
+            current = time.monotonic()
+            if cancelled.is_set() or current - last < PAUSE:
                 return
-            last = time_now
-            done = time_now - began if done is None else done
+            last = current
+            done = current - began if done is None else done
             from_thread.run(context.session.report_progress, done, total, message)
 
         try:
@@ -168,7 +168,7 @@ class _Server:
 def _answer(
     tool: Tool, service: Service, arguments: Mapping[str, Any], cancelled: threading.Event, progress: Progress
 ) -> types.CallToolResult:
-    """The result, or the error message; only the log gets the traceback of an internal error."""
+    """The result of a call, or the error message. The traceback of an internal error is only logged."""
     try:
         result = perform(tool, service, arguments, cancelled, progress)
     except RepoagentError as error:

@@ -1,4 +1,4 @@
-"""What a tool is (`Tool`), what it gets (`Call`) and gives (`ToolResult`); `tool` makes one of a function."""
+"""A tool (`Tool`), its input (`Call`) and output (`ToolResult`); the decorator `tool` turns a function into a tool."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) 
 
 
 def shape(fields: str = "", **more: Any) -> Schema:
-    """The schema of an object with these properties, all required: `fields` are names with types, "path lines:int[]
-    last:number?"; a string by default, `[]` is a list, `?` allows null. `more` are objects, or a list of one."""
+    """The schema of an object with these properties, all required. `fields` are names with types, such as "path
+    lines:int[] last:number?"; the default is a string, `[]` is a list, `?` allows null. `more` are schemas by name; [X]
+    is a list of X."""
     properties: Schema = {}
     for word in fields.split():
         name, _, kind = word.partition(":")
@@ -60,14 +61,14 @@ def shape(fields: str = "", **more: Any) -> Schema:
 
 class Progress(Protocol):
     def __call__(self, message: str, done: float | None = None, total: float | None = None) -> None:
-        """Report what a call is doing, and that `done` of `total` is complete."""
+        """Report the current step of a call, and that `done` of `total` is complete."""
         ...
 
 
 @dataclass(frozen=True)
 class Service:
-    """What the server was started with: the folder, whether it may write, the model that `review` may call, and its
-    limit in US dollars. `writing` is held by the one call that writes."""
+    """The options of the server: the folder, whether it may write, the model that `review` may call, and its limit in
+    US dollars. The call that writes holds the lock `writing`."""
 
     cwd: Path
     write: bool = False
@@ -78,7 +79,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool, in a work tree that is looked up for each call. `why_not` gives the reason why a file may not
+    """A call of a tool, in a work tree that is looked up for each call. `why_not` returns the reason why a file may not
     be shown; `cancelled` is set once the client no longer waits for the answer."""
 
     service: Service
@@ -95,8 +96,8 @@ class Call:
         return Repository.of(self.worktree, to_stderr)
 
     def path(self, path: str, *, folder: bool = False) -> str:
-        """`path`, relative to the top, normalized; with `folder` it may be one, "." for the top. Raises Refused for a
-        path outside the work tree or in `.git`, and for a withheld file."""
+        """`path`, relative to the top, normalized; with `folder` it may be a folder, "." for the top. Raises Refused
+        for a path outside the work tree or in `.git`, and for a withheld file."""
         from repoagent.git.files import check_path
 
         path = path.removeprefix("./").rstrip("/") or path
@@ -110,7 +111,7 @@ class Call:
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result as text for a model and as data that match the schema of the tool; for an image, also the image."""
+    """The result as text for a model, and as data that match the schema of the tool; for an image, also the image."""
 
     text: str
     data: Mapping[str, Any]
@@ -135,8 +136,8 @@ class Tool:
 def tool(
     title: str, description: str, result: Schema, **properties: Schema
 ) -> Callable[[Callable[..., ToolResult]], Tool]:
-    """Make a function of a `Call` a tool. Its keyword parameters are the arguments of the tool, described by
-    `properties`: one without a default is required, and None is no default of the schema."""
+    """Turn a function of a `Call` into a tool. Its keyword parameters are the arguments of the tool, described by
+    `properties`. A parameter without a default is required; a default None is not in the schema."""
 
     def make(function: Callable[..., ToolResult]) -> Tool:
         _, *parameters = inspect.signature(function).parameters.values()

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from repoagent.api.results import EditResult
     from repoagent.split.folder_index import IndexedSegment
 
-MAX_TEXT = 24 * 1024  # characters of a text in a result, and 4,096 for what surrounds it
+MAX_TEXT = 24 * 1024  # characters of a text in a result, and 4,096 for the text around it
 MAX_ITEMS = 500  # of a list
 MAX_PERSONS = 20
 MAX_FINDINGS = 30
 MAX_IMAGE = 5 * 1024 * 1024  # bytes, before base64
-SYMBOLS = 8  # names that describe a segment
-_POLL = 0.1  # seconds between two checks whether a waiting call was cancelled
+SYMBOLS = 8  # names of symbols to describe a segment
+_POLL = 0.1  # seconds between checks whether a waiting call was cancelled
 
 _FILE = text("Path of a file, from the top of the repository.")
 _FILE_OR_FOLDER = text("Path of a file or folder, from the top of the repository.")
@@ -60,7 +60,7 @@ def make_tools(service: Service) -> dict[str, Tool]:
             writes=service.write,
         ),
     ]  # fmt: skip
-    return {each.name: each for each in tools}
+    return {entry.name: entry for entry in tools}
 
 
 def _without_ask(schema: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _without_ask(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def sendable(value: Any) -> Any:
-    """JSON data as they may be sent: valid UTF-8, without keys and tokens, texts and lists clipped."""
+    """JSON data that may be sent: valid UTF-8, without keys and tokens, texts and lists clipped."""
     from repoagent.storage.secrets import mask
 
     if isinstance(value, str):
@@ -84,7 +84,7 @@ def sendable(value: Any) -> Any:
 
 
 def clip(text: str, limit: int = MAX_TEXT) -> str:
-    """The text, or its first whole lines with a note that the rest is left out."""
+    """The text, or its first whole lines with a note that the rest is omitted."""
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1 or limit
@@ -288,7 +288,7 @@ def segments(
     if segment > count:
         raise UsageError(f"no segment {segment} in {path}; the last one is {count}")
     chosen = split.segments[segment - 1]
-    shown(split.data)  # a secret is found in the whole file, so that it is masked in a part of it too
+    shown(split.data)  # find secrets in the whole file, so that they are masked in a part of it too
     part = read_part(shown(split.text(chosen)), "", "", MAX_TEXT)
     data |= {"segments": [_segment(segment, chosen)], "text": part.text, "cut": bool(part.rest)}
     label = f'file path={quoted(path)} blob="{split.blob}" lines="{chosen.first_line}-{chosen.last_line}"'
@@ -387,7 +387,7 @@ def recall(
         rows.append({
             "file": hit.file or None, "name": hit.name or None, "kind": hit.kind, "date": hit.date or None,
             "snippet": hit.snippet, "stale": hit.stale,
-            "also": [other for other in hit.also if not call.why_not(other)], "path": path, "line": hit.line,
+            "also": [file for file in hit.also if not call.why_not(file)], "path": path, "line": hit.line,
         })  # fmt: skip
     body = fence("\n".join(map(hit_line, hits)), "memories") if hits else "No matches."
     return ToolResult(body, {"query": query, "hits": rows})
@@ -490,7 +490,7 @@ def apply(
     commit: bool = True,
     check_only: bool = False,
 ) -> ToolResult:
-    """Always a dry run first, to see which files the patch changes: each of them must be in `sources`."""
+    """Apply or check a patch. A dry run first determines the files that it changes: each must be in `sources`."""
     from repoagent.edit.commit import without_claims, without_controls
 
     blobs = {call.path(path): blob for path, blob in sources.items()}
@@ -513,7 +513,7 @@ def apply(
 
 @contextmanager
 def _write_lock(call: Call) -> Iterator[None]:
-    """One call writes at a time. Raises NothingDone for a call that was cancelled before its turn."""
+    """Let one call write at a time. Raises NothingDone if the call is cancelled before its turn."""
     while not call.service.writing.acquire(timeout=_POLL):
         if call.cancelled.is_set():
             raise NothingDone(_CANCELLED)
@@ -540,7 +540,7 @@ def _attempt(
 
 
 def _with_sources(result: EditResult, blobs: Mapping[str, str]) -> EditResult:
-    """`result`, of a dry run. Raises UsageError for a file that the patch changes and that is missing in `blobs`."""
+    """The `result` of a dry run. Raises UsageError if a file that the patch changes is missing in `blobs`."""
     for file in result.files:
         if file.old_path is not None and file.old_path not in blobs:
             raise UsageError(
@@ -551,8 +551,8 @@ def _with_sources(result: EditResult, blobs: Mapping[str, str]) -> EditResult:
 
 
 def _unmasked(call: Call, patch: str, paths: Sequence[str]) -> bytes:
-    """The patch with secrets in place of their placeholders. Raises Refused for a placeholder that this server did not
-    make, unless a file has it as its text."""
+    """The patch with secrets instead of their placeholders. Raises Refused for a placeholder that this server did not
+    create, unless it is literally in a file."""
     from repoagent.git.files import read_source
     from repoagent.storage.secrets import unknown_in, unmask
 

@@ -1,1 +1,1 @@
-"""Reports over everything else: past activity with its cost, and `repoagent doctor`."""
+"""Reports: past activity with its cost, and `repoagent doctor`."""

@@ -1,5 +1,5 @@
-"""The events of a repository, gathered from the files that record them (the memories, `edits.jsonl` of each work tree,
-the review log, the folders of runs, the spend log), and their totals by day, model and file.
+"""The events of a repository, read from the files that record them (the memories, `edits.jsonl` of each work tree, the
+review log, the folders of runs, the spend log), and their totals by day, model and file.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 @dataclass(frozen=True)
 class Event:
     """An edit, undo, redo, review or run. `time` has a time zone; `state` is that of the `EditRecord` or of run.json
-    ("unfinished" for a run without an end), "reviewed" of a review; `cost` is in US dollars, None if unknown; `reasons`
-    say why an edit was refused."""
+    ("unfinished" for a run without an end), "reviewed" for a review; `cost` is in US dollars, None if unknown;
+    `reasons` are those why an edit was refused."""
 
     time: datetime
     kind: Kind
     id: str
-    what: str  # the request, the task, or what was reviewed
+    what: str  # the request, the task, or the reviewed change
     files: tuple[str, ...]
     state: str
     reasons: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Activity:
-    """`events` and `spent` (the model calls for this repository, failed ones too), oldest first."""
+    """`events` and `spent` (the model calls for this repository, including failed ones), oldest first."""
 
     top: Path
     events: tuple[Event, ...]
@@ -61,8 +61,8 @@ class Activity:
 def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     """The activity since the day `since` (None: ever), in all work trees of the repository.
 
-    A model call counts if it was made in one of the work trees or for a known edit, also after its work tree was moved
-    or removed. Skips invalid lines; `warn` gets a sentence per unusable file.
+    A model call counts if it was made in one of the work trees or for a known edit, even if its work tree was moved or
+    removed later. Skips invalid lines; `warn` gets a sentence per unusable file.
     """
     where = layout(worktree)
     tops, git_dirs = work_trees(worktree)
@@ -83,8 +83,8 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The tops of the work trees, as the spend log names them, and their git directories, this one's first. The file
-    `gitdir` of a linked one has the path of the `.git` at its top."""
+    """The tops of the work trees, as in the spend log, and their git directories, that of `worktree` first. The file
+    `gitdir` of a linked work tree has the path of the `.git` at its top."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
@@ -98,7 +98,7 @@ def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
 
 
 def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
-    """The edits of one file; an edit of several files is in the memory of each."""
+    """The edits of one file. An edit of several files is in the memory of each."""
     ids: set[str] = set()
     for line in json_files.read_records(path, warn=warn):
         record = EditRecord.from_dict(line)
@@ -116,7 +116,7 @@ def _of_memory(path: Path, warn: Warn) -> Iterator[Event]:
 
 
 def _of_worktree(path: Path, warn: Warn) -> Iterator[Event]:
-    """The edits of a work tree: without their requests, but also those made without memory."""
+    """The edits of a work tree, also those made without memory, but without their requests."""
     for line in json_files.read_records(path, warn=warn):
         time, kind, paths = _time(line.get("time")), line.get("event"), line.get("paths")
         if time is None or kind not in ("edit", "undo", "redo") or not isinstance(paths, list):
@@ -142,7 +142,7 @@ def _reviews(where: Layout, warn: Warn) -> Iterator[Event]:
 
 
 def _runs(where: Layout, warn: Warn) -> Iterator[Event]:
-    """The runs, at the time of their start; `repoagent runs` reports broken ones."""
+    """The runs, with the time of their start. Skips broken ones, which `repoagent runs` reports."""
     for file in sorted(where.runs.glob("*/run.json")) if not where.runs.is_symlink() else []:
         try:
             record = json_files.parse(read_regular(file) or b"") or {}
@@ -170,9 +170,9 @@ def _usage(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
-    """One event for those of several sources: an edit of several files, or the nth undo of an edit. The memories come
-    first, so that the request is kept."""
-    known: dict[tuple[str, str, int], Event] = {}
+    """Merge the events of several sources: those of an edit of several files, or of the nth undo of an edit. The
+    memories come first, so that the request is kept."""
+    merged: dict[tuple[str, str, int], Event] = {}
     for source in sources:
         counts: Counter[tuple[str, str]] = Counter()
         for event in source:
@@ -182,13 +182,13 @@ def _merged(sources: Iterable[Iterable[Event]]) -> Iterator[Event]:
             pair = (event.kind, event.id)
             key = (*pair, 0 if event.kind == "edit" else counts[pair])
             counts[pair] += 1
-            first = known.get(key)
+            first = merged.get(key)
             if first is None:
-                known[key] = event
+                merged[key] = event
             else:
                 files = dict.fromkeys((*first.files, *event.files))
-                known[key] = replace(first, files=tuple(files), commit=first.commit or event.commit)
-    yield from known.values()
+                merged[key] = replace(first, files=tuple(files), commit=first.commit or event.commit)
+    yield from merged.values()
 
 
 def _time(value: object) -> datetime | None:
@@ -204,7 +204,7 @@ _DAYS = 62  # columns of a chart; a longer time is shown by week or month
 
 @dataclass
 class Sum:
-    """The totals of a day, model or file. `cost` (US dollars) lacks the `unpriced` calls."""
+    """The totals of a day, model or file. `cost` (US dollars) does not include the `unpriced` calls."""
 
     name: str
     applied: int = 0
@@ -249,12 +249,12 @@ class Sum:
 
 
 def was_applied(event: Event) -> bool:
-    """Whether an edit changed its files, also if it was undone later."""
+    """Whether an edit changed its files, even if it was undone later."""
     return event.state in (*APPLIED, "undone", "redone")
 
 
 def by_day(activity: Activity) -> list[Sum]:
-    """Every day from the first to the last with activity (at most the last 3,660)."""
+    """The totals of every day from the first to the last with activity (at most the last 3,660)."""
     sums = _summed(activity, lambda event: [event.time.date().isoformat()], lambda spent: [spent.time[:10]])
     if not sums:
         return []
@@ -266,8 +266,8 @@ def by_day(activity: Activity) -> list[Sum]:
 
 
 def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
-    """The unit in which a chart shows `days` ("day", "week" or "month"), and the totals; a week is named by its first
-    day."""
+    """The unit of a chart for `days` ("day", "week" or "month"), and the totals by that unit; a week has the name of
+    its first day."""
     if len(days) <= _DAYS:
         return "day", list(days)
     unit = "week" if len(days) <= 7 * _DAYS else "month"
@@ -281,7 +281,7 @@ def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
 
 
 def by_model(activity: Activity) -> list[Sum]:
-    """Totals by model, the most expensive first."""
+    """The totals by model, the most expensive first."""
     sums = _summed(
         activity, lambda event: [event.model] if event.model else [], lambda spent: [public(spent.model)]
     )
@@ -289,7 +289,7 @@ def by_model(activity: Activity) -> list[Sum]:
 
 
 def by_file(activity: Activity) -> list[Sum]:
-    """Totals by file, those with most edits first. A call for several files is divided among them."""
+    """The totals by file, those with most edits first. A call for several files is divided among them."""
     sums = _summed(activity, lambda event: event.files, lambda spent: spent.files)
     return sorted(
         sums.values(), key=lambda row: (-row.applied - row.refused - row.undone, -row.cost, row.name)
@@ -297,14 +297,15 @@ def by_file(activity: Activity) -> list[Sum]:
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
-    """The states of edits that changed nothing, refused and failed ones first, with their numbers."""
+    """The states of edits that changed nothing, with their numbers, "refused" and "failed" first."""
     states = (event.state for event in activity.events if event.kind == "edit" and not was_applied(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
 
 def refusals(activity: Activity) -> list[tuple[str, int]]:
-    """Why edits were not applied, the most frequent reason first; an edit counts for each of its reasons."""
+    """The reasons why edits were not applied, with their numbers, the most frequent first. An edit counts for each of
+    its reasons."""
     count: Counter[str] = Counter()
     for event in activity.events:
         if event.kind == "edit" and not was_applied(event) and event.state != "answered":
@@ -313,7 +314,7 @@ def refusals(activity: Activity) -> list[tuple[str, int]]:
 
 
 def total(activity: Activity) -> Sum:
-    """The totals of everything."""
+    """The overall totals."""
     return _summed(activity, lambda _: [""], lambda _: [""]).get("", Sum(""))
 
 

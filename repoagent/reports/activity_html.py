@@ -49,7 +49,7 @@ class PageContext:
 
 
 def bars(names: Sequence[str], columns: Sequence[Sequence[Bar]], title: str, *, money: bool = False) -> str:
-    """A chart of stacked columns, with a scale from 0 to the highest, in US dollars or whole numbers."""
+    """A chart of stacked columns, with a scale from 0 to the highest column, in US dollars or whole numbers."""
     highest = max((sum(bar.value for bar in column) for column in columns), default=0.0)
     top = _round_up(highest) if money else max(_round_up(highest), 2)
     height, step = _HEIGHT - _BOTTOM - _TOP, (_WIDTH - _MARGIN) / max(len(names), 7)
@@ -116,7 +116,7 @@ def _round_up(value: float) -> float:
 
 
 def page(activity: Activity, since: str, around: Sequence[PageContext] = ()) -> str:
-    """The page. `since` is the first day, as text; `around` has the neighbors of some files."""
+    """The page as HTML. `since` is the first day, as text; `around` has the neighbors of some files."""
     rules = files("repoagent.reports").joinpath("activity.css").read_text(encoding="utf-8")
     title = _text(f"repoagent in {activity.top.name}")
     body = [
@@ -151,7 +151,7 @@ def _tiles(totals: Sum) -> Iterator[str]:
 
 
 def _charts(activity: Activity) -> Iterator[str]:
-    """Cost and edits over time, reasons of refusals, models."""
+    """Cost and edits over time, reasons for refusals, models."""
     if days := by_day(activity):
         unit, sums = spans(days)
         names = [period.name for period in sums]
@@ -230,8 +230,8 @@ def _events(events: Sequence[Event]) -> Iterator[str]:
 def _table(
     title: str, heads: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], empty: str = ""
 ) -> Iterator[str]:
-    """A table with its title; `heads` are texts and classes of the columns, cells are markup; `empty` replaces a table
-    without rows."""
+    """A table with its title. `heads` are the texts and classes of the columns, cells are markup; `empty` replaces a
+    table without rows."""
     yield f"<h2>{title}</h2>\n"
     if not rows:
         yield f"<p>{empty}</p>\n"
@@ -257,7 +257,7 @@ def ended(event: Event) -> str:
 
 
 def _text(text: str) -> str:
-    """Text for the page: control and invisible characters are made visible, as in a terminal."""
+    """Text for the page, with control and invisible characters made visible as in a terminal."""
     if not text.isprintable():
         text = "".join(character if character.isprintable() else visible(character) for character in text)
     return markup(text)

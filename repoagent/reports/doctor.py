@@ -1,6 +1,6 @@
 """The checks of `repoagent doctor`: program, repository, configuration, models, machine. They change nothing.
 
-CHECKS is the table of all checks: functions that take the work tree (None outside one) and yield `Check` values.
+CHECKS is the table of all checks: functions of the work tree (None outside one) that yield `Check` values.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 Level = Literal["ok", "warning", "error"]
 
-SHARED = {"config.toml", "context.md", ".gitignore", "skills", "agents"}  # in .repoagent, for a team
+SHARED = {"config.toml", "context.md", ".gitignore", "skills", "agents"}  # entries of .repoagent for a team
 OLDEST_PYTHON = (3, 10)
-EXTRAS = {  # by name: modules, one of which shows that it is installed
+EXTRAS = {  # by name: modules; the extra is installed if one of them is
     **{provider.name: provider.requires[:1] for provider in PROVIDERS.values() if provider.requires},
     "languages": ("tree_sitter_ruby", "tree_sitter_language_pack", "tree_sitter_languages"),
     "mcp": ("mcp",),
@@ -46,7 +46,7 @@ EXTRAS = {  # by name: modules, one of which shows that it is installed
     "browse": ("trafilatura",),
 }
 _RETRY = "fix this and run `repoagent doctor` again"
-_OLD_LOCK = 600.0  # seconds: no git command holds the index that long, but a forgotten editor may
+_OLD_LOCK = 600.0  # seconds: no git command locks the index that long, but a forgotten editor may
 _LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
 _LANDLOCK_CREATE_RULESET = 444  # the number of the system call, on every architecture
 _DAY = 86_400
@@ -76,20 +76,20 @@ def error(name: str, result: str, advice: str) -> Check:
 
 
 def grade(name: str, result: str, *problems: tuple[bool, Level, str]) -> Check:
-    """The check at the level of the first problem that holds, with its advice."""
-    for holds, level, advice in problems:
-        if holds:
+    """The check with the level and advice of the first problem that is true, otherwise ok."""
+    for is_problem, level, advice in problems:
+        if is_problem:
             return Check(name, level, result, advice)
     return ok(name, result)
 
 
 def problem(name: str, sentence: str, level: Level = "warning") -> Check:
-    """The check of an error message of ours."""
+    """The check for an error message of repoagent."""
     return Check(name, level, *halves(sentence))
 
 
 def halves(sentence: str) -> tuple[str, str]:
-    """Cause and remedy of an error message of ours, which has a colon or a semicolon between them."""
+    """The cause and the remedy in an error message of repoagent, separated by a semicolon or a colon."""
     first = sentence.strip().splitlines()[0]
     for mark in ("; ", ": "):
         cause, separator, remedy = first.rpartition(mark)
@@ -100,7 +100,7 @@ def halves(sentence: str) -> tuple[str, str]:
 
 def examine(start: Path, *, online: bool = False) -> list[Check]:
     """Run all checks in the folder `start`; with `online` also try to reach the models. Outside a repository, or in a
-    broken one, the checks that need none still run."""
+    broken one, checks that need no repository still run."""
     checks = run_check("program", check_program)
     has_git = not any(check.name == "git" and check.level == "error" for check in checks)
     worktree = None
@@ -140,7 +140,7 @@ def _permit(path: Path | str) -> str:
 
 
 def _outside(start: Path) -> Check:
-    """Not being in a repository is fine; a `.git` that git does not recognize is an error."""
+    """The check outside a repository: ok, or an error if there is a `.git` that git does not recognize."""
     for folder in (start, *start.parents):
         git_dir = folder / ".git"
         if git_dir.is_file() or any(
@@ -174,8 +174,8 @@ def check_program() -> Iterator[Check]:
 
 
 def without_bytecode() -> str:
-    """What to do where each start compiles the SDK of a provider, as in images that set PYTHONDONTWRITEBYTECODE; ""
-    where none does."""
+    """The remedy if each start compiles the SDK of a provider, as in images that set PYTHONDONTWRITEBYTECODE;
+    otherwise ""."""
     for sdk in SDKS:
         spec = find_spec(sdk)
         if spec and spec.origin and not Path(cache_from_source(spec.origin)).exists():
@@ -204,12 +204,12 @@ def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
-    """Which extras are installed; a command that needs one reports it itself."""
+    """Which extras are installed. A command that needs a missing extra reports it itself."""
 
     def is_installed(module: str) -> bool:
         try:
             return find_spec(module) is not None
-        except (ModuleNotFoundError, ValueError):  # the package above it is missing, or half loaded
+        except (ModuleNotFoundError, ValueError):  # its parent package is missing or partly loaded
             return False
 
     installed = [name for name, modules in EXTRAS.items() if any(map(is_installed, modules))]
@@ -240,7 +240,7 @@ def check_worktree(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_folder(worktree: WorkTree) -> Iterator[Check]:
-    """`.repoagent/`: owner, permissions, and what git tracks of it."""
+    """`.repoagent/`: owner, permissions, and the files in it that git tracks."""
     root = layout(worktree).root
     try:
         status = root.lstat()
@@ -275,7 +275,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
         advice = f"git rm --cached -r {root.name} && repoagent config init"
         yield warning(".repoagent", f"git tracks {private[0]}{others}, which is private", advice)
         return
-    # check-ignore takes a name that need not exist
+    # check-ignore accepts a name that does not exist
     status_code = git_output(
         worktree.top, "check-ignore", "-q", f"{root.name}/memory/x", ok=(0, 1, 128)
     ).returncode
@@ -288,7 +288,7 @@ def check_folder(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
-    """What a killed command left behind, and reports of internal errors."""
+    """Unfinished work of killed commands, and reports of internal errors."""
     where = layout(worktree)
     if where.journal.is_dir() and any(where.journal.iterdir()):
         advice = "the next repoagent undo or edit recovers it"
@@ -314,7 +314,7 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_hooks(worktree: WorkTree) -> Iterator[Check]:
-    """Which hooks run at a commit, and which of them run repoagent."""
+    """Which hooks git runs, and which of them run repoagent."""
     path = os.fsdecode(git(worktree.top, "rev-parse", "--git-path", "hooks")).rstrip("\n")
     folder = Path(worktree.top, path)
     active, ours = [], []
@@ -336,7 +336,7 @@ def check_hooks(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_history(worktree: WorkTree) -> Iterator[Check]:
-    """The state of the history index; nothing is indexed for it."""
+    """The state of the history index; does not update it."""
     from repoagent.history.index.index import open_index
     from repoagent.history.index.schema import NoCommits
 
@@ -360,7 +360,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_memory(worktree: WorkTree) -> Iterator[Check]:
-    """How many files have a memory, and what of it is unreadable."""
+    """How many files have a memory, and which parts of it are unreadable."""
     from repoagent.memory.identity.hints import open_index
 
     problems: list[str] = []
@@ -383,7 +383,7 @@ def _settings(worktree: WorkTree | None) -> Settings:
 
 
 def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether every layer is readable, and what is ignored in it."""
+    """Whether every layer is readable, and which values in it are ignored."""
     from repoagent.config.settings import user_file
 
     settings = _settings(worktree)
@@ -396,7 +396,7 @@ def check_configuration(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_models(worktree: WorkTree | None) -> Iterator[Check]:
-    """The models of each role and the fallbacks: key and library. No model is called."""
+    """The key and the library for the models of each role and the fallbacks. No model is called."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import choose_model, resolve
     from repoagent.llm.registry import Status, parse_spec
@@ -427,7 +427,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_addresses(worktree: WorkTree | None) -> Iterator[Check]:
-    """Addresses that replace those of the providers, to which keys and prompts are sent."""
+    """Addresses that replace those of the providers; keys and prompts are sent there."""
     from repoagent.llm.providers.endpoints import display_address
 
     variables = {name for provider in PROVIDERS.values() for name in provider.address_variables}
@@ -451,7 +451,7 @@ def check_addresses(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_online(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether the configured models can be reached, at no cost."""
+    """Whether the configured models can be reached; free of charge."""
     from repoagent.llm.model import display_name
     from repoagent.llm.open_model import configured_models
 
@@ -469,7 +469,7 @@ def check_online(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_locks(worktree: WorkTree) -> Iterator[Check]:
-    """Whether the file system of the git directory has locks, and who holds one of ours."""
+    """Whether the file system of the git directory supports locks, and who holds a lock of repoagent."""
     where = layout(worktree)
     if trouble := trouble_with_locks(where.private if where.private.is_dir() else where.git_dir):
         yield problem("locks", trouble)
@@ -484,7 +484,7 @@ def check_locks(worktree: WorkTree) -> Iterator[Check]:
 
 
 def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
-    """Which sandboxes for commands there are; none is an error."""
+    """Which sandboxes for commands are available; it is not an error if there is none."""
     available = []
     if sys.platform == "darwin" and shutil.which("sandbox-exec"):
         available.append("sandbox-exec")
@@ -505,7 +505,7 @@ def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
-    """Free space where files are written."""
+    """The free space for files."""
     folder = worktree.git_dir if worktree else Path.cwd()
     free = shutil.disk_usage(folder).free
     yield grade(
@@ -517,7 +517,7 @@ def check_disk(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_clock(worktree: WorkTree | None) -> Iterator[Check]:
-    """Whether the clock can be right: times of files, turns and commits are compared."""
+    """Whether the clock can be correct: times of files, turns and commits are compared."""
     current = time.time()
     result = time.strftime("%Y-%m-%d %H:%M:%S %z")
     last = b""
@@ -532,7 +532,7 @@ def check_clock(worktree: WorkTree | None) -> Iterator[Check]:
         yield ok("clock", result)
 
 
-# name, what it needs ("", "git", "worktree" or "online"), function
+# name, requirement ("", "git", "worktree" or "online"), function
 CHECKS: tuple[tuple[str, str, Callable[..., Iterable[Check]]], ...] = (
     ("grammars", "", check_grammars),
     ("extras", "", check_extras),
