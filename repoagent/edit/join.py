@@ -42,7 +42,7 @@ Discards = Callable[[str, Sequence[SegmentConflict], str], bool]
 
 @dataclass(frozen=True)
 class JoinedSegment:
-    """An edited segment: lines added and removed, how it was merged, and what was repaired in its file."""
+    """An edited segment: lines added and removed, how it was merged, and notes on repairs in its file."""
 
     file: str
     added: int
@@ -53,8 +53,8 @@ class JoinedSegment:
 
 @dataclass(frozen=True)
 class JoinOutcome:
-    """How a join ended. `source` is the path in the index, `diff` the saved diff (None for a dry run), `fresh`
-    whether the folder was refreshed; `seconds` is wall time without the user's."""
+    """The outcome of a join. `source` is the path in the index, `diff` the saved diff (None for a dry run), `fresh`
+    whether the folder was refreshed; `seconds` is wall time without the time spent waiting for the user."""
 
     edit_id: str
     result: CommitOutcome
@@ -82,10 +82,10 @@ def join(
 ) -> JoinOutcome:
     """Join the edited segments of the split at `path` (its folder or index) into its source, and commit that.
 
-    `request.instruction` is the message, "" for a generated one. `discards` is asked before changes of the source are
-    discarded for segments; None raises JoinConflict instead. Raises NothingDone if there is nothing to join, and what
-    reading, merging and committing raise. The source, the index and the branch are unchanged then, and segments too,
-    except that edits which the source already has lead to a refresh of the folder.
+    `request.instruction` is the commit message, "" for a generated one. `discards` is called before changes of the
+    source are discarded for segments; if it is None, JoinConflict is raised instead. Raises NothingDone if there is
+    nothing to join (the folder is refreshed then), and what reading, merging and committing raise. After an error the
+    source, the index, the branch and the segments are unchanged.
     """
     started = time.monotonic()
     done = None
@@ -140,7 +140,7 @@ def join(
 
 
 def _source(worktree: WorkTree | None, edits: SegmentEdits, request: EditRequest) -> Source:
-    """The present source of the split. Raises Refused if it is missing, a link, binary, or off limits."""
+    """Read the source of the split. Raises Refused if it is missing, a link, binary, or off limits."""
     name = edits.index.source.path
     if worktree is not None:
         if request.commits:
@@ -178,7 +178,7 @@ def _merged(
     request: EditRequest,
     discards: Discards | None,
 ) -> MergeResult:
-    """The edits merged with the present source. Raises JoinConflict, and Refused for a result that parses worse."""
+    """Merge the edits with the current source. Raises JoinConflict, and Refused if the result parses worse."""
     name, present = edits.index.source.path, source.data or b""
     merged = segments.merge_edits(worktree, edits, present)
     if merged.conflicts:
@@ -193,7 +193,7 @@ def _merged(
 
 
 def _save_diff(folder: Path, result: CommitOutcome, ui: UserInterface) -> Path | None:
-    """Write the diff into the folder under a free name: join.diff, join-2.diff and so on. None if that fails."""
+    """Save the diff in the folder under an unused name: join.diff, join-2.diff and so on. None if that fails."""
     with uninterrupted():
         try:
             diff, number = folder / "join.diff", 1
@@ -210,7 +210,7 @@ def _save_diff(folder: Path, result: CommitOutcome, ui: UserInterface) -> Path |
 def _remarks(
     worktree: WorkTree | None, edits: SegmentEdits, source: Source, merged: MergeResult
 ) -> list[str]:
-    """What the user should know of how it was merged."""
+    """Notes for the user on the merge."""
     path = edits.index.source.path
     both = [file for file, kind in merged.how.items() if kind == "merged"]
     already = [file for file, kind in merged.how.items() if kind == "already"]
@@ -232,9 +232,10 @@ def _remarks(
 
 
 def _refresh_folder(edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
-    """Refresh the folder's segments from the current source, except files that were saved after the join.
+    """Refresh the segments from the current source, except files that were saved after the join.
 
-    The join is done: failures are reported and left to `--refresh`. Returns whether the folder is up to date.
+    The join is done, so a failure is only a warning, and `--refresh` can retry. Returns whether the folder is up to
+    date.
     """
     joined = {edit.file: edit.file_hash for edit in edits.edits}
     folder = edits.index.folder
@@ -252,7 +253,7 @@ def _refresh_folder(edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) 
 def _default_subject(edits: SegmentEdits) -> str:
     """A subject that names the innermost definitions whose lines were edited, or else the lines."""
     symbols = [symbol for segment in edits.index.segments for symbol in segment.symbols]
-    ranges = []  # the edited lines of the source; those around lines that were only added
+    ranges = []  # the edited lines of the source; for added lines the lines around them
     for edit in edits.edits:
         first = edit.segment.first_line
         for i1, i2, _, _ in differing(segments.lines_of(edit.before), segments.lines_of(edit.after)):

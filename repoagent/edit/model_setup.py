@@ -20,7 +20,7 @@ from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced,
 if TYPE_CHECKING:
     from repoagent.llm.media import Attachments, Media
 
-HOUR_CACHE = 2.0  # what Anthropic's one-hour cache takes for a write, in input tokens
+HOUR_CACHE = 2.0  # price of a write to Anthropic's one-hour cache, relative to input tokens
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ModelSetup:
 
     @property
     def known(self) -> ModelInfo:
-        """The catalog entry of the current model (a fallback is another than the first)."""
+        """The catalog entry of the current model, which may be a fallback."""
         return model_info(self.settings, self.model.spec)
 
     @property
@@ -54,7 +54,8 @@ class ModelSetup:
 
     @property
     def max_output_tokens(self) -> int:
-        """The most tokens of a reply: as configured, else what the model can write, with room for a prompt."""
+        """The maximum number of tokens of a reply: as configured, else the limit of the model, at most half of its
+        window."""
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
         window = self.context_tokens
@@ -64,7 +65,8 @@ class ModelSetup:
 
 
 def attachments(setup: ModelSetup, folder: Path) -> Callable[[], Attachments]:
-    """The images and PDFs of a conversation, with copies in `folder`, for the current model; created if needed."""
+    """A function that returns the images and PDFs of a conversation, with copies in `folder`, for the current model;
+    they are created on the first call."""
 
     @cache
     def create() -> Attachments:
@@ -88,8 +90,8 @@ def wants_tools(settings: Settings, spec: str) -> bool:
 def answer_format(
     settings: Settings, spec: str, output_tokens: int = OUTPUT_TOKENS, window: int | None = None
 ) -> AnswerFormat:
-    """The answer format for the model `spec`: as set, else by its family. `window` overrides the catalog's context
-    size."""
+    """The answer format for the model `spec`: as configured, else by its family. `window` (tokens) overrides the
+    context window in the catalog."""
     info, configured = model_info(settings, spec), settings.text("edit.format")
     form = next((form for form in FORMS if form == configured), info.format)
     small = info.parameters is not None and info.parameters <= SMALL
@@ -107,15 +109,14 @@ def model_setup(
     limits: Limits | None = None,
     needed: bool = True,
 ) -> ModelSetup:
-    """The model of the settings (the built-in default only if there is a key for it) or the given `model`, with its
-    meter.
+    """The model of the settings (the built-in default only if there is a key for it) or `model`, with its meter.
 
-    `limits` default to those of one edit. `reply` is the file with the reply for `manual`; `say` gets a sentence for
-    each setting that the model does not support; `on_progress` what a local model is doing and the fraction done, 0 to
-    1. Nothing is sent. Raises ModelError for an unknown model, or if one is `needed` and none is configured; UsageError
-    for a limit that cannot be kept.
+    `limits` default to those of one edit. `reply` is the file with the reply for `manual`. `say` is called with a
+    sentence for each setting that the model does not support, `on_progress` with the current step of a local model and
+    the fraction done, 0 to 1. Sends nothing. Raises ModelError for an unknown model, or if a model is `needed` and none
+    is configured; UsageError for a limit that cannot be enforced.
     """
-    if record is not None:  # that nothing can be recorded should be known before a reply is paid for
+    if record is not None:  # fail before a reply is paid for
         try:
             record.parent.mkdir(parents=True, exist_ok=True)
             if record.exists() and not record.is_file():
@@ -138,7 +139,7 @@ def model_setup(
         if isinstance(model, AbsentModel):
             return Price()
         price = model_info(settings, spec).price
-        if price is not None and settings.text("cache") == "1h":  # all writes are to that one then
+        if price is not None and settings.text("cache") == "1h":  # then all writes go to the one-hour cache
             return replace(price, cache_write=HOUR_CACHE * price.input)
         return price
 

@@ -1,6 +1,6 @@
-"""The tool `edit`: fold the patches of a reply into the draft, or explain why they do not fit.
+"""The tool `edit`: apply the patches of a reply to the draft, or explain why they do not fit.
 
-The second half offers files outside the scope that have to change too, and adds them."""
+The second half asks the user about files outside the scope that also have to change, and adds them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from repoagent.llm.conversation import Turn
     from repoagent.patch.targets import Outcome
 
-NAMES = {  # an edit that cannot be made as it was intended: nothing of it is kept
+NAMES = {  # reasons after which no part of an edit is kept
     "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
 }  # fmt: skip
 PARTLY = "Part of the change was refused; nothing is written yet."
 FITS = "This fits; nothing is written yet, because another part of the edit is missing."
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 _LOOSE_LEVELS = frozenset({"fuzzy-context", "elision"})
-_LINES_AROUND = 20  # lines that are worth reading on both sides
+_LINES_AROUND = 20  # lines to read before and after
 _PATH = re.compile(r"[^\s`'\"()<>\[\]{},;:*|]+")
-MOST = 8  # files that are offered
+MOST = 8  # files to offer
 
 
 def edit_tool(session: EditSession) -> Tool:
-    """The tool for diffs in a reply: fold them into the draft, or explain why they do not fit."""
+    """The tool that applies the patches of a reply to the draft of `session`."""
 
     def perform(action: Action, added: Sequence[str] = ()) -> Observation:
         try:
@@ -59,7 +59,7 @@ def edit_tool(session: EditSession) -> Tool:
             text = session.sent_back(NOT_A_FILE if session.loose else str(error))
             shown = "the reply contains no change that can be applied"
             return Observation(EDIT, text, ok=False, shown=shown)
-        except Refused as error:  # a path in a submodule, or through a link
+        except Refused as error:  # a path in a submodule, or below a symbolic link
             return Observation(EDIT, session.sent_back(str(error)), ok=False, error=error, shown=str(error))
         if not added:
             return seen
@@ -71,7 +71,7 @@ def edit_tool(session: EditSession) -> Tool:
 
 
 def _fold(session: EditSession, answer: str) -> Observation:
-    """Fold an answer whose patches all fit into the draft. Raises what `apply_patches` does."""
+    """Apply an answer to the draft if all its patches fit. Raises as `apply_patches`."""
     draft, earlier = session.draft, session.placements
     try:
         applied, parts = _fit(session, draft, answer, session.kept)
@@ -81,8 +81,8 @@ def _fold(session: EditSession, answer: str) -> Observation:
         draft, earlier = Draft(draft.sources), []  # after a setback many models send the whole edit again
         try:
             applied, parts = _fit(session, draft, answer, ())
-        except PatchRefused as other:
-            raise (error if error.fits else other) from None
+        except PatchRefused as second:
+            raise (error if error.fits else second) from None
         changed = {change.name for change in session.draft.edits}
         changed |= {result.change.name for result in session.kept}
         if not applied.named >= changed | session.missing.keys():
@@ -119,8 +119,8 @@ def _fold(session: EditSession, answer: str) -> Observation:
 
 
 def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
-    """A sentence for the model if a hunk goes to lines of a file not shown whole that it has neither seen nor quoted
-    exactly, or "". Files that were changed already are not judged: their lines have moved."""
+    """A sentence for the model if a hunk applies to lines that it has neither seen nor quoted exactly, or "". Only for
+    files that were not shown in full, and not changed before: their lines have moved."""
     changed = {edit.path for edit in draft.edits}
     for place in applied.placements:
         seen = session.seen.get(place.path)
@@ -141,7 +141,7 @@ def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
 def _fit(
     session: EditSession, draft: Draft, answer: str, kept: Sequence[Outcome]
 ) -> tuple[Applied, list[Part]]:
-    """The patches of an answer as applied to the draft, and the old and new lines of each rewritten part of a file."""
+    """Apply the patches of an answer to the draft. Returns also the old and new lines of each rewritten part."""
     from repoagent.syntax.regressions import parses_worse
 
     texts = draft.texts()
@@ -188,7 +188,7 @@ def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observat
 
 
 def _missing(problems: Sequence[Problem]) -> dict[str, str]:
-    """What of each file must be sent again, in words; a hunk that has nothing to do must not."""
+    """The parts to send again, in words, by path; without hunks that would change nothing."""
     hunks: dict[str, set[int]] = {}
     for problem in problems:
         if problem.reason not in NOTHING_TO_DO:
@@ -203,7 +203,7 @@ def _missing(problems: Sequence[Problem]) -> dict[str, str]:
 
 
 def _read(session: EditSession, draft: Draft, answer: str) -> list[FilePatch]:
-    """The patches of an answer; where whole files or functions were asked for, with what their fences are for."""
+    """The patches of an answer. For the whole and function formats, find the file and lines of each fence."""
     texts = draft.texts()
     # a small model's reply that reached its length limit is not continued
     patches = list(read_answer(answer, loose=session.loose, known=texts, ended=not session.short))
@@ -220,7 +220,7 @@ def _read(session: EditSession, draft: Draft, answer: str) -> list[FilePatch]:
             source = draft.sources.get(path)
             before = decode(source.data) if source is not None and source.data is not None else None
             lines = () if before is None else before.lines
-            parts = tuple(  # that the model was shown, where they are now
+            parts = tuple(  # the parts that the model saw, at their current rows
                 (rows_now(window, lines, text.lines), window.names)
                 for window in session.windows.get(path, ())
             )
@@ -230,7 +230,7 @@ def _read(session: EditSession, draft: Draft, answer: str) -> list[FilePatch]:
 
 
 def _may_create(session: EditSession, path: str) -> bool:
-    """Whether the model may create this file; one that exists but was not shown to it is not new."""
+    """Whether the model may create this file. It may not if the file exists, even if the model has not seen it."""
     request = session.request
     if session.why_not(path):
         return False
@@ -244,7 +244,7 @@ def _may_create(session: EditSession, path: str) -> bool:
 
 
 def _applied_text(applied: Applied) -> str:
-    """Where the hunks went; then, a line each, their tolerances."""
+    """The message to the model: where the hunks were applied, then a line for each with tolerances."""
     plain = {"exact", *TOLERANCES}
     places = ", ".join(
         f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
@@ -261,7 +261,7 @@ def _applied_text(applied: Applied) -> str:
 
 
 class OutOfScope(Refused):
-    """Other files have to change too, and there is no user to ask. The model's answer is kept."""
+    """Other files also have to change, and there is no user to ask. The model's answer is saved."""
 
     def __init__(self, paths: Sequence[str], scope: Sequence[str]) -> None:
         has = "has" if len(paths) == 1 else "have"
@@ -272,8 +272,7 @@ class OutOfScope(Refused):
 
 
 def can_be_offered(session: EditSession, paths: Iterable[str]) -> list[str]:
-    """The paths that are text files of the repository, out of scope, and not withheld, ignored, sensitive or
-    generated."""
+    """The paths of text files that are out of scope, and not withheld, ignored, sensitive or generated."""
     offered = []
     for path in dict.fromkeys(paths):
         known = session.editable | set(session.request.read)
@@ -293,9 +292,10 @@ def files_named_in(session: EditSession, text: str) -> list[str]:
 
 
 def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
-    """Ask whether these files may be changed too and add them to the scope on a yes; a no holds for the whole edit.
+    """Ask the user whether these files may also be changed, and add them to the scope on a yes; after a no the user is
+    not asked again in this edit.
 
-    Raises OutOfScope where there is no user to ask.
+    Raises OutOfScope if there is no user to ask.
     """
     if session.allow is None or not paths:
         return False
@@ -310,7 +310,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file; it must quote lines that it has not seen exactly."""
+    """Let the model change this file. It must quote exactly all lines that it has not read."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])
@@ -318,7 +318,7 @@ def add_to_scope(session: EditSession, path: str) -> None:
 
 
 def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation:
-    """Tell the model which files it may change from now on, with their text."""
+    """The message to the model that it may now change these files, with their text."""
     texts = [f"You may change {', '.join(paths)} too."]
     texts += [look_up(session, "read").perform(Action("read", {"path": path})).text for path in paths]
     blobs = {path: session.draft.sources[path].blob for path in paths}
@@ -326,7 +326,7 @@ def scope_observation(session: EditSession, paths: Sequence[str]) -> Observation
 
 
 def allowed_files(turn: Turn) -> dict[str, str]:
-    """The files that an observation adds to the scope, with their blobs; none if its record is broken."""
+    """The files that an observation added to the scope, with their blobs; none if its metadata is malformed."""
     try:
         blobs = json.loads(turn.meta.get("allowed", "{}"))
     except ValueError:
@@ -335,7 +335,7 @@ def allowed_files(turn: Turn) -> dict[str, str]:
 
 
 def _source(session: EditSession, path: str) -> Source | None:
-    """The file, if it exists and the model may know it."""
+    """The file, None if it does not exist or the model may not see it."""
     if bad_path(path) is not None or session.why_not(path):
         return None
     try:

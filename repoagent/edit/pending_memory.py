@@ -1,8 +1,8 @@
-"""Pending records: what to remember of a change, saved before the change is made.
+"""Pending records: the memory of a change, saved before the change is made.
 
-A kill between the commit and the memory loses neither: the next command completes a change that was made and drops the
-record of one that was not. A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its
-owner lives."""
+So a kill between the commit and the memory loses neither: the next command completes the record of a change that was
+made, and drops that of a change that was not. A record is `repoagent/pending/NAME-EVENT.json` in the git directory,
+locked while its process runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from repoagent.git.undo_log import Edit
 
 VERSION = 1
-STATES = {"undo": "undone", "redo": "redone"}  # what an edit is after them
+STATES = {"undo": "undone", "redo": "redone"}  # the state of an edit after the event
 
 
 @dataclass
@@ -49,14 +49,14 @@ class Pending:
         return layout(self.worktree).pending / f"{self.name}-{self.event}.json"
 
     def keep(self, memories: Mapping[str, Memory], content: Mapping[str, Any]) -> None:
-        """Save `content`, and which file has which memory. Raises Refused if that fails."""
+        """Save `content` and the memory of each file. Raises Refused if that fails."""
         names = {path: memory.folder.name for path, memory in memories.items()}
         value = {"version": VERSION, "event": self.event, "id": self.name, "memories": names, **content}
         self.drop()
         self.descriptor = write_held(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
-        """Remove the record: it is in the memory, or no change was made."""
+        """Remove the record: the memory is written, or no change was made."""
         if self.descriptor is not None:
             self.path.unlink(missing_ok=True)
             os.close(self.descriptor)
@@ -65,8 +65,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A record that, if saved and not dropped, is dropped at the end unless the change was made; then the next
-    command completes it."""
+    """A record for the time of a change. If it is saved and not dropped, it is dropped at the end unless the change was
+    made; otherwise the next command completes it."""
     record = Pending(worktree, name, event)
     try:
         yield record
@@ -91,7 +91,7 @@ def to_remember(
 
 
 def complete(worktree: WorkTree) -> list[str]:
-    """Record what killed commands could not; returns a sentence for each.
+    """Write the pending records of killed commands to memory; returns a sentence for each.
 
     Raises RepoagentError or OSError if a memory cannot be written; its record stays.
     """
@@ -105,7 +105,7 @@ def complete(worktree: WorkTree) -> list[str]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with uninterrupted():
                 sentences += _complete(worktree, path)
-        except BlockingIOError:  # its owner lives
+        except BlockingIOError:  # its process is running
             continue
         finally:
             os.close(descriptor)
@@ -113,7 +113,7 @@ def complete(worktree: WorkTree) -> list[str]:
 
 
 def waiting(worktree: WorkTree) -> list[Path]:
-    """All records, those of living commands too."""
+    """All records, including those of running commands."""
     try:
         return sorted(layout(worktree).pending.iterdir())
     except FileNotFoundError:
@@ -121,7 +121,7 @@ def waiting(worktree: WorkTree) -> list[Path]:
 
 
 def _complete(worktree: WorkTree, path: Path) -> list[str]:
-    if not path.name.endswith(".json"):  # it was killed while it wrote it
+    if not path.name.endswith(".json"):  # a temporary file: the process was killed while it wrote
         path.unlink(missing_ok=True)
         return []
     value = json_files.read_document(path, version=VERSION)
@@ -155,7 +155,7 @@ def _complete(worktree: WorkTree, path: Path) -> list[str]:
 
 
 def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
-    """Whether the change was made; None while its journal is open, for it may yet be."""
+    """Whether the change was made; None while its journal exists, because it may still be made."""
     from repoagent.git.undo_log import list_edits
 
     if (layout(worktree).journal / f"{name}-{event}").exists():
@@ -172,7 +172,7 @@ def _story(value: Mapping[str, Any]) -> Story:
 
 
 def _committed(worktree: WorkTree, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:
-    """What was committed, from the bytes that are kept for undo."""
+    """The committed changes, from the bytes saved for undo."""
     from repoagent.git.undo_log import edit_record
 
     steps = {step.path: step for step in edit_record(worktree, edit).steps}

@@ -1,4 +1,4 @@
-"""The request of an edit: files, places, instruction, conditions."""
+"""The request of an edit: files, lines, instruction, options."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from repoagent.git.similar_paths import NoSuchFile
     from repoagent.git.worktree import WorkTree
 
-    # From a work tree, a scratch folder and a command to what is run instead of it and its environment; None where no
+    # Takes a work tree, a scratch folder and a command. Returns the confined command and its environment, None if no
     # sandbox works.
     Confine = Callable[[WorkTree, Path, Sequence[str]], tuple[list[str], Mapping[str, str]] | None]
 
-CHECK_TIMEOUT = 1800.0  # seconds, where `check.timeout` sets no other limit
+CHECK_TIMEOUT = 1800.0  # seconds, the default of `check.timeout`
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?\Z", re.DOTALL)
 _SYMBOL = re.compile(r"(?P<path>.+?)::(?P<symbol>.+)\Z", re.DOTALL)
 _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
@@ -29,7 +29,7 @@ _LIKE_A_PATH = re.compile(r"\S*(/\S+|[\w-]\.[A-Za-z]\w{0,7})(:\S+)?")
 
 @dataclass(frozen=True)
 class Target:
-    """A file to edit and, optionally, a place in it (lines from 1, both inclusive)."""
+    """A file to edit and, optionally, a line range (from 1, both inclusive) or a symbol in it."""
 
     path: str
     first: int | None = None
@@ -38,7 +38,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        """The place as written after the path; "" for the whole file."""
+        """The lines or the symbol as written after the path; "" for the whole file."""
         if self.symbol is not None:
             return f"::{self.symbol}"
         return "" if self.first is None else f":{self.first}-{self.last or self.first}"
@@ -46,8 +46,8 @@ class Target:
 
 @dataclass(frozen=True)
 class Check:
-    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` puts the
-    command into the sandbox unless the user has accepted the change; None for no sandbox."""
+    """A command that must succeed before a commit. `timeout` is in seconds, None for no limit. `confine` runs the
+    command in the sandbox unless the user has accepted the change; None for no sandbox."""
 
     command: str
     timeout: float | None = CHECK_TIMEOUT
@@ -56,7 +56,7 @@ class Check:
 
 @dataclass(frozen=True)
 class EditRequest:
-    """Everything that decides what one edit does. Paths are relative to the top of the work tree."""
+    """The request and the options of one edit. Paths are relative to the top of the work tree."""
 
     instruction: str
     targets: tuple[Target, ...]
@@ -68,10 +68,10 @@ class EditRequest:
     parse_check: bool = True  # refuse a change after which a file parses worse
     fresh: bool = False
     dry_run: bool = False
-    allow_sensitive: bool = False  # files that make git, or a server, run something
-    sensitive: tuple[str, ...] = ()  # patterns of further such files
+    allow_sensitive: bool = False  # allow changes of sensitive files, see guards/sensitive.py
+    sensitive: tuple[str, ...] = ()  # patterns of more sensitive files
     commit: Options = field(default_factory=Options)
-    instead_of: str | None = None  # the edit that is undone first
+    instead_of: str | None = None  # id of an edit to undo first
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class EditRequest:
         return not (self.commit.no_commit or self.dry_run)
 
     def lines_in(self, path: str) -> list[tuple[int, int]]:
-        """The line ranges of `path` that the user pointed at."""
+        """The line ranges of `path` in the targets."""
         return [
             (target.first, target.last or target.first)
             for target in self.targets
@@ -91,7 +91,7 @@ class EditRequest:
 
 
 def names_file(instruction: str, path: str) -> bool:
-    """Whether an instruction names the file at `path`, by its path or the end of it."""
+    """Whether an instruction names the file `path`, by its path or the end of it."""
     words = {word.strip("`'\".,;:!?()[]{}<>").removeprefix("./") for word in instruction.split()}
     parts = path.split("/")
     ends = ("/".join(parts[number:]) for number in range(len(parts)))
@@ -107,7 +107,7 @@ def named_files(targets: Sequence[Target]) -> dict[str, str]:
 
 
 def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
-    """The targets in the metadata of a turn; none if a user has removed them."""
+    """The targets in the metadata of a turn; none if they are missing."""
     files, places = _texts(meta.get("files", "")), _texts(meta.get("places", ""))
     if len(places) != len(files):
         return tuple(map(Target, files))
@@ -132,7 +132,7 @@ def _at(path: str, place: str) -> Target:
 def parse_target(text: str, cwd: Path) -> Target:
     """Parse `FILE`, `FILE:10`, `FILE:10-40` or `FILE::symbol`; the path stays as written.
 
-    An existing file of that name takes precedence. Raises UsageError for an empty line range and an invalid file name.
+    An existing file named `text` takes precedence. Raises UsageError for an empty name and an invalid line range.
     """
     if not text:
         raise UsageError('empty file name: use repoagent edit FILE "INSTRUCTION"')
@@ -164,8 +164,8 @@ def split_arguments(
 ) -> tuple[list[str], str | None]:
     """Split `FILE... INSTRUCTION` into the files and the instruction, None if it is missing.
 
-    With `create` a last word that looks like a path is a new file; otherwise UsageError is raised, because a mistyped
-    name must not be paid for as an instruction.
+    With `create` a last argument that looks like a path is a new file; otherwise raises UsageError, so that a mistyped
+    name is not sent to a model as an instruction.
     """
     if instruction_elsewhere or not arguments:
         return list(arguments), None
@@ -189,5 +189,5 @@ def split_arguments(
 def _exists(path: Path) -> bool:
     try:
         return path.exists() or path.is_symlink()
-    except (OSError, ValueError):  # too long for a name, a NUL: no file, but an instruction
+    except (OSError, ValueError):  # too long for a file name, or with a NUL: an instruction
         return False

@@ -1,4 +1,4 @@
-"""The requests that were sent and the blocks that came back, in `.repoagent/sent/`, by hash, for some days."""
+"""Store sent requests and the blocks of replies for some days, in `.repoagent/sent/` by hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Layout
 
 DAY_SECONDS = 86_400
-PLAIN = 65_536  # bytes of a request that is kept as it is
+PLAIN = 65_536  # bytes; larger requests are compressed
 VERSION = 1
 
 
@@ -37,8 +37,8 @@ def keep_sent(dirs: Layout, request: Request) -> str:
 def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
     """Store the thinking and the tool calls of a reply, to be sent back with its turn.
 
-    Returns metadata for the turn: `blocks`, the file name, and `thought`, about how many tokens the thinking adds to a
-    request. Nothing is stored of a reply whose thinking contains a key.
+    Returns metadata for the turn: `blocks`, the file name, and `thought`, the estimated tokens that the thinking adds
+    to a request. Stores nothing if the thinking contains a secret.
     """
     blocks = reply.blocks
     if blocks is None or holds_secret(blocks.items):
@@ -55,13 +55,13 @@ def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
 
 
 def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
-    """What `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
+    """The blocks that `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
     name = turn.meta.get("blocks", "")
     if not name.isalnum():
         return None
     try:
         record = json.loads(read_regular(dirs.sent / f"{name}.json") or b"null")
-    except ValueError:  # cut short by a crash, or changed by hand: the text says enough
+    except ValueError:  # truncated by a crash, or edited: the text of the turn is enough
         return None
     if not isinstance(record, dict) or record.get("version") != VERSION or record["text"] != _hash(turn.text):
         return None
@@ -70,18 +70,18 @@ def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
 
 
 def forget_sent(dirs: Layout, days: int) -> None:
-    """Remove requests older than `days` days; at most once a day, since there may be many."""
+    """Remove requests older than `days` days. Runs at most once a day, because there may be many files."""
     present = time.time()
     looked = dirs.sent / "looked-through"
     checked = looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS
     if checked or not dirs.sent.is_dir():
         return
     write_whole(looked, b"")
-    for path in dirs.sent.glob("*.*"):  # requests, what came back besides the text, images and PDFs
+    for path in dirs.sent.glob("*.*"):  # requests, blocks of replies, images and PDFs
         try:
             if path.stat().st_mtime < present - days * DAY_SECONDS:
                 path.unlink()
-        except FileNotFoundError:  # another process was quicker
+        except FileNotFoundError:  # another process removed it
             continue
 
 
@@ -90,7 +90,7 @@ def _hash(text: str) -> str:
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
-    """The model to record: for a replay the recorded one, for a command the one that it reports."""
+    """The model to record: for a replay the recorded model, for a command the model that it reports."""
     if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)

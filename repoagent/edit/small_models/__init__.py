@@ -1,2 +1,2 @@
-"""Support for small models: excerpts.py (parts of files to show), replies.py (plain code back to patches), repair.py
-(typical mistakes)."""
+"""Support for small models: excerpts.py (parts of files to show), replies.py (patches from plain code),
+code_repairs.py (typical mistakes)."""
