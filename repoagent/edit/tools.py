@@ -1,4 +1,4 @@
-"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) over the session of one edit."""
+"""The look-up tools of a model (`read`, `search`, `files`, `outline`, ...) in one edit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USES_SHOWN = 20  # files of a symbol, or symbols of a file
 
 
 def look_up(session: EditSession, name: str) -> Tool:
-    """The tool `name` of LOOK_UPS, which only reads; an error that the model can act on is an observation too."""
+    """The tool `name` of LOOK_UPS. It only reads; a RepoagentError becomes an observation for the model."""
     answer, text = LOOK_UPS[name]
 
     def perform(action: Action) -> Observation:
@@ -78,7 +78,7 @@ def _read(session: EditSession, action: Action) -> Observation:
 
 
 def media_in(data: bytes, path: str) -> Media | None:
-    """The image or PDF that a file is; None for text. Raises UsageError for a broken or unsupported one."""
+    """The content of a file as an image or PDF; None for text. Raises UsageError if it is broken or unsupported."""
     from repoagent.llm.media import media_of, type_of
 
     if type_of(data) is None and decode(data) is not None:
@@ -86,7 +86,7 @@ def media_in(data: bytes, path: str) -> Media | None:
     try:
         return media_of(data, path)
     except UsageError:
-        if data.isascii():  # a text that begins as a GIF or a PDF does
+        if data.isascii():  # a text that begins like a GIF or a PDF
             return None
         raise
 
@@ -111,7 +111,7 @@ def _search(session: EditSession, action: Action) -> str:
 
 
 def matches_text(matches: Matches) -> str:
-    """The matches as shown to a model."""
+    """The matches as text for a model."""
     rows = fence("\n".join(matches.rows), "matches") if matches.rows else ""
     return "\n".join(filter(None, [rows, matches.remark]))
 
@@ -136,7 +136,7 @@ def _outline(session: EditSession, action: Action) -> str:
 
 
 def _path_in_history(session: EditSession, action: Action) -> str:
-    """The requested path; its file need not exist any more. Raises RepoagentError if it is withheld."""
+    """The requested path, also of a deleted file. Raises RepoagentError if it is withheld."""
     path = action.args.get("path", "")
     check_path(path)
     if reason := session.why_not(path):
@@ -180,7 +180,7 @@ def _recall(session: EditSession, action: Action) -> str:
     return fence("\n".join(lines), "memories") if lines else "Nothing fits."
 
 
-# What each look-up answers, and its text in the prompt.
+# The function of each look-up, and its text in the prompt.
 LOOK_UPS: dict[str, tuple[Callable[[EditSession, Action], str | Observation], str]] = {
     "read": (_read, '<read path="FILE" lines="10-80"/> shows a file, lines of it or symbol="NAME".'),
     "files": (_files, '<files path="FOLDER" pattern="*.py"/> lists files; without a pattern, of one folder.'),

@@ -16,7 +16,7 @@ from repoagent.patch.locate.exact import Placement
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
 
-CANCELLED = "cancelled: nothing was changed"  # how the end of an edit begins that the user did not want
+CANCELLED = "cancelled: nothing was changed"  # the beginning of the error after the user rejected a change
 USUAL = {"numbers", "counts", "blank-context"}
 
 
@@ -34,8 +34,8 @@ class DiffStat:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that fits and waits for review. `diff` is canonical; `remarks` are for the user and include those of
-    the `concerns`, the sensitive files. `accepted`: the user has seen and accepted it."""
+    """A change that fits and waits for review. `diff` is canonical; `remarks` for the user include those on the
+    sensitive files, `concerns`. `accepted`: the user has seen and accepted it."""
 
     changes: tuple[FileChange, ...]
     diff: str
@@ -49,9 +49,9 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """The user's decision. `no` with a reason goes back to the model; `changes` replace the proposed ones on a yes
-    (selected hunks) and on `revise` (an edited diff), which asks again; `explain` lets the model explain the
-    change and asks again. `by_person`: a user was asked."""
+    """The user's decision. `no` with a reason goes back to the model. `changes` replace the proposed ones on `yes`
+    (selected hunks) and on `revise` (an edited diff); after `revise`, and after the model's explanation on `explain`,
+    the user is asked again. `by_person`: a user made the decision."""
 
     kind: Literal["yes", "no", "explain", "revise"]
     reason: str = ""
@@ -73,13 +73,13 @@ class UserInterface(Protocol):
         """Discard text that was streamed by an attempt that failed."""
 
     def event(self, event: LoopEvent) -> None:
-        """An action was taken, or something was observed."""
+        """The model took an action, or an observation was made."""
 
     def note(self, sentence: str) -> None:
         """A transient line: a wait, a remark, the current step."""
 
     def say(self, sentence: str) -> None:
-        """A permanent line that the user must see, in a pipe too."""
+        """A permanent line that the user must see, also if the output is a pipe."""
 
     def running(self, command: str, output: Path) -> None:
         """A command was started; its output goes to the file `output`."""
@@ -100,14 +100,14 @@ class UserInterface(Protocol):
         """After a yes, ask again for sensitive files that were not requested; None if there is no user to ask."""
 
     def permits(self, paths: Sequence[str]) -> bool | None:
-        """Ask whether the model may change these files too; None if there is no user to ask."""
+        """Ask whether the model may also change these files; None if there is no user to ask."""
 
     def explained(self, text: str) -> None:
         """The model's explanation, which was also streamed as `text`, or why there is none."""
 
 
 def tolerances_text(place: Placement) -> str:
-    """The tolerances of a placement in words, without the slips that nearly all answers have; "" for none."""
+    """The tolerances of a placement in words, without those that nearly all answers need; "" if there are none."""
     names = ({place.level, *place.tolerances} & TOLERANCES.keys()) - USUAL
     if place.level == "new-file" and "whitespace" in names:
         return SPACED
@@ -120,7 +120,7 @@ def tolerated(placements: Sequence[Placement]) -> list[Placement]:
 
 
 def summary(placements: Sequence[Placement]) -> str:
-    """Where the hunks went, and their tolerances, in one line."""
+    """The lines where the hunks were applied, and their tolerances, in one line."""
     return ", ".join(
         f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
         for place in placements
@@ -128,15 +128,15 @@ def summary(placements: Sequence[Placement]) -> str:
 
 
 def _ignore(*_: object) -> None:
-    """The default of a receiver of progress."""
+    """The default callback."""
 
 
 @dataclass
 class NonInteractive:
-    """Accepts a change if `agree` does; refuses sensitive files that were not requested, because there is no user to
-    ask.
+    """Accepts a change if `agree` returns True. Sensitive files that were not requested are refused, because there is
+    no user to ask.
 
-    `hear` gets progress notes, `on_text` each piece of what a model writes. Permanent messages are in `said`.
+    `hear` is called with progress notes, `on_text` with each piece of a reply. `said` has the permanent messages.
     """
 
     agree: Callable[[Proposal], bool] = lambda proposal: True

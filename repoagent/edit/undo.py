@@ -1,4 +1,4 @@
-"""Undo and redo an edit, with the memory of its files, and find the last request."""
+"""Undo or redo an edit, record that in the memory of its files, and find the last request."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
     change = git_undo.undo if event == "undo" else git_undo.redo
     try:
         before = dict(_memories(worktree, edit.paths))
-    except (RepoagentError, OSError) as error:  # no reason not to undo the edit
+    except (RepoagentError, OSError) as error:  # undo the edit nevertheless
         to_stderr(f"could not read the memory of {', '.join(edit.paths)}: {error}")
         before = {}
     with pending(worktree, edit.id, event) as record:
@@ -57,7 +57,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
         with uninterrupted():
             try:
                 record_undone(worktree, replace(edit, commit=result.commit), before, STATES[event])
-            except (RepoagentError, OSError) as error:  # what was done is done
+            except (RepoagentError, OSError) as error:  # the edit is undone nevertheless
                 to_stderr(f"could not update the memory of {', '.join(result.paths)}: {error}")
             else:
                 record.drop()
@@ -67,7 +67,7 @@ def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None)
 def last_request(worktree: WorkTree) -> LastRequest:
     """The request of the last edit, even if it is undone.
 
-    Raises NothingDone if there is none, Refused if no memory of it exists.
+    Raises NothingDone if there is no edit, Refused if no memory has its request.
     """
     edits = list_edits(worktree)
     if not edits:
@@ -93,7 +93,7 @@ def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
-    """The turns of one edit in the conversation of a file: from its request up to the next one."""
+    """The turns of one edit in the conversation of a file: from its request up to the next request."""
     conversation = read(memory.conversation)
     turns = conversation.turns if conversation else ()
     starts = [number for number, turn in enumerate(turns) if turn.role == "user" and "edit" in turn.meta]

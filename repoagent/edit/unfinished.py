@@ -1,7 +1,8 @@
-"""Edits in flight: each has a conversation file until it ends.
+"""Unfinished edits: each has a conversation file until it ends.
 
-A run that was killed, or stopped by a limit or the network, leaves its file; the same request on the same bytes
-resumes it, and no reply is paid for twice. A lock tells whether the run is alive. `settle` cleans up after crashes."""
+A run that was killed, or stopped by a limit or the network, leaves this file; the same request on the same bytes
+resumes it, so that no reply is paid for twice. A lock shows whether the run is alive. `settle` cleans up after
+crashes."""
 
 from __future__ import annotations
 
@@ -38,15 +39,15 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
     with locked(dirs.locks / f"{PREFIX}{edit_id}", timeout=0.0, what=f"the edit {edit_id}"):
         try:
             yield
-        finally:  # while it is held: who waits for it sees that the file is gone and makes its own
+        finally:  # removed while locked: a waiting process then creates a new file
             with suppress(OSError):  # an unlocked file is harmless, and a later command removes it
                 (dirs.locks / f"{PREFIX}{edit_id}").unlink()
 
 
 def find_unfinished(dirs: Layout, key: str) -> str | None:
-    """The id of the newest edit with the same `key` that has not ended and is not running; else None.
+    """The id of the newest edit with the same `key` that has not ended and is not running; None if there is none.
 
-    Edits that were killed before their first reply are removed on the way.
+    Also removes edits that were killed before their first reply.
     """
     wanted = request_mark(key)
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
@@ -67,7 +68,7 @@ def forget_unanswered(dirs: Layout, edit_id: str) -> None:
 
 
 def _turns(file: Path) -> tuple[Turn, ...]:
-    """The turns of the conversation; a placeholder where the file is broken or of a newer format."""
+    """The turns of the conversation; a placeholder if the file is malformed or has a newer format."""
     from repoagent.llm import conversation
 
     try:
@@ -85,17 +86,17 @@ def forget(dirs: Layout, edit_id: str) -> None:
 
 
 def set_aside(dirs: Layout, edit_id: str) -> Path:
-    """Keep the conversation of an edit that will not be resumed; returns its path."""
+    """Rename the conversation of an edit that will not be resumed; returns its new path."""
     file = conversation_file(dirs, edit_id)
-    kept = file.with_name(f"kept-{edit_id}.md")
+    renamed = file.with_name(f"kept-{edit_id}.md")
     if file.exists():
-        file.replace(kept)
+        file.replace(renamed)
     forget(dirs, edit_id)
-    return kept
+    return renamed
 
 
 def _is_dead(dirs: Layout, edit_id: str) -> bool:
-    """Whether no process holds the lock of an edit; removes the lock then."""
+    """Whether no process holds the lock of an edit; if so, removes the lock."""
     try:
         with edit_lock(dirs, edit_id):
             return True
@@ -104,8 +105,8 @@ def _is_dead(dirs: Layout, edit_id: str) -> bool:
 
 
 def clean_up(worktree: WorkTree) -> list[str]:
-    """Complete and remove what killed commands left; returns a sentence for each. Running commands are left alone.
-    Raises RepoagentError or OSError; a later command retries then."""
+    """Complete the records of killed commands and remove their files; returns a sentence for each record. Does not
+    touch running commands. Raises RepoagentError or OSError; a later command retries then."""
     dirs = layout(worktree)
     dead = [_is_dead(dirs, file.name.removeprefix(PREFIX)) for file in dirs.locks.glob(f"{PREFIX}*")]
     try:
@@ -129,8 +130,8 @@ def clean_up(worktree: WorkTree) -> list[str]:
 
 
 def settle(worktree: WorkTree, say: Warn, warn: Warn) -> None:
-    """Complete or roll back changes from the journal. `say` gets a sentence for each, `warn` one for what could not
-    be done. Raises Busy and Refused as `git.transaction.finish.recover`."""
+    """Complete or roll back interrupted changes, and clean up. Calls `say` with a sentence for each, `warn` with one
+    for each failure. Raises Busy and Refused as `git.transaction.finish.recover`."""
     from repoagent.storage.layout import has_leftovers
 
     dirs = layout(worktree)

@@ -1,4 +1,4 @@
-"""Repair typical mistakes in rewritten code: misplaced imports, indentation, dropped comments, frozen text."""
+"""Repair typical mistakes in rewritten code: misplaced imports, wrong indentation, dropped comments and definitions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def leading_imports(path: str, lines: Lines) -> tuple[list[str], list[str]]:
 
 
 def import_row(path: str, lines: Lines) -> int | None:
-    """The row (from 0) before which another import belongs; None if uncertain.
+    """The row (from 0) at which to insert an import; None if uncertain.
 
-    It is after the last import of the file's head; in Python without any, after the docstring.
+    That is after the last import at the beginning of the file; in Python without imports, after the docstring.
     """
     if _import_pattern(path) is not _PYTHON:
         rows = [row for row, line in enumerate(lines) if _SCRIPT.match(line)]
@@ -80,7 +80,7 @@ def _tree(lines: Sequence[str]) -> ast.Module | None:
 
 
 def _bound(lines: Lines) -> set[str]:
-    """What the import statements at the top level bind, each with its source."""
+    """The names that the import statements at the top level bind, each with its module."""
     bound = set()
     tree = _tree(lines)
     for node in tree.body if tree else ():
@@ -93,10 +93,10 @@ def _bound(lines: Lines) -> set[str]:
 
 
 def reindented(lines: Lines, old: Lines) -> list[str]:
-    """`lines` at the indentation of `old`, which they replace.
+    """Indent `lines` like `old`, which they replace.
 
-    Two slips are repaired: all lines are shifted alike (a method at column 0), or only the first is. The lines that
-    both have exactly once decide; if they disagree, the text is unchanged and the parser judges.
+    Repairs two mistakes: all lines are shifted equally (a method at column 0), or only the first line is. Compares the
+    lines that occur exactly once in both; if they disagree, returns `lines` unchanged and leaves it to the parse check.
     """
     new_counts, old_counts = Counter(map(str.strip, lines)), Counter(map(str.strip, old))
     before = {line.strip(): _indent(line) for line in old}
@@ -112,12 +112,12 @@ def reindented(lines: Lines, old: Lines) -> list[str]:
     if written != right:
         second = [
             next((_indent(line) for line in text[1:] if line.strip()), None) for text in (lines, old)
-        ]  # without a line in common, the second one decides whether only the first is shifted
+        ]  # without a common line compare the second lines: is only the first one shifted?
         if all(a == b for a, b in rest) if rest else second[0] is not None and second[0] == second[1]:
             return [right + lines[0].lstrip(), *lines[1:]]
     shifts = set()
     for a, b in rest or {(written, right)}:
-        if not a.endswith(b) and not b.endswith(a):  # tabs against spaces
+        if not a.endswith(b) and not b.endswith(a):  # tabs versus spaces
             return list(lines)
         shifts.add((b[: max(0, len(b) - len(a))], a[: max(0, len(a) - len(b))]))
     more, less = next(iter(shifts))
@@ -131,7 +131,7 @@ def _indent(line: str) -> str:
 
 
 def _by_hunk(old: Lines, new: Lines, choose: Callable[[Lines, Lines], Lines]) -> list[str]:
-    """`new` with what `choose` makes of the removed and the added lines in place of the added ones."""
+    """`new` with the added lines of each hunk replaced by `choose(removed, added)`."""
     result: list[str] = []
     at = 0
     for i1, i2, j1, j2 in differing(old, new):
@@ -151,8 +151,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """`new` with the comments and blank lines of `old` restored, and added trailing white space and blank lines
-    removed, wherever nothing else changed. Unchanged if the request may intend them."""
+    """Restore the comments and blank lines of `old`, and remove added blank lines and trailing white space, in hunks
+    that change nothing else. Returns `new` unchanged if the request may intend such changes."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()
@@ -185,17 +185,17 @@ _ADDS = re.compile(r"\s*(?:please\s+)?(?:add|give|document|support|introduce|inc
 _TAKES = re.compile(
     r"\b(?:instead|remov|delet|drop|replac|renam|mov|chang|rewrit|turn|only|no longer|rather)", re.IGNORECASE
 )
-_FEW, _LIKE = 12, 0.5  # lines; the similarity of two lines of which one was made from the other
-_PUT_BACK = 2  # definitions; an answer that leaves out more is only a part
-_LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # one with braces may hold code
+_FEW, _LIKE = 12, 0.5  # removed lines at most; least similarity of a line and its new version
+_PUT_BACK = 2  # definitions to restore; an answer without more of them is only part of the file
+_LITERAL = re.compile(r"""(["'])(?:[^"'\\\n{}]|\\.)*\1""")  # without braces, which may contain code
 
 
 def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
-    """`new` with unrequested changes reverted.
+    """Revert unrequested changes.
 
-    Restores definitions that the request says to keep; those of `source`, the file as it was read, that are gone though
-    the request does not name them (a small model that adds a method overwrites its neighbor); where something is to be
-    added, lines that were replaced by unrelated ones; and, in a rename, texts in quotes.
+    Restores definitions that the request says to keep; definitions of `source` (the file as read) that are missing
+    although the request does not name them (a small model that adds a method overwrites its neighbor); if the request
+    only adds something, lines that were replaced by unrelated ones; and in a rename, string literals.
     """
     lines = list(new)
     if words := frozen_words(request):
@@ -212,7 +212,7 @@ def with_unasked_put_back(path: str, old: Lines, new: Lines, request: str, sourc
 
 
 def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[str]:
-    """The names of definitions that changed although the instruction says that they must not."""
+    """The names of definitions that changed although the instruction forbids it."""
     words = frozen_words(instruction)
     names: list[str] = []
     for change in changes if words else ():
@@ -227,7 +227,7 @@ def changes_to_frozen(changes: Sequence[FileChange], instruction: str) -> list[s
 
 
 def frozen_words(instruction: str) -> set[str]:
-    """The words of those clauses of a request that say what must stay unchanged."""
+    """The words of the clauses of a request that say what must not change."""
     clauses = [clause for clause in _CLAUSES.split(f"{instruction} ") if _STAYS.search(clause)]
     return set(re.findall(r"[\w.]+", " ".join(clauses)))
 
@@ -237,7 +237,7 @@ def _is_named(name: str, words: set[str]) -> bool:
 
 
 def _rows(path: str, data: bytes) -> dict[str, tuple[int, int]]:
-    """The definitions of a text and their lines, from 0, the second not included."""
+    """The rows of each definition (from 0, end exclusive)."""
     from repoagent.syntax.outline import outline
 
     symbols = (symbol for symbol in outline(path, data) if symbol.kind != "heading")
@@ -249,7 +249,7 @@ def _text_rows(path: str, lines: Lines) -> dict[str, tuple[int, int]]:
 
 
 def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -> list[str]:
-    """`new` with the few definitions that are gone, each after the one that it followed."""
+    """Restore a few missing definitions, each after its former predecessor."""
     lines = list(new)
     before, after = _text_rows(path, old), _text_rows(path, lines)
     words = set(re.findall(r"\w+", request))
@@ -259,10 +259,10 @@ def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -
         return lines
     for name in lost:
         first, last = before[name]
-        ahead = [other for other in before if other in after and before[other][1] <= first]
-        if not ahead or any(first < before[other][0] < last for other in after if other in before):
+        earlier = [shared for shared in before if shared in after and before[shared][1] <= first]
+        if not earlier or any(first < before[shared][0] < last for shared in after if shared in before):
             return list(new)
-        neighbor = max(ahead, key=before.__getitem__)
+        neighbor = max(earlier, key=before.__getitem__)
         row = after[neighbor][1]
         lines[row:row] = old[before[neighbor][1] : last]
         after = _text_rows(path, lines)
@@ -270,7 +270,7 @@ def _with_lost(path: str, old: Lines, new: Lines, request: str, source: Lines) -
 
 
 def _with_unrelated(removed: Lines, added: Lines) -> Lines:
-    """The added lines, after the removed ones where none of them became an added one."""
+    """The added lines, after the removed ones if no added line is similar to a removed one."""
     old, new = ([line.strip() for line in lines if line.strip()] for lines in (removed, added))
     if not old or not new or len(old) > _FEW:
         return added
@@ -281,7 +281,7 @@ def _with_unrelated(removed: Lines, added: Lines) -> Lines:
 
 
 def _with_literals(removed: Lines, added: Lines, request: str) -> Lines:
-    """The added lines with the texts in quotes of the removed ones, unless the request has one of them."""
+    """The added lines with the string literals of the removed ones, unless the request contains one of these."""
     if len(removed) != len(added):
         return added
     lines = []

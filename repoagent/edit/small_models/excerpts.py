@@ -1,7 +1,7 @@
 """Excerpts for small models: parts of a long file, cut at definitions, that are shown and rewritten as a whole.
 
-A part is found by the place that the user pointed at, or by names and quotations in the request; failing that,
-`question` asks a model for names. Text outside the part stays the same, to the byte."""
+A part is found by the lines that the user named, or by names and quotations in the request; otherwise `question` asks a
+model for names. Bytes outside the part do not change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repoagent.patch.render import differing
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
 
-# Definitions are called so, and so are half of the verbs in requests: such a name alone says nothing.
+# Common names of definitions that are also common words in requests: such a name alone is no evidence.
 _PLAIN = frozenset(
     re.findall(
         r"\w+",
@@ -35,7 +35,7 @@ _PLAIN = frozenset(
         """,
     )
 )
-# What a request adds is not there yet: a definition that happens to have its name is not meant.
+# "add a method render": the request is not about an existing definition of that name.
 _ADDS = (
     r"\b(?:add|create|introduce|write|new)\s+(?:(?:an?|the|new|static|async|private|public|method|function|class|option|"
     r"command|helper|property|field|test|called|named)\s+)*`?"
@@ -47,26 +47,26 @@ def mentioned(
 ) -> list[Symbol]:
     """The definitions that a text names, verbatim.
 
-    A name that is also a plain word counts only next to "function" and the like, or as `name`, name(), or if `plain`
-    says that the text contains only names; of names that may be words, the first counts, because what a request is
-    about comes first. With `sure` none of these do. If a container and its members are named, the members count. A
-    container of more than `limit` lines is cut after its first member.
+    A name that is also a common word counts only next to "function" and the like, as `name` or name(), or if the text
+    contains only names (`plain`). Of names that may be words only the first counts, because a request usually begins
+    with its subject; none with `sure`. If a container and its members are named, the members count. A container of more
+    than `limit` lines is cut after its first member.
     """
     ranks: dict[int, list[Symbol]] = {0: [], 1: [], 2: []}
     lowered = words.lower()
     for symbol in symbols:
-        if symbol.name.lower() in lowered:  # few are, in a long file
+        if symbol.name.lower() in lowered:  # a fast test that excludes most definitions of a long file
             ranks[_rank(symbol, words, plain=plain)].append(symbol)
-    named = ranks[2]
-    if not named and not sure:
+    matching = ranks[2]
+    if not matching and not sure:
         matches = {s.name: _word(s.name, words) for s in ranks[1]}
         first = min(((match.start(), name) for name, match in matches.items() if match), default=None)
-        named = [s for s in ranks[1] if first and s.name == first[1]]
-    qualified = [s for s in named if "." in s.qualified_name and _word(s.qualified_name, words)]
-    named = [s for s in named if s in qualified or all(s.name != other.name for other in qualified)]
+        matching = [s for s in ranks[1] if first and s.name == first[1]]
+    qualified = [s for s in matching if "." in s.qualified_name and _word(s.qualified_name, words)]
+    matching = [s for s in matching if s in qualified or all(s.name != q.name for q in qualified)]
     result = []
-    for symbol in named:
-        if any(_contains(symbol, other) for other in named):
+    for symbol in matching:
+        if any(_contains(symbol, inner) for inner in matching):
             continue
         members = [s for s in symbols if _contains(symbol, s) and s.depth == symbol.depth + 1]
         if members and symbol.last_line - symbol.first_line >= limit:
@@ -76,7 +76,7 @@ def mentioned(
 
 
 def _rank(symbol: Symbol, words: str, *, plain: bool) -> int:
-    """How surely the text names the symbol: 2, 1, or 0 for not at all."""
+    """The confidence that the text names the symbol: 2, 1, or 0 if it does not."""
     name, escaped = symbol.name, re.escape(symbol.name)
     if symbol.kind == "heading":
         match = re.search(rf"(?<!\w){escaped}(?!\w)", words, re.IGNORECASE)
@@ -104,10 +104,10 @@ def _contains(outer: Symbol, inner: Symbol) -> bool:
 
 
 MOST_WINDOWS = 4
-NEAR = 6  # lines between two parts that are then shown as one
-KEYS = 40  # lines of a table of keys that is shown for one of them
+NEAR = 6  # lines between two parts that are merged
+KEYS = 40  # lines of the longest key that is shown as a whole
 _BODIES = frozenset({"function", "method"})
-# "as sortBy does", "like the one of postgres": to be looked at, not to be changed.
+# "as sortBy does", "like the one of postgres": an example to follow, not to change.
 _LIKE = (
     r"\b(?:as|like|than|similar to|following|see)\s+"
     r"(?:(?:the|one|ones|way|of|in|that|for|method|function|does|do)\s+)*`?"
@@ -117,7 +117,7 @@ QUOTED = re.compile(r"`([^`\n]{2,200})`|\"([^\"\n]{2,200})\"|(?<!\w)'([^'\n]{2,2
 
 @dataclass(frozen=True)
 class Window:
-    """Lines `first` to `last` of a file as it was read (from 1, both inclusive), and what they define."""
+    """Lines `first` to `last` of a file as read (from 1, both inclusive), and the names that they define."""
 
     path: str
     first: int
@@ -130,7 +130,7 @@ def find_windows(
 ) -> tuple[Window, ...]:
     """The parts of the file that a request is about, in file order; none if unclear.
 
-    `places` are lines that the user pointed at (from 1, both inclusive); without any, the names and quotations in
+    `places` are the line ranges that the user named (from 1, both inclusive); without any, the names and quotations in
     `instruction` decide. All parts together have at most about `limit` lines.
     """
     lines, symbols = _outlined(path, data)
@@ -164,13 +164,13 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names nothing, or too much."""
+    """The parts named in the answer to `question`; none if it names no definition, or too many lines."""
     lines, symbols = _outlined(path, data)
     return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
 
 
 def _outlined(path: str, data: bytes) -> tuple[Sequence[str], Sequence[Symbol]]:
-    """The lines and the definitions of a file; none of a binary one."""
+    """The lines and the definitions of a file; none if it is binary."""
     from repoagent.syntax.outline import outline
 
     text = decode(data)
@@ -182,7 +182,7 @@ def _spans(symbols: Iterable[Symbol]) -> list[tuple[int, int]]:
 
 
 def _models(symbols: Sequence[Symbol], instruction: str) -> list[Symbol]:
-    """The definitions that are to be followed."""
+    """The definitions that the instruction names as examples to follow."""
     lowered = instruction.lower()
     named = [s for s in symbols if s.name.lower() in lowered]
     return [s for s in named if re.search(rf"{_LIKE}{re.escape(s.name)}\b", instruction, re.IGNORECASE)]
@@ -203,7 +203,7 @@ def _windows(
         return ()
     windows = []
     for first, last in merged:
-        outer: list[Symbol] = []  # the outermost definitions that lie wholly in these lines
+        outer: list[Symbol] = []  # the outermost definitions that are completely in these lines
         for s in symbols:
             inside = first <= s.first_line and _trimmed(s.first_line, s.last_line, lines)[1] <= last
             if inside and (not outer or s.first_line > outer[-1].last_line):
@@ -240,7 +240,7 @@ def _around(
 
 
 def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
-    """Without the blank lines at both ends: models drop them."""
+    """Exclude blank lines at both ends, because models drop them."""
     last = min(last, len(lines))
     while first < last and not lines[first - 1].strip():
         first += 1
@@ -264,11 +264,11 @@ def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple
 
 
 def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: str) -> str:
-    """The block of a file that is rewritten as a whole, or of which only `windows` are, after the parts that the
-    request names as examples ("as sortBy does").
+    """The block of a file to rewrite as a whole, or of the parts `windows` to rewrite, preceded by the definitions that
+    the request names as examples ("as sortBy does").
 
-    No outline, no line numbers, no head of the file: Qwen2.5-Coder-1.5B takes everything near the part for code to
-    write, and invents the bodies of what an outline lists.
+    It has no outline, no line numbers, and not the beginning of the file: Qwen2.5-Coder-1.5B rewrites everything near
+    the part, too, and invents bodies for an outline.
     """
     from repoagent.syntax.languages import language_of
 
@@ -277,7 +277,7 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
         return f"File {named(path)} does not exist yet: create it.\n\n"
     language = language_of(path, data) or ""
     if language == "bash" and not re.search(rb"bash|zsh|ksh", data.split(b"\n", 1)[0]):
-        language = "sh"  # or a model writes what only bash knows
+        language = "sh"  # otherwise a model uses syntax of bash
 
     def fenced(text: str) -> str:
         mark = fence_mark(text)
@@ -301,7 +301,7 @@ def file_excerpt(source: Source, windows: Sequence[Window] | None, instruction: 
 
 
 def shown_text(source: Source, windows: Sequence[Window]) -> str:
-    """The text of a file that is to be rewritten."""
+    """The text of a file, or of its parts `windows`, to rewrite."""
     text = shown(source.data or b"")
     if not windows or source.data is None:
         return text
@@ -310,7 +310,7 @@ def shown_text(source: Source, windows: Sequence[Window]) -> str:
 
 
 def fence_mark(text: str) -> str:
-    """A fence mark that no line of the text ends."""
+    """A fence mark that no line of the text closes."""
     starts = re.findall(r"^ *(`{3,}|~{3,})", text, re.MULTILINE)
     if not any(run.startswith("`") for run in starts):
         return "```"

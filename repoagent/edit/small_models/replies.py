@@ -1,7 +1,7 @@
-"""Turn the fences of a small model's answer into patches: a whole file, the part shown, or definitions by name.
+"""Turn the fences of a small model's answer into patches: a whole file, the shown part, or definitions by name.
 
-Small models write code without saying where it belongs. Code is matched with the only place that it can be for, and
-refused if there are two. Whether the result is good is decided elsewhere."""
+Small models write code without saying where it belongs. It is matched with the only lines that it can replace, and
+refused if there are several. Other modules check the result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from repoagent.patch.paths import known_path
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
 
-Rows = tuple[int, int]  # lines of a file, from 0, the second not included
+Rows = tuple[int, int]  # lines of a file (from 0, end exclusive)
 _BRACED = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx", ".java")
 BODIES = frozenset({"function", "method"})
 _ABOUT_OMITTED = re.compile(
@@ -61,21 +61,21 @@ class _Code:
         ]
 
     def text(self, symbol: Symbol, old: _Code) -> list[str]:
-        """Its lines, without a leading comment, new to `old`, that only stands for omitted code."""
+        """The lines of `symbol`, without a leading comment that is not in `old` and only marks omitted code."""
         lines = list(self.lines[symbol.first_line - 1 : symbol.last_line])
         while len(lines) > 1 and _LEFT_OUT.match(lines[0]) and lines[0] not in old.lines:
             del lines[0]
         return lines
 
     def targets(self, symbol: Symbol) -> list[Symbol]:
-        """The definitions that `symbol`, of another text, may replace."""
-        same = [other for other in self.symbols if other.qualified_name == symbol.qualified_name]
-        same = same or [other for other in self.symbols if other.name == symbol.name]
-        bodies = [other for other in same if other.kind != "declaration"]
-        return [other for other in bodies or same if (other.kind in BODIES) == (symbol.kind in BODIES)]
+        """The definitions that `symbol` of another text may replace."""
+        same = [own for own in self.symbols if own.qualified_name == symbol.qualified_name]
+        same = same or [own for own in self.symbols if own.name == symbol.name]
+        bodies = [own for own in same if own.kind != "declaration"]
+        return [own for own in bodies or same if (own.kind in BODIES) == (symbol.kind in BODIES)]
 
     def adds_nothing(self, symbols: Sequence[Symbol], rows: Rows, old: _Code) -> bool:
-        """Whether all of these rows outside the definitions are lines of `old`, or are about omitted code."""
+        """Whether all `rows` outside of `symbols` are also in `old`, or only mark omitted code."""
         inside = {row for s in symbols for row in range(s.first_line - 1, s.last_line)}
         known = {line.strip() for line in old.lines} | {""}
         outside = (self.lines[row] for row in range(*rows) if row not in inside)
@@ -85,13 +85,13 @@ class _Code:
         return not {s.name for s in old.members(target)} <= {s.name for s in self.members(symbol)}
 
     def gap(self, row: int) -> list[str]:
-        """As many blank lines as there are above this row: one or two."""
+        """One or two blank lines, as above this row."""
         two = row > 1 and not self.lines[row - 1].strip() and not self.lines[row - 2].strip()
         return ["", ""] if two else [""]
 
 
 def _code(path: str, lines: Sequence[str]) -> _Code:
-    """The lines with their definitions; a method without its class is read as if it were in one."""
+    """The lines with their definitions; methods without a class are parsed inside one."""
     from repoagent.syntax.outline import outline
 
     text = "\n".join(lines) + "\n"
@@ -110,10 +110,10 @@ def _code(path: str, lines: Sequence[str]) -> _Code:
 
 
 def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
-    """For each definition of `new` the rows of `old` that it replaces, in order.
+    """The rows of `old` that each definition of `new` replaces, with its lines, in order.
 
-    A definition that `old` lacks goes with the one before it (or after it). None of them unless at least one exists,
-    each exists once, and all other lines are in `old` too or only stand for omitted code.
+    A definition that `old` lacks is added after the previous one (or before the next). Returns nothing unless at least
+    one definition exists in `old`, none exists twice, and all other lines are in `old` or only mark omitted code.
     """
     if not new.top or not new.adds_nothing(new.top, (0, len(new.lines)), old):
         return []
@@ -132,12 +132,12 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
         target, number = targets[0], len(pieces)
         if symbol.kind in BODIES or not new.lacks_members(symbol, target, old):
             pieces.append(((target.first_line - 1, target.last_line), text))
-        else:  # a container without some of its members stands for those that it has
+        else:  # a container without some of its members replaces only the members that it has
             members = new.members(symbol)
             if not new.adds_nothing(members, (symbol.first_line - 1, symbol.last_line), old):
                 return []
             for member in members:
-                same = [other for other in old.members(target) if other.name == member.name]
+                same = [former for former in old.members(target) if former.name == member.name]
                 if len(same) > 1 or (not same and len(pieces) == number):
                     return []
                 if same:
@@ -154,9 +154,9 @@ def named_pieces(new: _Code, old: _Code) -> list[tuple[Rows, list[str]]]:
 
 @dataclass(frozen=True)
 class ShownFile:
-    """An editable file in its current state, and the lines of it that a model was shown; all if `parts` is empty.
-    `source` has its lines as it was read: what an earlier answer added may be removed again. `words` are those of
-    the request, which may ask for another name."""
+    """The current lines of an editable file, and the parts that the model saw; all if `parts` is empty. `source` are
+    the lines as read: additions of earlier answers may be removed. `words` are the words of the request, which may ask
+    for a rename."""
 
     path: str
     lines: tuple[str, ...]
@@ -166,14 +166,14 @@ class ShownFile:
 
 
 class Piece(NamedTuple):
-    """New lines for `rows`, for the whole file if that is None."""
+    """New lines for `rows`; None for the whole file."""
 
     rows: Rows | None
     lines: tuple[str, ...]
 
 
 def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
-    """The only parts of this file that a text can be for; none if uncertain."""
+    """The parts of a file that a text replaces; none if that is uncertain."""
     filled = [row for row, line in enumerate(file.lines) if line.strip()]
     if not filled:
         return [Piece(None, tuple(lines))]
@@ -181,7 +181,7 @@ def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
     for (first, last), _ in sorted(file.parts, reverse=True):
         del outside[first:last]
     if _shared(lines, outside) >= (9 if file.parts else 6):
-        # with the blank lines that the file begins and ends with, which models drop
+        # models drop blank lines at the beginning and the end of the file
         return [Piece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
     imports, body = leading_imports(file.path, lines)
     old, new = _code(file.path, file.lines), _code(file.path, body)
@@ -193,13 +193,13 @@ def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
     pieces = []
     for rows, text in named_pieces(new, old):
         if file.parts and not any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts):
-            return []  # the model has not seen these lines: its text is made up
+            return []  # the model has not seen these lines, so it invented them
         pieces.append(Piece(rows, tuple(reindented(text, file.lines[slice(*rows)]))))
     return _with_imports(file, imports, pieces) if pieces else []
 
 
 def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
-    """How many tenths of the lines of `old` are among `lines`; of fewer than five lines this says nothing."""
+    """The share of the lines of `old` that are in `lines`, in tenths; 0 for less than five lines."""
     before = Counter(line.strip() for line in old if line.strip())
     after = Counter(line.strip() for line in lines if line.strip())
     total = sum(before.values())
@@ -207,20 +207,20 @@ def _shared(lines: Sequence[str], old: Sequence[str]) -> int:
 
 
 def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
-    """The one part that was shown whose new text this is: it still has what that part defines."""
+    """The rows of the only shown part that `new` replaces: it still has the definitions of that part."""
     names = {symbol.name for symbol in new.top} or set(re.findall(r"\w+", "\n".join(new.lines)))
-    # the request may name a definition, and another one that the answer has and the file had not
+    # new names of definitions that the request asks for
     renames = {s.name for s in new.symbols} & file.words - {s.name for s in old.symbols}
 
-    def is_there(part: str) -> bool:
-        if any(part == name or part.endswith(f".{name}") for name in names):
+    def is_present(definition: str) -> bool:
+        if any(definition == name or definition.endswith(f".{name}") for name in names):
             return True
-        return bool(renames) and part.rpartition(".")[2] in file.words
+        return bool(renames) and definition.rpartition(".")[2] in file.words
 
     matching = []
     for rows, defined in file.parts:
         before = file.lines[slice(*rows)]
-        if all(map(is_there, defined)) and (defined or _shared(new.lines, before) >= 3 or len(before) < 5):
+        if all(map(is_present, defined)) and (defined or _shared(new.lines, before) >= 3 or len(before) < 5):
             matching.append(rows)
     incomplete = any(
         symbol.kind not in BODIES and new.lacks_members(symbol, target, old)
@@ -231,7 +231,7 @@ def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
 
 
 def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
-    """The pieces, and the import lines that came with them where they belong."""
+    """Add the import lines of the answer to the pieces, at the right place in the file."""
     lines = missing_imports(file.path, imports, file.lines)
     if not lines:
         return pieces
@@ -262,13 +262,13 @@ def read_reply(
     may_create: Callable[[str], bool],
     missing: Sequence[str] = (),
 ) -> list[FilePatch]:
-    """The patches of a reply, each whole text with its file and lines. Diffs and the like are unchanged.
+    """Find the file and lines of each whole text in the patches of a reply; leave diffs and the like unchanged.
 
-    `missing` are the files to create. What is not understood is dropped if it names no file and something else is
-    understood. Raises PatchRefused for text for a file of which a part was shown, if it is not that part.
+    `missing` are the files to create. Drops texts that match no file, if another patch does. Raises PatchRefused if a
+    text is for a file of which the model saw a part, but does not contain that part.
     """
     taken: list[FilePatch] = []
-    strange: list[FilePatch] = []
+    unmatched: list[FilePatch] = []
     for patch in patches:
         if patch.whole is None or patch.cut:
             taken.append(patch)
@@ -280,7 +280,7 @@ def read_reply(
             elif not files and len(missing) == 1:
                 taken.append(replace(patch, new=missing[0]))
             else:
-                strange.append(patch)
+                unmatched.append(patch)
             continue
         file = files[path]
         lines = _without_example(lines, file.lines, request)
@@ -290,7 +290,7 @@ def read_reply(
             text = f"your answer does not contain the whole new {names or 'part'}."
             raise PatchRefused([Problem(path, 0, "unknown-part", text)])
         if not pieces and patch.new is None:
-            strange.append(patch)
+            unmatched.append(patch)
             continue
         for piece in pieces or [Piece(None, tuple(lines))]:
             old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
@@ -299,25 +299,26 @@ def read_reply(
             taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
 
     def repeats(patch: FilePatch) -> bool:
-        """Whether a fence only shows a file in its current state."""
+        """Whether a fence only repeats the current content of a file."""
         file = files.get(patch.new or "")
         if patch.whole is None or patch.rows is not None or file is None:
             return False
         return _lines(patch.whole) == _lines(_joined(file.lines))
 
     changed = {patch.new for patch in taken if not repeats(patch)}
-    return [patch for patch in taken if not (repeats(patch) and patch.new in changed)] or strange
+    return [patch for patch in taken if not (repeats(patch) and patch.new in changed)] or unmatched
 
 
 def _lines(whole: str) -> list[str]:
-    """The lines without blank ones at both ends."""
+    """The lines of a text without blank lines at both ends."""
     lines = whole.removeprefix("\ufeff").split("\n")
     filled = [row for row, line in enumerate(lines) if line.strip()]
     return lines[filled[0] : filled[-1] + 1] if filled else []
 
 
 def _without_example(lines: list[str], old: Sequence[str], request: str) -> list[str]:
-    """Without calls at the end that only show how the code is used, where neither file nor request has such."""
+    """Remove calls at the end that only demonstrate the code, unless the file has such calls or the request asks for
+    them."""
     if _SHOWS.search(request) or any(line == line.lstrip() and _EXAMPLE.match(line) for line in old):
         return lines
     known = {line.strip() for line in old} - {""}
@@ -337,7 +338,7 @@ def _joined(lines: Sequence[str]) -> str:
 def _path(
     patch: FilePatch, lines: list[str], files: Mapping[str, ShownFile], may_create: Callable[[str], bool]
 ) -> tuple[str, list[str]]:
-    """The file that a fence is for, "" for none, and its lines without one that only names the file."""
+    """The file that a fence is for, "" if unknown, and its lines without a first line that only names the file."""
     heading = re.fullmatch(
         r"(?:#|//|--|/\*|<!--|;)\s*(?:file(?:name)?:\s*)?(\S+?)\s*(?:\*/|-->)?", "".join(lines[:1])
     )
