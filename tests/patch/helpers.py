@@ -1,4 +1,4 @@
-"""Short ways to write an answer and to look at what it came to."""
+"""Helpers to write an answer and to check its result."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fenced(diff: str, path: str | None = "app.py", info: str = "diff") -> str:
 
 
 def run(answer: str, source: bytes = APP, **options: Any) -> Applied:
-    """Apply to a single file, app.py."""
+    """Apply the answer to a single file, app.py."""
     return apply_answer(answer, {"app.py": SourceText(source)}, **options)
 
 

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks of several tools, whole files, and files shown as shell."""
+"""SEARCH/REPLACE blocks of several tools, whole files, and files in shell scripts."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def block(old: str = OLD, new: str = NEW, marks: str = "aider") -> str:
         "{}",
     ],
 )
-def test_where_a_block_can_be(where: str, marks: str) -> None:
+def test_locations_of_blocks(where: str, marks: str) -> None:
     answer = where.format(block(marks=marks))
     assert after(answer) == CHANGED
     assert after(answer.replace("\n", "\r\n")) == CHANGED
     assert after("".join(f"> {line}\n" for line in answer.splitlines())) == CHANGED
 
 
-def test_an_empty_search_makes_a_file() -> None:
+def test_an_empty_search_creates_a_file() -> None:
     answer = "new.py\n<<<<<<< SEARCH\n=======\nx = 1\n>>>>>>> REPLACE\n"
     (change,) = run(answer, may_create=lambda path: path == "new.py").changes
     assert (change.old_path, change.path, change.after) == (None, "new.py", b"x = 1\n")
@@ -83,7 +83,7 @@ def test_headings_with_rules_as_text() -> None:
     ) == (b"A\n=========\n\ntext\n")
 
 
-def test_dividers_that_leave_a_choice_are_refused() -> None:
+def test_ambiguous_dividers_are_refused() -> None:
     assert reasons("app.py\n" + block("import sys\n", "a\n=======\nb\n")) == {"malformed"}
     before = b"a\n=======\nb\n=======\nc\n"
     assert reasons("app.py\n" + block("a\n=======\nb\n", "=======\nx\n"), before) == {"malformed"}
@@ -142,13 +142,13 @@ def test_whole_files(answer: str) -> None:
     assert after(answer) == CHANGED
 
 
-def test_shell_that_would_change_the_text_or_has_no_end() -> None:
+def test_here_documents_with_expansions_or_without_an_end() -> None:
     assert reasons("```sh\ncat > app.py <<EOF\necho $HOME\nEOF\n```\n") == {"malformed"}
     assert reasons(f"```sh\ncat > app.py <<'EOF'\n{WHOLE}```\n") == {"cut-off"}
 
 
 @pytest.mark.parametrize("path", ["/etc/motd", "~/.bashrc", "$HOME/x", "-x"])
-def test_shell_for_paths_outside_is_not_a_patch(path: str) -> None:
+def test_here_documents_for_outside_paths_are_not_patches(path: str) -> None:
     with pytest.raises(NoPatch):
         run(f"```sh\ncat > {path} <<'EOF'\nx\nEOF\n```\nthen\n```sh\nmake\n```\n")
 
@@ -160,13 +160,13 @@ def test_a_whole_markdown_file_in_a_longer_fence() -> None:
     assert applied.changes[0].after == before.replace(b"# A", b"# B")
 
 
-def test_a_fence_left_open_is_cut_off() -> None:
+def test_an_open_fence_is_truncated() -> None:
     with pytest.raises(PatchRefused) as caught:
         run(f"app.py\n```python\n{WHOLE}")
     assert caught.value.reasons == {"cut-off"}
 
 
-def test_a_script_inside_another_file_is_that_file() -> None:
+def test_a_script_inside_another_file_is_not_a_patch() -> None:
     before = b"steps:\n  - run: |\n      cat <<'EOF' >Dockerfile\n      FROM x\n      EOF\nend: 1\n"
     answer = f"Here it is:\n\n```yaml\n{before.decode().replace('FROM x', 'FROM y')}```\n"
     assert after(answer, before) == before.replace(b"FROM x", b"FROM y")
@@ -189,4 +189,4 @@ def test_many_blocks_take_linear_time(prefix: str) -> None:
         else:
             apply_answer(many(count), {"a.py": source})
         seconds.append(time.process_time() - began)
-    assert seconds[1] < 15 * seconds[0] + 0.2, seconds  # 6 times as many
+    assert seconds[1] < 15 * seconds[0] + 0.2, seconds  # 6 times as many blocks

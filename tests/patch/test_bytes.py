@@ -1,4 +1,4 @@
-"""Every byte that the change does not name is kept."""
+"""Every byte outside of the change is unchanged."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_addition_at_the_end_keeps_the_final_newline_or_its_absence() -> None
     assert after(fenced("@@\n one\n-two\n"), b"one\ntwo") == b"one"
 
 
-def test_newline_marks_are_obeyed() -> None:
+def test_newline_marks_are_respected() -> None:
     mark = "\\ No newline at end of file\n"
     assert after(fenced(f"@@ -2 +2 @@\n-two\n{mark}+two\n"), b"one\ntwo") == b"one\ntwo\n"
     assert after(fenced(f"@@ -2 +2 @@\n-two\n+two\n{mark}"), b"one\ntwo\n") == b"one\ntwo"
@@ -83,7 +83,7 @@ def test_a_whole_file_keeps_endings_mark_and_end() -> None:
     assert after(whole, codecs.BOM_UTF8 + b"one\r\ntwo\nthree") == codecs.BOM_UTF8 + b"one\r\nzwei\nthree"
 
 
-def test_characters_that_the_encoding_lacks_are_refused() -> None:
+def test_characters_missing_in_the_encoding_are_refused() -> None:
     assert reasons(fenced("@@\n one\n-two\n+zwei →\n"), b"caf\xe9\none\ntwo\n") == {"encoding"}
 
 

@@ -1,4 +1,4 @@
-"""The canonical diff is git's: it applies, gives the same bytes, and unidiff reads all of it."""
+"""The canonical diff is that of git: git applies it to the same bytes, and unidiff reads all of it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_unidiff_reads_every_line_of_it(number: int) -> None:
     assert len(parsed) == diff.count("\n@@ ")
 
 
-def test_several_files_are_one_diff_that_git_takes(repo: GitRepo) -> None:
+def test_git_applies_one_diff_of_several_files(repo: GitRepo) -> None:
     cases = [
         change("a.txt", "b.txt", repo.read("a.txt"), b"x\n" + repo.read("a.txt")),
         change(None, "n", None, b"1\n"),
@@ -89,12 +89,12 @@ def test_several_files_are_one_diff_that_git_takes(repo: GitRepo) -> None:
     repo.git("apply", "--check", "-", stdin=canonical_diff(cases).encode())
 
 
-def test_nothing_is_nothing() -> None:
+def test_no_change_is_an_empty_diff() -> None:
     assert canonical_diff([]) == ""
     assert canonical_diff([change("f", "f", b"a\n", b"a\n")]) == ""
 
 
-def test_it_is_what_git_shows(repo: GitRepo) -> None:
+def test_the_diff_equals_that_of_git(repo: GitRepo) -> None:
     before = repo.read("a.txt")
     result = before.replace(b"line 2\n", b"").replace(b"line 9\n", b"LINE\nmore\n")
     repo.write("a.txt", result)
@@ -108,7 +108,7 @@ def test_an_added_function_is_shown_as_one_block() -> None:
     assert "+def b():\n+    return 1\n+\n+\n def c()" in canonical_diff([change("f", "f", before, result)])
 
 
-def test_large_and_hopeless_comparisons_end_soon() -> None:
+def test_large_and_dissimilar_texts_are_compared_quickly() -> None:
     random.seed(1)
     pool = [str(number) for number in range(50)]
     old, new = ([random.choice(pool) for _ in range(6000)] for _ in range(2))

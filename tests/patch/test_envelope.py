@@ -47,7 +47,7 @@ PATCH = f"*** Begin Patch\n{UPDATE}*** End Patch\n"
         PATCH.replace("app.py", "`app.py`"),
     ],
 )
-def test_where_an_envelope_can_be(answer: str) -> None:
+def test_locations_of_envelopes(answer: str) -> None:
     assert after(answer) == CHANGED
     assert len(patch_spans(answer)) == 1
 
@@ -56,7 +56,7 @@ def test_where_an_envelope_can_be(answer: str) -> None:
     "answer",
     [f"*** Begin Patch\n{UPDATE}", f"Here:\n\n*** Begin Patch\n{UPDATE}", f"```\n*** Begin Patch\n{UPDATE}"],
 )
-def test_an_envelope_without_its_end_is_cut_off(answer: str) -> None:
+def test_an_envelope_without_its_end_is_truncated(answer: str) -> None:
     assert reasons(answer) == {"cut-off"}
 
 
@@ -155,7 +155,7 @@ def test_an_addition_right_below_its_heading() -> None:
 
 
 @pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@"])
-def test_an_addition_whose_heading_is_not_one_line_is_refused(heading: str) -> None:
+def test_an_addition_without_a_unique_heading_is_refused(heading: str) -> None:
     answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
     with pytest.raises(PatchRefused) as caught:
         made(answer, {"t.py": TWINS})
@@ -166,13 +166,13 @@ def test_changes_before_any_file_are_refused() -> None:
     assert reasons("*** Begin Patch\n@@\n-import sys\n+import os\n*** End Patch\n") == {"malformed"}
 
 
-def test_added_files_that_are_there_and_updated_ones_that_are_not() -> None:
+def test_added_files_that_exist_and_updated_files_that_do_not() -> None:
     assert reasons("*** Begin Patch\n*** Add File: app.py\n+x\n*** End Patch\n") == {"exists"}
     assert reasons("*** Begin Patch\n*** Update File: b.py\n@@\n-x\n+y\n*** End Patch\n") == {"unknown-file"}
     assert reasons("*** Begin Patch\n*** Add File: ../x\n+x\n*** End Patch\n") == {"bad-path"}
 
 
-def test_the_marks_as_text_of_a_file() -> None:
+def test_the_markers_as_text_of_a_file() -> None:
     before = b"text\n*** Begin Patch\n*** Update File: x\n*** End Patch\nend\n"
     answer = (
         "*** Begin Patch\n*** Update File: doc.md\n@@\n text\n *** Begin Patch\n-*** Update File: x\n"

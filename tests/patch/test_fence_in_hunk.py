@@ -1,4 +1,4 @@
-"""A line of backticks inside a hunk that has lost its first column: read on past it, or refuse; never half a hunk."""
+"""A line of backticks in a hunk that lost its first column: continue the hunk, or refuse it; never apply half of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def after(answer: str, notes: str = NOTES) -> str:
         fenced("@@ -3,3 +3,3 @@\n-intro\n+INTRO\n \n```\n@@ -9,3 +9,3 @@\n-text\n+TEXT\n \n ```sh\n"),
     ],
 )
-def test_a_fence_line_that_the_counts_claim_is_context(answer: str) -> None:
+def test_a_fence_line_included_in_the_counts_is_context(answer: str) -> None:
     assert after(answer) == BOTH
 
 
@@ -52,7 +52,7 @@ def test_fences_with_a_language_in_a_hunk() -> None:
 @pytest.mark.parametrize("hunks", [HUNK, BARE])
 @pytest.mark.parametrize("numbers", [" -3,9 +3,9 ", ""])
 @pytest.mark.parametrize("fence", [True, False])
-def test_where_the_counts_do_not_tell_the_end_it_is_refused(hunks: str, numbers: str, fence: bool) -> None:
+def test_an_unclear_end_is_refused(hunks: str, numbers: str, fence: bool) -> None:
     hunks = hunks.replace(" -3,7 +3,7 ", numbers)
     answer = fenced(hunks) if fence else f"--- a/notes.md\n+++ b/notes.md\n{hunks}"
     with pytest.raises(PatchRefused):
@@ -79,7 +79,7 @@ def test_text_below_a_diff_does_not_belong_to_it(numbers: str, below: str) -> No
     assert after(answer) == NOTES.replace("intro", "INTRO")
 
 
-def test_a_whole_file_that_ends_at_a_fence_of_its_own_is_refused() -> None:
+def test_a_whole_file_that_ends_at_a_fence_in_it_is_refused() -> None:
     notes = "".join(f"line {number}\n" for number in range(60)) + NOTES
     new = notes.replace("line 3\n", "LINE 3\n")
     with pytest.raises(PatchRefused, match="four backticks"):

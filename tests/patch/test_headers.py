@@ -21,7 +21,7 @@ TWO = {"app.py": SourceText(APP), "lib/other.py": SourceText(APP)}
 
 
 def changed(answer: str, sources: dict[str, SourceText] = TWO) -> list[str]:
-    """The names of the changed files, each of which must have become what the hunk says."""
+    """The names of the changed files; checks that each has the content that the hunk describes."""
     applied = apply_answer(answer, sources)
     assert all(change.after == CHANGED for change in applied.changes)
     return [change.name for change in applied.changes]
@@ -90,7 +90,7 @@ def test_headers_of_tools(header: str) -> None:
         f"app.py:\n{HUNK}",
     ],
 )
-def test_names_next_to_a_diff_without_header(answer: str) -> None:
+def test_names_near_a_diff_without_header(answer: str) -> None:
     assert changed(answer) == ["app.py"]
     assert "header" in apply_answer(answer, TWO).placements[0].tolerances
 
@@ -256,7 +256,7 @@ def test_headers_that_are_refused(diff: str, reason: str) -> None:
     assert caught.value.reasons == {reason}
 
 
-def test_a_mode_alone_is_not_that_of_the_file_after_it() -> None:
+def test_a_mode_without_hunks_does_not_apply_to_the_next_file() -> None:
     for name in ("y/x.txt", "x.txt"):
         sources = {"app.py": SourceText(APP), name: SourceText(b"one\n")}
         mode = f"diff --git a/{name} b/{name}\nold mode 100644\nnew mode 100755\n"
@@ -272,7 +272,7 @@ def test_a_blank_line_below_half_a_header() -> None:
         assert changed(f"```diff\n{half}\n\n{HUNK}```\n") == ["app.py"]
 
 
-def test_a_file_cut_after_its_header_takes_the_whole_answer_with_it() -> None:
+def test_a_file_truncated_after_its_header_refuses_the_whole_answer() -> None:
     assert reasons(fenced(HUNK).replace("```\nDone", "--- a/x.txt\n+++ b/x.txt\n```\nDone")) == {"cut-off"}
 
 
@@ -282,7 +282,7 @@ def test_a_name_matched_by_its_tail_is_reported() -> None:
     assert "path" not in run(fenced(HUNK)).placements[0].tolerances
 
 
-def test_a_whole_text_for_a_name_that_may_be_new_is_never_another_file() -> None:
+def test_a_whole_text_for_a_possibly_new_name_is_never_another_file() -> None:
     sources = {"src/app.py": SourceText(b"one\n")}
     applied = apply_answer("```python app.py\ntwo\n```\n", sources, may_create=lambda path: path == "app.py")
     assert [(change.old_path, change.path) for change in applied.changes] == [(None, "app.py")]
@@ -290,7 +290,7 @@ def test_a_whole_text_for_a_name_that_may_be_new_is_never_another_file() -> None
     assert [change.path for change in applied.changes] == ["src/app.py"]
 
 
-def test_prose_that_looks_a_little_like_a_header() -> None:
+def test_prose_similar_to_a_header() -> None:
     for answer in (
         "diff --git\n",
         "Index: of terms\n",

@@ -1,4 +1,4 @@
-"""The lines of a file, looked up: keys of all lines at once equal those of each line."""
+"""The index of lines: keys of all lines at once equal those of single lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n"
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("lines", [LINES, LINES[:127], (), ("",), ("", " ", "\x0c", "")])
-def test_all_at_once_is_as_one_by_one(lines: tuple[str, ...], level: str) -> None:
+def test_keys_of_all_lines_equal_those_of_single_lines(lines: tuple[str, ...], level: str) -> None:
     assert FileIndex(lines).keys(level) == [LEVELS[level](line) for line in lines]
 
 

@@ -50,7 +50,7 @@ def hunk(*lines: str) -> str:
             LINES.replace(b"line 4\n", b"LINE 4\n").replace(b"line 50", b"LINE 50"),
         ),
         ("fuzzy-context", (" def greet(nam):", DOC.replace("Say", "Says"), OLD, NEW, *BELOW), APP, CHANGED),
-        ("fuzzy-context", (DOC, "     log(name)", OLD, NEW, *BELOW), APP, CHANGED),  # a line is not there
+        ("fuzzy-context", (DOC, "     log(name)", OLD, NEW, *BELOW), APP, CHANGED),  # a line is missing
         (  # the whole hunk is shifted
             "whitespace",
             (" def f(self):", "     x = 1", "-    return x", "+    if x:", "+        return 2"),
@@ -146,7 +146,7 @@ def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
     assert reasons(hunk(*lines), source) == {reason}
 
 
-def test_a_deleted_line_must_be_there() -> None:
+def test_a_deleted_line_must_exist() -> None:
     error = refused(hunk(*GREET[:2], OLD.replace("hello", "hello,"), NEW))
     assert error.reasons == {"deleted-line-missing"}
     assert '     6      return "hello " + name' in str(error)
@@ -161,7 +161,7 @@ def test_two_equal_locations_are_refused_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("diff", "source", "expected"),
     [
-        (f"@@ def b():\n{RETURN}", TWICE, SECOND),  # the heading, also against a number that is not right
+        (f"@@ def b():\n{RETURN}", TWICE, SECOND),  # the heading, also against a wrong line number
         (f"@@ -1,2 +1,2 @@ def b():\n{RETURN}", TWICE, SECOND),
         (f"@@ -2,9 +2,9 @@ def b():\n{RETURN}", TWICE, SECOND),
         (f"@@ -2,2 +2,2 @@ def b():\n{RETURN}", TWICE, None),  # a correct header that contradicts it
@@ -192,7 +192,7 @@ def test_what_decides_between_equal_locations(diff: str, source: bytes, expected
         assert after(fenced(diff), source) == expected
 
 
-def test_strict_takes_only_exact_matches() -> None:
+def test_strict_accepts_only_exact_matches() -> None:
     answer = hunk(" def greet(name):", f"-{DOC[1:]}", '+    """Say hi."""')
     answer = answer.replace("@@", "@@ -4,2 +4,2 @@")
     assert reasons(answer, TRAILING, strict=True) == {"not-found"}

@@ -16,7 +16,7 @@ BLOCK = "<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n"
 
 
 def changed(answer: str, *known: str) -> list[str]:
-    """The files that an answer turns from BEFORE into AFTER, all `known` ones being equal; no other may change."""
+    """The files that an answer changes from BEFORE to AFTER, if all `known` ones are BEFORE; no other may change."""
     applied = apply_answer(answer, {name: SourceText(BEFORE) for name in known})
     assert all((change.before, change.after) == (BEFORE, AFTER) for change in applied.changes)
     return [change.name for change in applied.changes]
@@ -49,7 +49,7 @@ def refusal(answer: str, *known: str) -> str:
         "File: {name}\n\n\n" + "".join(f"    {line}\n" for line in HUNK.splitlines()),
     ],
 )
-def test_the_name_of_a_known_file_is_a_name_whatever_it_looks_like(answer: str, name: str) -> None:
+def test_the_name_of_a_known_file_may_have_any_form(answer: str, name: str) -> None:
     assert changed(answer.format(name=name), "other/" + name, name, "z") == [name]
 
 
@@ -62,7 +62,7 @@ def test_a_word_that_is_also_a_file_is_not_a_name_unless_marked() -> None:
     assert changed(f"`build`:\n\n{whole}", "build", "b.txt") == ["build"]
 
 
-def test_a_known_name_is_not_made_up_from_a_part_of_a_sentence() -> None:
+def test_a_part_of_a_sentence_is_not_a_known_name() -> None:
     assert read_answer("as in bin/run\n\n```\none\n```\n\n```\ntwo\n```\n", known={"bin/run"}) == ()
 
 
@@ -89,19 +89,19 @@ def test_a_sentence_before_a_bare_hunk_names_its_file(line: str, margin: str) ->
         "{0}\\üb.c",
     ],
 )
-def test_what_came_into_the_quotes_of_a_name(form: str) -> None:
+def test_extra_text_inside_the_quotes_of_a_name(form: str) -> None:
     answer = f"```diff\n--- {form.format('a')}\n+++ {form.format('b')}\n{HUNK}```\n"
     assert changed(answer, "üb.c", "z.c") == ["üb.c"]
 
 
-def test_a_name_that_holds_a_tab_or_a_date_is_taken_as_it_is() -> None:
+def test_a_name_with_a_tab_or_a_date_is_read_unchanged() -> None:
     for name in ("a\tb.c", "a 2026-11-02 10:00:00", "a\\b.c"):
         quoted = name.replace("\\", "\\\\").replace("\t", "\\t")
         answer = f'```diff\n--- "a/{quoted}"\n+++ "b/{quoted}"\n{HUNK}```\n'
         assert changed(answer, name, "a", "a/b.c", "b.c") == [name]
 
 
-def test_a_windows_prefix_comes_off_before_the_longest_tail_counts() -> None:
+def test_a_windows_prefix_is_removed_before_the_tail_is_matched() -> None:
     assert known_path(["b\\x.py"], ["x.py", "lib/b/x.py"]) == "x.py"
     assert known_path(["C:\\dev\\lib\\b\\x.py"], ["x.py", "lib/b/x.py"]) == "lib/b/x.py"
     assert known_path(["..\\x.py"], ["x.py"]) is None

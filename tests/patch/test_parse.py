@@ -1,4 +1,4 @@
-"""The forms that models write, all of them parsed."""
+"""All forms of patches that models write."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bullets_after_a_complete_bare_diff_are_prose() -> None:
 
 
 def _ended(answer: str) -> bytes | None:
-    """What becomes of the file where the answer is known to be complete."""
+    """The resulting file if the answer is known to be complete."""
     sources = {"app.py": SourceText(APP)}
     patches = read_answer(answer, known=sources, ended=True)
     return apply_patches(patches, sources, may_create=lambda path: True).changes[0].after
@@ -105,7 +105,7 @@ def test_a_fence_that_is_never_closed(end: str) -> None:
         'app.py\n```\n<<<<<<< SEARCH\n    return "hello " + name\n=======\n    return "hi " + name\n',
     ],
 )
-def test_a_fence_that_is_never_closed_and_holds_no_whole_change(answer: str) -> None:
+def test_a_fence_that_is_never_closed_without_a_whole_change(answer: str) -> None:
     with pytest.raises(PatchRefused) as caught:
         _ended(answer)
     assert caught.value.reasons == {"cut-off"}
@@ -116,7 +116,7 @@ def test_no_header_at_all_is_the_only_file() -> None:
     assert after(f"--- a/app.py\n@@\n{HUNK}") == CHANGED
 
 
-def test_no_header_among_several_files_is_the_one_where_it_fits_exactly() -> None:
+def test_no_header_among_several_files_is_the_only_exact_match() -> None:
     sources = {"app.py": SourceText(APP), "other.py": SourceText(b"x = 1\n")}
     applied = apply_answer(fenced(f"@@\n{HUNK}", path=None), sources)
     assert [change.path for change in applied.changes] == ["app.py"]
@@ -198,7 +198,7 @@ def test_git_headers_of_several_files() -> None:
     assert (new.after, new.mode, new.old_path) == (b"new\n", "100755", None)
 
 
-def test_deletion_by_dev_null_must_quote_what_is_there() -> None:
+def test_deletion_by_dev_null_must_quote_the_file() -> None:
     deletion = "```diff\n--- a/app.py\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-{}\n```"
     assert run(deletion.format("import sys")).changes[0].is_deletion
     assert reasons(deletion.format("import os")) == {"deleted-line-missing"}
@@ -263,7 +263,7 @@ def test_search_replace_blocks_of_one_file_all_count() -> None:
         "app.py\n```\n<<<<<<< SEARCH\na\n=======\nb\n```",
     ],
 )
-def test_search_replace_without_its_end_is_cut_off(answer: str) -> None:
+def test_search_replace_without_its_end_is_truncated(answer: str) -> None:
     assert reasons(answer) == {"cut-off"}
 
 

@@ -1,4 +1,4 @@
-"""Which file is meant, and what is never written. Security first."""
+"""The file that a name refers to, and paths that are never written."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_bad_paths(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\\b", "C:x", "x "])
-def test_a_file_that_is_there_may_have_any_name(name: str) -> None:
+def test_an_existing_file_may_have_any_name(name: str) -> None:
     header = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t")
     answer = f'--- "a/{header}"\n+++ "b/{header}"\n@@\n-old\n+new\n'
     changes = apply_answer(answer, {name: SourceText(b"old\n")}).changes
@@ -74,7 +74,7 @@ def test_a_file_that_is_there_may_have_any_name(name: str) -> None:
 @pytest.mark.parametrize(
     "path", ["", "/x", "../x", ".git/config", "a/.GIT/x", ".repoagent/x", ".git\u200c/x"]
 )
-def test_bad_even_if_it_is_there(path: str) -> None:
+def test_bad_paths_of_existing_files(path: str) -> None:
     assert bad_path(path, known=True)
 
 
@@ -150,7 +150,7 @@ def why(old: str, new: str, sources: dict[str, SourceText] = ONE) -> frozenset[s
     return caught.value.reasons
 
 
-def test_the_longest_common_tail_counts_if_it_is_single() -> None:
+def test_the_longest_common_tail_counts_if_it_is_unique() -> None:
     assert changed("a/b.py", "b/b.py") == ["lib/b.py"]
     assert changed("/home/me/repo/src/app.py", "/home/me/repo/src/app.py") == ["src/app.py"]
     assert changed("a/repo/lib/app.py", "b/repo/lib/app.py") == ["lib/app.py"]
@@ -173,7 +173,7 @@ def test_quoted_names_and_names_with_spaces() -> None:
         assert apply_answer(EDIT.format(name, name), sources).changes[0].name == "é b.txt"
 
 
-def test_out_of_scope_and_unknown_files_name_what_is_in_scope() -> None:
+def test_errors_about_scope_and_unknown_files_list_the_scope() -> None:
     with pytest.raises(PatchRefused) as caught:
         apply_answer(EDIT.format("a/lib/b.py", "b/lib/b.py"), ONE, scope=["src/app.py"])
     assert caught.value.reasons == {"out-of-scope"}
@@ -207,7 +207,7 @@ def test_new_files_only_where_allowed() -> None:
         assert caught.value.reasons == {reason}
 
 
-def test_symbolic_links_are_not_edited_and_not_made() -> None:
+def test_symbolic_links_are_not_edited_and_not_created() -> None:
     assert why("a/l", "b/l", {"l": SourceText(b"one", "120000")}) == {"symlink"}
     with pytest.raises(PatchRefused) as caught:
         apply_answer(
@@ -219,21 +219,21 @@ def test_symbolic_links_are_not_edited_and_not_made() -> None:
 
 
 @pytest.mark.parametrize("action", ["rename", "copy"])
-def test_symbolic_links_are_not_made_by_moving_either(action: str) -> None:
+def test_symbolic_links_are_not_created_by_moving(action: str) -> None:
     answer = f"```diff\ndiff --git a/l b/m\n{action} from l\n{action} to m\n@@\n-one\n+/etc\n```"
     with pytest.raises(PatchRefused) as caught:
         apply_answer(answer, {"l": SourceText(b"one", "120000")}, may_create=lambda _: True)
     assert caught.value.reasons == {"symlink"}
 
 
-def test_a_rename_must_not_land_on_a_file() -> None:
+def test_a_rename_must_not_replace_a_file() -> None:
     answer = "```diff\ndiff --git a/lib/b.py b/src/app.py\nrename from lib/b.py\nrename to src/app.py\n```"
     with pytest.raises(PatchRefused) as caught:
         apply_answer(answer, ONE, may_create=lambda _: True)
     assert caught.value.reasons == {"exists"}
 
 
-def test_of_files_that_end_alike_the_one_in_which_it_fits() -> None:
+def test_among_files_with_the_same_tail_the_one_in_which_it_fits() -> None:
     sources = {
         "x/app.py": SourceText(b"one\n"),
         "y/app.py": SourceText(b"two\n"),

@@ -1,4 +1,4 @@
-"""What must hold for any text and any answer."""
+"""Properties of any text and any answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def edits(draw: st.DrawFn) -> tuple[bytes, bytes]:
 
 
 def tool_diff(before: bytes, after: bytes) -> str:
-    """The diff of a correct tool: every line as it is, all numbers right."""
+    """The diff of a correct tool: every line unchanged, all numbers correct."""
     old, new = before.decode().split("\n"), after.decode().split("\n")
     ends = (old.pop(), new.pop())
     rows = [
@@ -83,7 +83,7 @@ def test_a_correct_diff_gives_exactly_the_bytes_after_or_is_refused_as_ambiguous
     if before == after:
         return
     if b"\r" in before and not (before.endswith(b"\n") and after.endswith(b"\n")):
-        return  # the file's own ending is taken for a last line that gets one, not the diff's
+        return  # a last line without an ending gets that of the file, not that of the diff
     answer = f"Text.\n\n````diff\n{tool_diff(before, after)}````\n"
     try:
         applied = apply_answer(answer, {"f": SourceText(before)}, strict=True)
@@ -188,7 +188,7 @@ def test_junk_is_refused_and_never_crashes(lines: list[str], source: str) -> Non
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_survived(answer: str) -> None:
+def test_any_text_can_be_parsed(answer: str) -> None:
     with pytest.raises((PatchRefused, NoPatch)):
         apply_answer(answer, {"f": SourceText(b"a\n")})
 
@@ -213,9 +213,7 @@ def test_line_differences_rebuild_the_new_side(old: list[str], new: list[str]) -
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits())
-def test_git_takes_the_canonical_diff_and_makes_the_same_bytes(
-    tmp_path: Path, pair: tuple[bytes, bytes]
-) -> None:
+def test_git_applies_the_canonical_diff_to_the_same_bytes(tmp_path: Path, pair: tuple[bytes, bytes]) -> None:
     before, after = pair
     change = FileChange("f", "f", before, after, "100644", "100644")
     diff = canonical_diff([change])

@@ -1,4 +1,4 @@
-"""The reader on any text: no crash, spans in order, time that grows with the length; and round trips."""
+"""The parser on any text: no crash, spans in order, linear time; and round trips."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_junk_has_spans_in_order_and_never_crashes(lines: list[str], loose: bool
 @pytest.mark.soak
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.booleans())
-def test_any_text_is_read(answer: str, loose: bool) -> None:
+def test_any_text_can_be_read(answer: str, loose: bool) -> None:
     try:
         parse(answer, loose=loose)
     except PatchError as error:
@@ -153,7 +153,7 @@ _WRAPS: dict[str, Callable[[str], str]] = {
 @settings(max_examples=30, deadline=None)
 @given(_WORDS, st.data())
 @pytest.mark.parametrize("wrap", list(_WRAPS))
-def test_a_wrapped_diff_gives_the_second_text(wrap: str, words: list[str], data: st.DataObject) -> None:
+def test_a_wrapped_diff_results_in_the_second_text(wrap: str, words: list[str], data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(words) - 1))
     new = data.draw(
         st.lists(
@@ -217,7 +217,7 @@ def test_junk_is_read_in_linear_time(name: str, first: str) -> None:
 
 @pytest.mark.parametrize("answer", ["\n" * 4_000_001, "```\nx\n```\n" * 20_001])
 @pytest.mark.soak
-def test_what_is_too_large_to_be_an_answer_is_refused(answer: str) -> None:
+def test_too_large_answers_are_refused(answer: str) -> None:
     with pytest.raises(PatchError, match="too large"):
         parse(answer)
 
@@ -245,7 +245,7 @@ def test_fifty_megabytes_of_junk(name: str) -> None:
         ("The function awaits its result.", False, False),
     ],
 )
-def test_what_prose_between_two_patches_says(prose: str, withdrawn: bool, choice: bool) -> None:
+def test_prose_between_two_patches(prose: str, withdrawn: bool, choice: bool) -> None:
     assert (revision_of(prose) > 0, offers_choice(prose)) == (withdrawn, choice)
     patches = parse(
         fenced("@@\n-import sys\n+import os\n") + f"\n{prose}\n\n" + fenced("@@\n-import sys\n+import re\n")
@@ -261,7 +261,7 @@ EXACT = (
 )
 
 
-def test_strict_takes_what_a_tool_writes() -> None:
+def test_strict_accepts_diffs_of_tools() -> None:
     for answer in (
         EXACT,
         f"```diff\n{EXACT}```\n",

@@ -1,4 +1,4 @@
-"""All or nothing: what must not happen to a file, and several patches of one file."""
+"""All or nothing: changes that must not happen to a file, and several patches of one file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def whole(text: str) -> str:
         ("no-change", fenced("@@\n-import sys\n+import sys\n"), APP),
         ("no-change", whole(APP.decode()), APP),
         ("conflict-markers", fenced(CONFLICT), b"one\ntwo\n"),
-        # a line that is deleted and added again must be there
+        # a line that is deleted and added again must exist
         ("deleted-line-missing", fenced(AGAIN), b"name = 'a'\nversion = '0.15.1'\nsum = 1\n"),
         ("malformed", "```diff\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n b\n```", APP),
         # a hunk for line 34 does not create a file
@@ -63,19 +63,19 @@ def test_a_refusal(reason: str, answer: str, source: bytes) -> None:
         ("@@\n-import sys\n+import os\n@@\n-import sys\n+import os\n", APP, IMPORTS_OS),  # sent twice
     ],
 )
-def test_what_only_looks_wrong(diff: str, source: bytes, expected: bytes) -> None:
+def test_patches_that_only_look_wrong(diff: str, source: bytes, expected: bytes) -> None:
     assert after(fenced(diff), source) == expected
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "    #     # the rest of your code goes here...",  # in an example that a comment gives
+        "    #     # the rest of your code goes here...",  # in an example in a comment
         "....",  # begins a block of AsciiDoc
         "    # variant: name omitted, must be a keyword, @command(cls=Other, ...)",
     ],
 )
-def test_what_only_looks_like_omitted_code(line: str) -> None:
+def test_lines_that_only_look_like_omitted_code(line: str) -> None:
     assert line.encode() in after(fenced(f"@@\n def greet(name):\n+{line}\n"), APP)
 
 
@@ -125,7 +125,7 @@ def test_several_patches_of_one_file(answer: str, expected: bytes) -> None:
     assert after(answer) == expected
 
 
-def test_a_last_part_alone_is_never_half_of_the_answer() -> None:
+def test_a_last_part_alone_is_never_applied() -> None:
     broken = fenced("@@\n-import nothing\n+import os\n")
     assert reasons(f"{broken}\nand\n\n{FIRST}") == {"deleted-line-missing"}
 
@@ -136,7 +136,7 @@ def test_two_readings_with_different_results_are_refused() -> None:
     assert reasons(f"{first}\nno:\n\n{second}") == {"ambiguous"}
 
 
-def test_a_refusal_has_what_is_needed_to_answer_again() -> None:
+def test_a_refusal_has_the_information_for_another_answer() -> None:
     error = refused(fenced('@@\n def greet(name):\n-    return "helo " + name\n+    return 1\n'))
     for text in ("app.py, hunk 1", '-    return "helo " + name', '     6      return "hello " + name'):
         assert text in str(error)

@@ -1,4 +1,4 @@
-"""Correct patches with a slip that is tolerated, and similar ones that are refused."""
+"""Correct patches with a small mistake that is tolerated, and similar ones that are refused."""
 
 from __future__ import annotations
 
@@ -76,11 +76,11 @@ def test_an_added_line_with_the_indentation_of_the_file(source: str, hunk: str, 
     assert after(HEAD + hunk, source.encode()).decode() == result
 
 
-def test_an_indentation_that_nothing_shows_is_refused() -> None:
-    # All is flush left, so the new line may belong at column 0 or into the function.
+def test_an_ambiguous_indentation_is_refused() -> None:
+    # Everything is flush left, so the new line may belong at column 0 or into the function.
     flush = "@@ -10,2 +10,3 @@\n-def report(items):\n+def report(items, *more):\n+check(items)\n print(total(items))\n"
     assert reasons(HEAD + flush, SHOP.encode()) == {"indentation"}
-    # The addition is as deep as lines of context that are not where the file has them.
+    # The addition is as deep as lines of context whose indentation differs from the file.
     moved = "@@ -3,3 +3,4 @@\n for item in items:\n result += item.price\n+count += 1\n         log(item)\n"
     assert reasons(HEAD + moved, SHOP.encode()) == {"indentation"}
 
@@ -93,7 +93,7 @@ def test_an_indentation_that_nothing_shows_is_refused() -> None:
 )
 @pytest.mark.parametrize("sign", [" ", ""])
 @pytest.mark.parametrize("loop", ["for item in items:", "for thing in items:"], ids=["exact", "stale"])
-def test_numbers_on_what_is_quoted_alone(gutter: str, sign: str, loop: str) -> None:
+def test_numbers_only_on_quoted_lines(gutter: str, sign: str, loop: str) -> None:
     three, four, five = (gutter.format(number) for number in (3, 4, 5))
     hunk = (
         f"@@ -3,3 +3,3 @@\n{sign}{three}    {loop}\n-{four}        result += item.price\n"
@@ -102,7 +102,7 @@ def test_numbers_on_what_is_quoted_alone(gutter: str, sign: str, loop: str) -> N
     assert after(HEAD + hunk, SHOP.encode()) == TWICE
 
 
-def test_numbers_that_are_text_or_do_not_count_through() -> None:
+def test_numbers_that_are_text_or_not_consecutive() -> None:
     listed = b"1\tone\n2\ttwo\n3\tthree\n"
     hunk = "@@ -1,3 +1,3 @@\n 1\tone\n-2\ttwo\n+2\tdos\n 3\tthree\n"
     assert after(HEAD + hunk, listed) == listed.replace(b"two", b"dos")
@@ -135,7 +135,7 @@ def test_several_hunks_under_one_header(numbers: tuple[int, ...]) -> None:
     assert after(fused(*numbers), MANY.encode()).decode() == expected
 
 
-def test_fused_hunks_out_of_order_or_with_a_part_of_two_places_are_refused() -> None:
+def test_fused_hunks_out_of_order_or_with_an_ambiguous_part_are_refused() -> None:
     assert reasons(fused(2, 9, 5), MANY.encode()) == {"not-found"}
     twice = MANY + MANY.partition("def f6")[0].partition("def f5")[2].join(["def f5", ""])
     assert reasons(fused(2, 5, 9), twice.encode()) == {"not-found"}
@@ -150,7 +150,7 @@ def test_a_hunk_of_context_that_claims_a_line_is_skipped(counts: tuple[int, int]
     assert after(HEAD + FIX + IDLE.format(*counts), SHOP.encode()) == TWICE
 
 
-def test_a_hunk_of_context_is_not_skipped_where_it_lost_a_sign_or_is_alone() -> None:
+def test_a_hunk_of_context_is_not_skipped_if_it_lost_a_sign_or_is_alone() -> None:
     assert reasons(HEAD + IDLE.format(3, 4), SHOP.encode()) == {"malformed"}
     assert reasons(HEAD + IDLE.format(3, 2) + FIX, SHOP.encode()) == {"malformed"}  # `-` lost
     assert reasons(HEAD + IDLE.format(2, 3) + FIX, SHOP.encode()) == {"malformed"}  # `+` lost
@@ -187,7 +187,7 @@ def test_a_diff_in_a_file_that_the_script_applies() -> None:
 
 
 @pytest.mark.parametrize("options", ["-R", "--reverse", "--check", "--stat", "-p2", "--directory=lib"])
-def test_a_diff_that_a_script_does_not_plainly_apply(options: str) -> None:
+def test_a_diff_that_a_script_applies_with_other_options(options: str) -> None:
     with pytest.raises(NoPatch):
         run(f"```bash\ngit apply {options} <<'EOF'\n{HEAD}{FIX}EOF\n```\n", SHOP.encode())
 
@@ -200,7 +200,7 @@ def test_a_diff_that_the_shell_would_change() -> None:
     assert reasons(cut, SHOP.encode()) == {"cut-off"}
 
 
-def test_a_script_that_goes_to_a_folder_first() -> None:
+def test_a_script_that_changes_the_folder_first() -> None:
     files = {"app.py": SourceText(SHOP.encode()), "lib/app.py": SourceText(SHOP.encode())}
     done = apply_answer(f"```bash\ncd lib\npatch -p1 <<'EOF'\n{HEAD}{FIX}EOF\n```\n", files)
     assert [change.path for change in done.changes] == ["lib/app.py"]
@@ -312,13 +312,13 @@ def test_a_heading_in_json_in_linear_time() -> None:
     assert result == text.replace(f"{entry}true", f"{entry}false")
     assert reasons(answer.replace("k3000", "z"), text.encode()) == {
         "ambiguous"
-    }  # below it is nothing of this
+    }  # there is no such line below it
 
 
 # Elision
 
 
-def test_a_block_after_an_elision_at_many_places() -> None:
+def test_a_block_after_an_elision_with_many_matches() -> None:
     text = "".join(
         f"def f{number}():\n    x = {number}\n"
         + f"    y = {number}\n" * 30
@@ -330,7 +330,7 @@ def test_a_block_after_an_elision_at_many_places() -> None:
     assert after(answer, text.encode()).decode() == head + name + tail.replace("done()", "finished()", 1)
 
 
-def test_an_elision_whose_first_line_is_at_many_places_stays_unclear() -> None:
+def test_an_elision_whose_first_line_matches_often_is_ambiguous() -> None:
     block = "def f():\n    x = 1\n{}    end()\n\n\n"
     text = "".join(block.format("    here()\n" if number in {10, 50} else "") for number in range(60))
     answer = f"{HEAD}@@\n def f():\n-    x = 1\n+    x = 2\n     ...\n     here()\n"
@@ -340,14 +340,14 @@ def test_an_elision_whose_first_line_is_at_many_places_stays_unclear() -> None:
 # Refusals and names
 
 
-def test_two_changes_at_one_place_are_not_called_two_places() -> None:
+def test_two_changes_at_one_location_are_reported_as_one_location() -> None:
     text = "if a:\n    v73 = 1\n\n\n        call(b)\n\n        v94 = 2\n    v71 = 7\n"
     hunk = "@@\n     v73 = 1\n \n \n+\n+        v4 = 6\n+\n \n         v94 = 2\n"
     problem = str(refused(HEAD + hunk, text.encode()))
     assert "fits equally well at 2 places (lines 4, 5)" in problem
 
 
-def test_the_exact_one_of_two_loose_places() -> None:
+def test_the_exact_one_of_two_loose_matches() -> None:
     text = "\n        v9 = 5\n        return x\n    return x\n\nv92 = 4\n        end\nbeta\n"
     hunk = "@@\n \n         v9 = 5\n     zzz changed\n-    return x\n+        more()\n \n v92 = 4\n         end\n"
     assert after(HEAD + hunk, text.encode()).decode() == text.replace(
@@ -355,7 +355,7 @@ def test_the_exact_one_of_two_loose_places() -> None:
     )
 
 
-def test_an_exact_diff_that_empties_a_file_is_taken_strictly() -> None:
+def test_an_exact_diff_that_empties_a_file_is_accepted_in_strict_mode() -> None:
     assert after(f"{HEAD}@@ -1 +0,0 @@\n-one\n", b"one\n", strict=True) == b""
     assert reasons(f"{HEAD}@@ -1 +0,0 @@\n-one\n", b"one\n") == {"empties-file"}
     assert reasons(f"{HEAD}@@ -1,2 +0,0 @@\n-one\n", b"one\n", strict=True) == {"strict"}
@@ -374,12 +374,12 @@ CHANGE = "@@ -1 +1 @@\n-one\n+two\n"
         ("--- a/dev/null\n+++ b/dev/null\n", "dev/null"),
     ],
 )
-def test_odd_names_of_files_that_are_there(header: str, path: str) -> None:
+def test_odd_names_of_existing_files(header: str, path: str) -> None:
     (change,) = apply_answer(header + CHANGE, {path: SourceText(b"one\n"), "x": SourceText(b"one\n")}).changes
     assert (change.old_path, change.path, change.after) == (path, path, b"two\n")
 
 
-def test_a_space_at_the_end_of_a_name_tells_two_files_apart() -> None:
+def test_a_trailing_space_distinguishes_two_files() -> None:
     files = {"my": SourceText(b"one\n"), "my ": SourceText(b"one\n")}
     for header, path in (("--- a/my\n+++ b/my\n", "my"), ("--- a/my \t\n+++ b/my \t\n", "my ")):
         (change,) = apply_answer(header + CHANGE, files).changes

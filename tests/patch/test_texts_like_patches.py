@@ -1,4 +1,4 @@
-"""Files whose own text looks like a patch: diffs, fences, rules, comments, markers."""
+"""Files whose text looks like a patch: diffs, fences, rules, comments, markers."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def test_as_context_deleted_and_added(text: str, fence: str) -> None:
         answer = f"Here:\n\n{fence}{'diff' if fence else ''}\n{body}{fence}\nDone.\n"
         source = "".join(f"{line}\n" for line in before).encode()
         if text == "..." and expected in (with_it, [*FRAME, text]):
-            continue  # an added line of dots is refused as left out
+            continue  # an added line of dots is refused as omitted code
         assert after(answer, source) == "".join(f"{line}\n" for line in expected).encode()
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
-def test_between_two_others_of_its_kind(text: str) -> None:
+def test_between_two_similar_texts(text: str) -> None:
     before = [*FRAME[:6], text, "between", text, *FRAME[6:]]
     for expected in (
         [*FRAME[:6], "new", "between", "new", *FRAME[6:]],
@@ -149,7 +149,7 @@ def test_prose_right_after_a_bare_diff(prose: str, gap: str, numbers: bool) -> N
     body = diff(FRAME, expected)
     if not numbers:
         if not gap or prose.startswith(("+", "---\n", "--\n")):
-            return  # nothing tells the two apart
+            return  # the two cannot be distinguished
         body = "".join("@@\n" if line.startswith("@@") else f"{line}\n" for line in body.splitlines())
     assert after(f"{body}{gap}{prose}", source) == "".join(f"{line}\n" for line in expected).encode()
     with pytest.raises(NoPatch):

@@ -1,4 +1,4 @@
-"""Escapes that quoted lines show are decoded in added lines too."""
+"""Escapes shown by quoted lines are decoded in added lines too."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.patch.helpers import after, fenced, reasons, run
         ("@@\n x = 'a'\n+y = \u201cb\u201d\n", b"x = 'a'\n", "x = 'a'\ny = \u201cb\u201d\n".encode()),
     ],
 )
-def test_escapes_that_old_lines_show_are_decoded_in_added_ones(
+def test_escapes_shown_by_old_lines_are_decoded_in_added_lines(
     hunk: str, source: bytes, expected: bytes
 ) -> None:
     assert after(fenced(hunk), source) == expected
 
 
-def test_the_tolerance_is_named() -> None:
+def test_the_tolerance_is_reported() -> None:
     placement = run(fenced("@@\n if a &lt; b:\n+    c\n"), b"if a < b:\n").placements[0]
     assert placement.level == "html"
     assert "html" in placement.tolerances
 
 
-def test_an_escape_that_nothing_explains_is_refused() -> None:
+def test_an_unexplained_escape_is_refused() -> None:
     assert reasons(fenced("@@\n one\n+a &lt; b\n"), b"one\n") == {"escaped"}
     assert after(fenced("@@\n one\n+a &lt; b\n"), b"one\n&gt;\n") == b"one\na &lt; b\n&gt;\n"
     assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
@@ -52,12 +52,12 @@ def test_an_escape_that_nothing_explains_is_refused() -> None:
         ("@@\n-x  =  1\n+x = 2\n", b"x\t=\t1\n", b"x = 2\n"),  # the spaces were changed on purpose
     ],
 )
-def test_an_added_line_keeps_what_the_file_has_of_the_deleted_one(
+def test_an_added_line_keeps_the_spelling_of_the_deleted_line(
     hunk: str, source: bytes, expected: bytes
 ) -> None:
     assert after(fenced(hunk), source) == expected
 
 
-def test_escapes_of_context_alone_leave_added_lines_alone() -> None:
+def test_escapes_only_in_context_do_not_change_added_lines() -> None:
     hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
     assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()

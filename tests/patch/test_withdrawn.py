@@ -1,4 +1,4 @@
-"""Answers that withdraw, correct or keep earlier patches: the prose decides, wherever the patches are."""
+"""Answers that withdraw, correct or keep earlier patches: the prose decides, regardless of their location."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BY_REVISION = {
 @pytest.mark.parametrize(
     ("revision", "prose"), [(revision, prose) for revision, proses in BY_REVISION.items() for prose in proses]
 )
-def test_what_prose_says_about_the_patch_above(revision: Revision, prose: str) -> None:
+def test_prose_about_the_patch_above(revision: Revision, prose: str) -> None:
     assert revision_of(prose) is revision
 
 
@@ -61,7 +61,7 @@ def hunk(number: int, new: object, old: str = "") -> str:
 
 
 def short(number: int, new: int) -> str:
-    """A hunk whose lines say next to nothing."""
+    """A hunk with hardly any distinctive lines."""
     return f"@@\n     b = x + a\n-    i += {number}\n+    i = {new}\n     return b * {number}\n"
 
 
@@ -75,7 +75,7 @@ OTHER = diff(hunk(4, 40), path="other.py")
 
 
 def made(answer: str) -> dict[str, list[str]]:
-    """The lines that are new, by file."""
+    """The added lines by file."""
     sources = {path: SourceText(SOURCE) for path in ("app.py", "other.py")}
     known = SOURCE.decode().splitlines()
     applied = apply_answer(answer, sources, may_create=lambda path: path == "new.py")
@@ -170,7 +170,7 @@ NEW = "```diff\n--- /dev/null\n+++ b/new.py\n@@\n+n = {}\n```\n"
         (f"{BROKEN}\nScratch that:\n\n{B}", {"app.py": ["a = 40"]}),
     ],
 )  # fmt: skip
-def test_where_prose_is_and_what_it_withdraws(answer: str, left: dict[str, list[str]]) -> None:
+def test_locations_of_prose_and_its_effect(answer: str, left: dict[str, list[str]]) -> None:
     assert made(answer) == left
 
 
@@ -193,7 +193,7 @@ def test_unclear_withdrawals(answer: str) -> None:
     assert caught.value.reasons == {"ambiguous"}
 
 
-def test_what_a_withdrawal_is_about() -> None:
+def test_the_scope_of_a_withdrawal() -> None:
     assert [
         withdraws_all(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")
     ] == [
@@ -207,7 +207,7 @@ def test_what_a_withdrawal_is_about() -> None:
     assert [withdraws_last(text) for text in ("Hmm, scratch that.", "Run the tests.")] == [True, False]
 
 
-def test_the_messages_of_mails_take_nothing_back() -> None:
+def test_the_messages_of_mails_withdraw_nothing() -> None:
     head = (
         "From 0123456789012345678901234567890123456789 Mon Sep 17 00:00:00 2001\nFrom: A <a@b.c>\nSubject: "
     )
@@ -219,15 +219,15 @@ def test_the_messages_of_mails_take_nothing_back() -> None:
 
 
 @pytest.mark.parametrize("prose", ["", "and further down"])
-def test_a_part_without_a_place_is_not_replaced_by_another_that_shares_a_line(prose: str) -> None:
-    """Only the first hunk says nothing of where it goes; the second one is no other version of it."""
+def test_a_part_without_a_location_is_not_replaced_by_one_with_a_common_line(prose: str) -> None:
+    """The first hunk has no location; the second one is not another version of it."""
     first = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,0 +2 @@\n+    # is public\n```\n"
     second = "```diff\n@@ -10,2 +11,3 @@\n     a = 4\n-    b = x + a\n+    # is public\n+    b = a\n+    c = b\n```\n"
     assert refused(f"{first}\n{prose}\n\n{second}", SOURCE).reasons == {"no-context"}
 
 
-def test_a_correction_of_a_part_leaves_no_other_part_out() -> None:
-    """The first hunk fits nowhere, and is not what is corrected."""
+def test_a_correction_of_a_part_keeps_all_other_parts() -> None:
+    """The first hunk fits nowhere, and it is not the corrected one."""
     first = diff("@@ -1,2 +1,2 @@\n nowhere\n-no such line\n+there\n", hunk(4, 40))
     answer = f"{first}\nOne correction, the rest stays:\n\n{diff(hunk(4, 41))}"
     assert refused(answer, SOURCE).reasons == {"deleted-line-missing"}

@@ -37,7 +37,7 @@ def numbered(style: str, text: str = DIFF) -> str:
 
 
 def hunks_numbered(style: Callable[[int | None, int | None, str], str]) -> str:
-    """The diff with the numbers of the file's lines before those of its hunks, and none before headers."""
+    """The diff with line numbers of the file before the lines of hunks, but not before headers."""
     lines, old, new = [], 0, 0
     for line in DIFF.splitlines():
         if line.startswith("@@"):
@@ -56,7 +56,7 @@ def fence(text: str, info: str = "diff") -> str:
 
 
 def stripped(text: str) -> str:
-    """Without white space at the ends of lines, as some mail programs send it."""
+    """The text without trailing white space, as some mail programs send it."""
     return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
@@ -222,7 +222,7 @@ def test_text_that_is_not_a_patch(answer: str) -> None:
         run(answer)
 
 
-def test_context_that_is_a_list_is_not_made_a_change() -> None:
+def test_context_that_is_a_list_does_not_become_a_change() -> None:
     before = b"list:\n  - one\n  - two\nend: 1\n"
     diff = fence(
         "--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n   - one\n   - two\n@@ -4 +4 @@\n-end: 1\n+end: 2\n"
@@ -248,12 +248,12 @@ def test_numbered_lines_beyond_the_counts_belong_to_the_hunk() -> None:
     assert after(answer, b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\n"
 
 
-def test_a_hunk_in_prose_is_not_passed_over() -> None:
+def test_a_hunk_in_prose_is_not_ignored() -> None:
     answer = "> --- a/app.py\n> +++ b/app.py\n> @@ -1 +1 @@\n> -one\n> +eins\n> [...]\n@@ -3 +3 @@\n> -two\n> +zwei\n"
     assert reasons(answer, b"one\n\ntwo\n") == {"malformed"}
 
 
-def test_changed_lines_in_prose_are_not_passed_over() -> None:
+def test_changed_lines_in_prose_are_not_ignored() -> None:
     header = "diff --git a/app.py b/b.py\nsimilarity index 95%\nrename from app.py\nrename to b.py\n"
     answer = (
         f"{header}--- a/app.py\n+++ b/b.py\n \n## License\n \n-Copyright 2018\n+Copyright 2022\n\nDone.\n"
@@ -264,8 +264,8 @@ def test_changed_lines_in_prose_are_not_passed_over() -> None:
     assert reasons(quoted, b"one\n\ntwo\n") == {"malformed"}
 
 
-def test_numbers_that_begin_where_the_header_says_are_known_by_that() -> None:
-    """Only additions, with wrong counts, and nothing but space between the number and the line."""
+def test_numbers_that_begin_at_the_headers_line_are_recognized() -> None:
+    """Only additions, with wrong counts, and only a space between the number and the line."""
     hunk = "@@ -1,9 +1,9 @@\n  1 +import os\n  1  import sys\n  2  \n"
     assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == APP.replace(
         b"import sys\n", b"import os\nimport sys\n"

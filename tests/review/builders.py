@@ -15,7 +15,7 @@ from repoagent.review.diff.select import ChangeSelector, How
 from repoagent.review.finding import Finding
 from tests.conftest import GitRepo
 
-Files = Mapping[str, str | None]  # None: the file is removed
+Files = Mapping[str, str | None]  # None: remove the file
 TOKEN = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
 
 

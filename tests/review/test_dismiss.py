@@ -1,4 +1,4 @@
-"""Dismissed findings are hidden: by their id wherever they move, by a comment, by a trailer."""
+"""Dismissed findings are hidden: by their id even if they move, by a comment, by a trailer."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_ids_that_name_no_finding(paths: Layout) -> None:
     assert not dismissed_path(paths).exists()
 
 
-def test_a_dismissed_finding_is_recognized_wherever_its_lines_move(paths: Layout) -> None:
+def test_a_dismissed_finding_is_recognized_if_its_lines_move(paths: Layout) -> None:
     other = FINDING._replace(quote="c = 4\n")
     save_last(paths, Report("x", 1, [FINDING], dismissed=[other]))
     reason = f"by design\nreally {TOKEN}"
@@ -138,7 +138,7 @@ REMOVED = change(old=b"# repoagent: ignore[correctness]\nguard()\n")
         (at(2)._replace(location=Location("nowhere", 1, 1)), None, True),
     ],
 )
-def test_comments_count_on_the_line_and_on_the_one_before(
+def test_comments_count_on_the_line_and_on_the_line_before(
     paths: Layout, finding: Finding, of: Change | None, is_open: bool
 ) -> None:
     assert remaining(paths, finding, of=of) == ([finding] if is_open else [])
@@ -190,6 +190,6 @@ def test_a_saved_finding_is_read_back(finding: Finding) -> None:
         st.sampled_from(list(as_data(FINDING))), st.none() | st.integers() | texts | st.lists(texts)
     )
 )
-def test_no_data_breaks_the_reader(value: dict[str, object]) -> None:
+def test_any_data_can_be_read(value: dict[str, object]) -> None:
     finding = from_data({**as_data(FINDING), **value})
     assert finding is None or isinstance(finding.id, str)

@@ -1,4 +1,4 @@
-"""A change does not decide how it is reviewed itself: what it relaxes has no effect, and is a finding."""
+"""A change cannot relax its own review: the attempt has no effect and is a finding."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def base(repo: GitRepo) -> GitRepo:
 
 
 def report(repo: GitRepo, message: str, *how: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """The exit code, and the findings by their rule, when all that is there is committed."""
+    """The exit code, and the findings by rule, after committing all files."""
     repo.git("add", "-A")
     repo.git("commit", "--allow-empty", "-qm", message)
     done = review(repo.top, "--json", *(how or ("--base", "main")))
@@ -113,26 +113,26 @@ def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
     said = titles(found)
     assert "*.py -diff, *.c linguist-generated in .gitattributes" in said
     assert "src/ in .repoagentignore" in said
-    assert "ignore[security]" in said  # its lines are read, though git takes it for binary now
+    assert "ignore[security]" in said  # its lines are read, although git treats it as binary now
     assert "vendored-edited" in found
 
 
 @pytest.mark.parametrize("gone", [True, False])
-def test_changes_of_what_runs_the_review_are_reported(base: GitRepo, *, gone: bool) -> None:
+def test_changes_of_files_that_run_the_review_are_reported(base: GitRepo, *, gone: bool) -> None:
     path = base.top / ".github/workflows/ci.yml"
     path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
     _, found = report(base, "Quicker")
     assert ("removes" if gone else "changes") + " what runs this review" in titles(found)
 
 
-def test_the_staged_change_is_the_users_own(base: GitRepo) -> None:
+def test_the_staged_change_is_not_foreign(base: GitRepo) -> None:
     base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
     base.git("add", "-fA")
     done = review(base.top, "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["findings"] == []
 
 
-def test_a_diff_dismisses_nothing(base: GitRepo) -> None:
+def test_a_diff_cannot_dismiss_findings(base: GitRepo) -> None:
     base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\n")
     diff = base.git("diff", "HEAD").encode()

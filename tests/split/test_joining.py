@@ -166,7 +166,7 @@ def edited_parts(texts: list[bytes], edits: list[bytes]) -> SegmentEdits:
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_random_edits_merge_with_random_changes(data: st.DataObject) -> None:
-    """Each segment is changed by one side at most, and not at its edges: the result is known without any merge."""
+    """Each segment is changed by at most one side, and not at its edges: the result is known without a merge."""
     texts = [b"".join(b"<%d %d>\n" % (n, k) for k in range(5)) for n in range(data.draw(st.integers(2, 6)))]
     ours, present, wanted = [], [], []
     for text in texts:
@@ -185,7 +185,7 @@ def test_random_edits_merge_with_random_changes(data: st.DataObject) -> None:
 @settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_the_result_is_that_of_git_for_the_whole_text(data: st.DataObject) -> None:
-    """Few kinds of lines, so that nearly every place is ambiguous; each side may change anything."""
+    """With few distinct lines, nearly every location is ambiguous; each side may change anything."""
     texts = [b"".join(data.draw(LINES)) for _ in range(data.draw(st.integers(1, 4)))]
 
     def some(text: bytes) -> bytes:

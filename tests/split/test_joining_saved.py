@@ -1,4 +1,4 @@
-"""What editors do to a segment that nobody asked for is put right, or refused with the line."""
+"""Unintended changes that editors make to a segment are undone, or refused with the line."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_unchanged(before: bytes, after: bytes) -> None:
     ("before", "after", "wanted"),
     [
         (b"a\nb\n\n\n", b"x\nb\n", b"x\nb\n\n\n"),
-        (b"a\nb\n\n\n", b"x\nb\n\n", b"x\nb\n\n"),  # a person took one of them out
-        (b"a\nb\n\n\n", b"a\nb\n\n\nc\n", b"a\nb\n\n\nc\n"),  # and put something in below them
+        (b"a\nb\n\n\n", b"x\nb\n\n", b"x\nb\n\n"),  # the user removed one of them
+        (b"a\nb\n\n\n", b"a\nb\n\n\nc\n", b"a\nb\n\n\nc\n"),  # and added text below them
         (b"a\nb\n\n\n", b"a\n", b"a\n"),
     ],
 )
@@ -128,7 +128,7 @@ EDITORS: dict[str, Callable[[bytes], bytes]] = {
     st.lists(st.text("abé {}", max_size=5), min_size=1, max_size=6),
     st.lists(st.sampled_from(sorted(EDITORS)), unique=True),
 )
-def test_edits_survive_the_habits_of_editors(old: list[str], new: list[str], habits: list[str]) -> None:
+def test_edits_survive_typical_changes_of_editors(old: list[str], new: list[str], habits: list[str]) -> None:
     before, meant = ("".join(f"{line}\n" for line in [*lines, "end"]).encode() for lines in (old, new))
     data = meant
     for habit in sorted(habits):
@@ -136,6 +136,6 @@ def test_edits_survive_the_habits_of_editors(old: list[str], new: list[str], hab
     try:
         found = saved(before, data).data
     except Refused:
-        assert "no end" in habits  # it may look like a save that broke off
+        assert "no end" in habits  # it may look like an interrupted save
     else:
         assert found == meant

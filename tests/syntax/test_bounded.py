@@ -12,7 +12,7 @@ from repoagent.syntax.outline import outline
 from repoagent.syntax.parser import error_count, may_overflow, parse, parse_within
 from repoagent.syntax.regressions import parses_worse
 
-# Each nests `n` blocks: what opens a block of YAML, alone, mixed, on one line and on many.
+# Each nests `n` blocks: every way to open a block in YAML, alone, mixed, on one line and on many.
 NESTED = """{
     "sequences": lambda n: b"- " * n + b"x\\n",
     "keys": lambda n: b"? " * n + b"x\\n",
@@ -50,7 +50,7 @@ def test_text_that_nests_too_deeply_does_not_end_the_process() -> None:
     assert last == "alive"
     for case in cases:
         name, n, parsed = case.rsplit(" ", 2)
-        if name != "after an error":  # which the grammar does not follow to its end
+        if name != "after an error":  # the grammar does not read it to its end
             assert parsed == str(int(n) < 254), case
 
 

@@ -1,4 +1,4 @@
-"""The gate on C and C++: what macros explain is only doubted, what they can't is refused."""
+"""The check of C and C++: errors that macros may explain are only doubted, others are refused."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_code_that_a_macro_explains_is_accepted(path: str, at: bytes, added: byt
     after = before[:place] + added + before[place:]
     assert parses_worse(path, before, after) is None
     assert parses_worse(path, None, after) is None
-    # and neither is an edit beside it, either way round
+    # and so is an edit next to it, in both directions
     assert (
         parses_worse(
             path, after, after.replace(b"total = 0", b"total = 1").replace(b"size_ = 0", b"size_ = 1")
@@ -128,7 +128,7 @@ def test_code_that_no_macro_explains_is_refused(before: bytes, old: bytes, new: 
     assert any(words in sentence for words in message.split("|")), sentence
 
 
-def test_the_end_cut_off_is_refused() -> None:
+def test_a_truncated_file_is_refused() -> None:
     for path, text in (("a.c", C), ("a.c", MACROS), ("a.cpp", CPP)):
         cut = text[: text.rindex(b"return") + 10]
         assert parses_worse(path, text, cut) is not None

@@ -97,7 +97,7 @@ def test_names_that_look_like_separators() -> None:
     assert find_symbols("a.json", b'{"a": {"b.c": 1}}', "a.b.c")[0].kind == "key"
 
 
-def test_definitions_leave_locals_out() -> None:
+def test_definitions_omit_locals() -> None:
     assert " ".join(definitions("a.py", TEXT)) == "A A.run A.size B B.run B.Inner B.Inner.deep only"
     assert definitions("a.json", b'{"a": 1}') == ()
 

@@ -1,4 +1,4 @@
-"""A name in a syntax tree: what defines it, what uses it, and what only looks like it."""
+"""A name in a syntax tree: its definitions, its uses, and text that only looks like it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ const f = (load: string): string => load;
 load(1); value.load(`load ${load(2)}`);
 namespace N { export function load() {} }
 """
-# For each line what the name is on it, in order.
+# For each line the roles of the name, in order.
 ROLES = {
     "a.py": (
         PYTHON,
@@ -111,7 +111,7 @@ def test_roles(path: str) -> None:
     assert ", ".join(f"{occurrence.line} {occurrence.role}" for occurrence in seen.found) == expected
 
 
-def test_a_qualified_name_tells_its_import() -> None:
+def test_a_qualified_name_has_the_words_of_its_import() -> None:
     (one,) = [one for one in occurrences("a.py", PYTHON.encode(), ["load"]).found if one.role == "qualified"]
     assert "utils" in one.through
 

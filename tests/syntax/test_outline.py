@@ -318,7 +318,7 @@ def test_large_entries_without_a_name_have_their_position() -> None:
     assert outline("a.yml", f"- run: {FILLER}\n- b\n".encode())[0].name == "[0]"
 
 
-def test_shapes_of_drawings_are_left_out() -> None:
+def test_shapes_of_drawings_are_omitted() -> None:
     text = b'<svg xmlns="x">\n<path d="M1"/>\n<g id="layer">\n<path/></g>\n<style>a{}</style>\n</svg>\n'
     assert [s.name for s in outline("a.svg", text)] == ["svg", "g#layer", "style"]
 
@@ -344,7 +344,7 @@ def test_yaml_of_more_lines_than_the_grammar_counts() -> None:
 
 
 @pytest.mark.soak
-def test_too_many_keys_cost_a_level_and_not_the_end_of_the_file() -> None:
+def test_too_many_keys_omit_a_level_and_not_the_end_of_the_file() -> None:
     data = b"{" + b",".join(b'"k%d": {"a": 1, "b": 2}' % n for n in range(4000)) + b"}"
     assert [s.name for s in outline("a.json", data)] == [f"k{n}" for n in range(4000)]
 
@@ -354,7 +354,7 @@ def test_an_interpolation_opens_no_block() -> None:
     assert [s.name for s in sheet_symbols(parse(text, "css").root_node, text)] == ["a-#{$n}"]
 
 
-def test_a_heading_of_a_page_is_found_by_its_id() -> None:
+def test_find_a_heading_by_its_id() -> None:
     assert find_symbols("a.html", b"<h1>a</h1>\n<h2 id=one>b</h2>\n", "#one")[0].first_line == 2
 
 
@@ -369,7 +369,7 @@ def test_encodings_keep_names_and_lines(encoding: str) -> None:
     assert shown(outline("a.py", text.encode(encoding))) == "class Größe 1-3; method Größe.ä 2-3"
 
 
-def test_a_syntax_error_hides_only_what_is_near() -> None:
+def test_a_syntax_error_hides_only_symbols_near_it() -> None:
     text = b"def a():\n    pass\n\ndef b(:\n    pass\n\ndef c():\n    pass\n"
     assert {"a", "c"} <= {s.name for s in outline("a.py", text)}
     assert [s.name for s in outline("a.json", b'{"a": 1, "b": {"c": 2}, ')] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""The languages of the extra `[languages]`: with it, and without."""
+"""The languages of the extra `[languages]`, with and without it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from repoagent.syntax.outline import outline
 from tests.syntax.test_outline import TOKENS, check_ranges, shown
 
 LIBRARY = pytest.mark.skipif(find_spec("tree_sitter_languages") is None, reason="the extra is not installed")
-# A Python without what is installed here but what repoagent itself needs: the extra can't be seen.
+# A Python in which only the dependencies of repoagent are visible, without the extra.
 WITHOUT = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -53,7 +53,7 @@ def test_without_the_extra() -> None:
     ]
 
 
-def test_the_package_of_one_grammar_is_used_where_it_is_installed(tmp_path: Path) -> None:
+def test_the_package_of_one_grammar_is_preferred(tmp_path: Path) -> None:
     (tmp_path / "tree_sitter_zig.py").write_text("from tree_sitter_python import language\n")
     code = (
         "from repoagent.syntax.languages import grammar, language_of; from repoagent.syntax.outline import outline\n"

@@ -135,4 +135,4 @@ def test_a_large_file_is_checked_quickly() -> None:
     parses_worse("a.py", before, after)
     started = time.process_time()
     assert parses_worse("a.py", before, after) is None
-    assert time.process_time() - started < 0.5  # some 40 ms; the margin is for slow and busy machines
+    assert time.process_time() - started < 0.5  # about 40 ms; the margin is for slow and busy machines

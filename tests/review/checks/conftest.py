@@ -1,4 +1,4 @@
-"""Histories that are long enough to learn from, made with one `git fast-import`."""
+"""Histories that are long enough to learn from, created by one `git fast-import`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Made = Callable[[Commits], GitRepo]
 
 @pytest.fixture
 def made(make_repo: Callable[[str], GitRepo], monkeypatch: pytest.MonkeyPatch) -> Made:
-    """A repository with these commits (subject and files, oldest first), a day apart, checked out."""
+    """A repository with these commits (subject and files, oldest first), one per day, checked out."""
     monkeypatch.setenv("REPOAGENT_HISTORY__BACKGROUND", "false")
 
     def make(commits: Commits) -> GitRepo:
@@ -48,7 +48,7 @@ def _stream(commits: Commits) -> bytes:
 
 
 def answer(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> CheckOutcome:
-    """The result of the history checks, with every rule on, learned just before."""
+    """The result of the history checks, with all rules enabled, right after learning."""
     worktree = open_worktree(repo.top)
     learn(worktree, layout(worktree))
     return history(repo, how, value, {**dict.fromkeys(RULES, "warning"), **rules})
@@ -63,7 +63,7 @@ def keys(repo: GitRepo, rule: str, how: How = "staged", value: str = "") -> list
 
 
 def noise(count: int) -> list[tuple[str, Files]]:
-    """Commits without a pattern: one file of nine each."""
+    """Commits without a pattern, each of one of nine files."""
     return [(f"Adjust number {n}", {f"noise/{n % 9}.c": f"{n}\n"}) for n in range(count)]
 
 
@@ -72,7 +72,7 @@ def pairs(count: int, *paths: str, text: str = "") -> list[tuple[str, Files]]:
 
 
 def mixed(longer: Commits, shorter: Commits) -> list[tuple[str, Files]]:
-    """Both, taken in turn at the end; the longer one's rest is at the front."""
+    """Both lists, alternating at the end; the rest of the longer one is at the front."""
     rest = len(longer) - len(shorter)
     turns = [commit for pair in zip(longer[rest:], shorter, strict=True) for commit in pair]
     return [*longer[:rest], *turns]

@@ -1,4 +1,4 @@
-"""The rules of the history: what each reports, and when it reports nothing."""
+"""The history rules: what each of them reports, and when it reports nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ API: Commits = [
 ]  # fmt: skip
 
 
-def test_each_rule_without_a_model_has_a_check() -> None:
+def test_every_rule_without_a_model_has_a_check() -> None:
     rules = {rule.id for rule in RULES.values() if rule.source != "model"}
     assert set(CHECKS) == rules - {"review-relaxed"}  # which is in untrusted.py
     assert all(callable(load_check(rule)) for rule in CHECKS)
@@ -136,14 +136,14 @@ def test_a_renamed_file_keeps_its_history(made: Made) -> None:
     assert (finding.key, finding.location.path) == ("api.md", "interface.py")
 
 
-def test_a_few_commits_that_all_agree_are_enough(made: Made) -> None:
+def test_a_few_unanimous_commits_are_enough(made: Made) -> None:
     repo = made(pairs(12, "api.py", "api.md"))
     stage(repo, {"api.py": "new\n"})
     (finding,) = findings(repo, "partner-missing")
     assert "the threshold 80%" in finding.body and "most relevant" not in finding.body
 
 
-def test_one_commit_that_is_most_of_the_weight_is_not_enough(made: Made) -> None:
+def test_one_dominant_commit_is_not_enough(made: Made) -> None:
     wide = [[f"w/{n * 9 + k}" for k in range(9)] for n in range(9)]
     commits = [(f"Wide {n}", dict.fromkeys(("api.py", *paths), f"{n}\n")) for n, paths in enumerate(wide)]
     repo = made([*noise(80), *commits, *pairs(2, "api.py", "api.md")])
@@ -157,7 +157,7 @@ def test_one_commit_that_is_most_of_the_weight_is_not_enough(made: Made) -> None
 
 
 def test_each_commit_of_a_short_branch_is_checked(made: Made) -> None:
-    """Files that never change together hide the habit of one of them; what the branch has touched is not missing."""
+    """Files that never change together hide the habit of one of them; files that the branch touches are not missing."""
     repo = made(mixed(noise(60), pairs(14, "api.py", "api.md")))
     repo.git("switch", "-qc", "topic")
     repo.commit("Half of it", **{"api.py": "new\n"})
@@ -167,7 +167,7 @@ def test_each_commit_of_a_short_branch_is_checked(made: Made) -> None:
     assert keys(repo, "partner-missing", "range", "main..topic") == []
 
 
-def test_a_file_whose_changes_need_fixes_is_prone(made: Made) -> None:
+def test_a_file_whose_changes_need_fixes_is_fix_prone(made: Made) -> None:
     often = [("Fix a crash" if n % 2 else "Extend it", {"hot.c": f"{n}\n"}) for n in range(30)]
     repo = made(mixed(noise(80), often))
     stage(repo, {"hot.c": "new\n", "noise/1.c": "new\n"})
@@ -184,12 +184,12 @@ def test_a_file_whose_changes_need_fixes_is_prone(made: Made) -> None:
         (b"Use fixtures", False), (b"Add suffixes", False),
     ],
 )  # fmt: skip
-def test_a_subject_says_whether_it_repairs(subject: bytes, fix: bool) -> None:
+def test_subjects_of_fixes_are_recognized(subject: bytes, fix: bool) -> None:
     assert is_fix(subject) is fix
 
 
 @given(st.integers(1, 1000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_the_lower_end_of_an_interval_is_below_the_share(hits: tuple[int, int]) -> None:
+def test_the_lower_bound_of_the_interval_is_below_the_share(hits: tuple[int, int]) -> None:
     assert -1e-9 <= wilson_lower(*hits) <= hits[0] / hits[1] + 1e-9
     assert quantile([1] * 99) == 0
 
@@ -206,7 +206,7 @@ def test_the_lower_end_of_an_interval_is_below_the_share(hits: tuple[int, int]) 
         (None, False),
     ],
 )
-def test_a_mark_is_one_of_a_generator(head: bytes | None, marked: bool) -> None:
+def test_marks_of_generators_are_recognized(head: bytes | None, marked: bool) -> None:
     assert (has_mark(head) is not None) is marked
     assert not is_vendored_path("src/vendors.py")
 
@@ -251,7 +251,7 @@ def test_callers_are_listed_with_their_line_but_not_for_comments(made: Made) -> 
         ("func F(a int)", "func F(a int, b int)", "go", False),
     ],
 )
-def test_which_signatures_fit_old_callers(before: str, after: str, language: str, fits: bool) -> None:
+def test_signatures_that_fit_old_callers(before: str, after: str, language: str, fits: bool) -> None:
     assert fits_old_callers(before, after, language) is fits
 
 
@@ -259,12 +259,12 @@ def test_which_signatures_fit_old_callers(before: str, after: str, language: str
     st.text(alphabet="def f(a,b=1)[]<>{}:*-\n…", max_size=40),
     st.text(alphabet="def f(a,b=1)[]<>:*", max_size=40),
 )
-def test_no_signature_breaks_the_comparison(before: str, after: str) -> None:
+def test_any_signatures_can_be_compared(before: str, after: str) -> None:
     assert fits_old_callers(before, before, "python")
     fits_old_callers(before, after, "typescript")
 
 
-def test_a_text_that_no_longer_parses_has_no_removed_symbols() -> None:
+def test_text_that_no_longer_parses_has_no_removed_symbols() -> None:
     assert list(changed_symbols("a.py", OLD.encode(), b"def convert(((\n")) == []
     assert [symbol.name for symbol in changed_symbols("a.py", OLD.encode(), b"x = 1\n")] == ["convert"]
     assert list(changed_symbols("a.py", None, b"x = 1\n")) == []

@@ -1,4 +1,4 @@
-"""Texts that a person would not write: generated, or made to keep a review busy. No rule takes long or fails."""
+"""Texts that are generated, or written to slow down a review. No rule takes long or fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {f"gone{number}" for number in range(50)}
 DEEP = b"import m\nif m.gone0: pass\n" + b"elif m.gone0: pass\n" * 2_500
 
 
-def test_a_long_chain_of_elif_and_of_attributes_is_read() -> None:
+def test_long_chains_of_elif_and_of_attributes_are_parsed() -> None:
     names = removed_symbol.python_names(b"a = 1\n" + DEEP + b"else: b = 1\n")
     assert {"a", "b", "m"} == names.keys()
     assert len(removed_symbol.python_uses("a.py", DEEP, "m.py", NAMES)) == 2_501
@@ -47,13 +47,13 @@ def test_a_large_script_is_read_in_time(read: Callable[[bytes], object], text: b
     assert time.process_time() - began < 5
 
 
-def test_a_line_of_generated_code_is_no_debugging_call(repo: GitRepo) -> None:
+def test_a_line_of_generated_code_is_not_a_debugging_call(repo: GitRepo) -> None:
     began = time.process_time()
     line = "x = '" + "print(console.log(" * 40_000 + "'\n"
     assert findings(repo, {"a.py": "x = 1\n", "b.js": "x = 1\n"}, {"a.py": line, "b.js": line}) == []
     assert time.process_time() - began < 10
 
 
-def test_except_star_is_read_where_python_has_it() -> None:
+def test_except_star_is_parsed_if_python_supports_it() -> None:
     text = b"try:\n    from m import gone0\nexcept* ImportError:\n    gone0 = None\n"
     assert removed_symbol.python_uses("a.py", text, "m.py", NAMES) == []

@@ -1,4 +1,4 @@
-"""The rules that read only the changed texts: what each reports, and when it reports nothing."""
+"""The static rules: what each of them reports, and when it reports nothing."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_rules_of_one_file(repo: GitRepo, path: str, before: str, after: str, ru
         assert result[0].title.startswith("a.py no longer parses as python: ")
 
 
-def test_a_secret_is_shown_nowhere(repo: GitRepo) -> None:
+def test_a_secret_is_never_shown(repo: GitRepo) -> None:
     stage(repo, {"help.py": CODE}, commit="before")
     stage(repo, {"help.py": f'{CODE}TOKEN = "{TOKEN}"\n'})
     report = full_review(repo)
@@ -143,7 +143,7 @@ def test_a_symbol_that_moved_or_whose_users_changed_too(repo: GitRepo, after: Fi
 HELPER = "def helper():\n    return 1\n\n\ndef f():\n    return helper()\n"
 
 
-def test_the_most_used_name_is_first_and_the_others_are_counted(repo: GitRepo) -> None:
+def test_the_most_used_name_comes_first_and_the_others_are_counted(repo: GitRepo) -> None:
     module = "ONE = 1\n\n\ndef two():\n    return 2\n"
     before = {"a.py": module, "b.py": "from a import two\n", "c.py": "from a import ONE, two\n"}
     (finding,) = findings(repo, before, {"a.py": "\n"})
@@ -175,7 +175,7 @@ def test_other_languages(repo: GitRepo, path: str, before: str, after: str, othe
     assert [finding.rule for finding in result] == ["removed-symbol"]
 
 
-def test_a_caller_that_was_corrected_but_not_staged_still_counts(repo: GitRepo) -> None:
+def test_a_fixed_but_unstaged_caller_still_counts(repo: GitRepo) -> None:
     stage(repo, {"cookies.py": COOKIES, "user.py": "from cookies import merge_cookies\n"}, commit="before")
     repo.write("user.py", "from cookies import merge\n")
     repo.write("cookies.py", RENAMED["src/pkg/cookies.py"])
@@ -186,7 +186,7 @@ def test_a_caller_that_was_corrected_but_not_staged_still_counts(repo: GitRepo) 
     assert [finding.key for finding in static(repo, "commit", "HEAD").findings] == ["merge_cookies"]
 
 
-def test_a_rule_that_is_off_and_a_file_that_is_ignored(repo: GitRepo) -> None:
+def test_disabled_rules_and_ignored_files(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE, "b.py": CODE, ".repoagentignore": "b.py\n"}, commit="before")
     stage(repo, {"a.py": CODE + "<<<<<<< HEAD\n", "b.py": CODE + "<<<<<<< HEAD\n"})
     result = static(repo)
@@ -196,14 +196,14 @@ def test_a_rule_that_is_off_and_a_file_that_is_ignored(repo: GitRepo) -> None:
     assert static(repo, conflict_marker="off", parse_error="off").findings == ()
 
 
-def test_a_change_cannot_hide_itself_with_the_ignore_file_that_it_adds(repo: GitRepo) -> None:
+def test_a_change_cannot_hide_itself_with_an_ignore_file(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "topic")
     stage(repo, {"a.py": CODE}, commit="before")
     stage(repo, {"a.py": CODE + "<<<<<<< HEAD\n", ".repoagentignore": "*.py\n"}, commit="hidden")
     assert [finding.rule for finding in static(repo, "commit", "HEAD").findings] == ["conflict-marker"]
 
 
-def test_formats_for_programs_name_the_rules(repo: GitRepo) -> None:
+def test_machine_formats_contain_the_rules(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE})
     report = full_review(repo)
     rules = json.loads(render(report, "json", top=repo.top))["rules"]

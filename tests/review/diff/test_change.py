@@ -1,4 +1,4 @@
-"""What is read as the change: every way to name one, and every kind of file that git knows."""
+"""Reading the change: every way to select one, and every kind of file in git."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def statuses(change: Change) -> dict[str, str]:
     return {file.path: file.status for file in change.files}
 
 
-def test_staged_bytes_count_not_those_of_the_work_tree(repo: GitRepo) -> None:
+def test_staged_bytes_are_reviewed_not_the_work_tree(repo: GitRepo) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     repo.write("a.txt", "not staged\n")
@@ -102,7 +102,7 @@ def test_every_kind_of_file(repo: GitRepo) -> None:
         ("", ":(exclude)src", {"a.txt"}),
     ],
 )
-def test_pathspecs_are_those_of_git(repo: GitRepo, folder: str, pathspec: str, expected: set[str]) -> None:
+def test_pathspecs_work_as_in_git(repo: GitRepo, folder: str, pathspec: str, expected: set[str]) -> None:
     names = {"src/app.py", "src/deep/x.c", "a.txt"}
     stage(repo, dict.fromkeys(names, "new\n"))
     change = read(repo.top / folder, "staged", "", pathspec)
@@ -113,7 +113,7 @@ def test_pathspecs_are_those_of_git(repo: GitRepo, folder: str, pathspec: str, e
 
 
 @pytest.mark.soak
-def test_a_range_has_what_one_side_added(repo: GitRepo) -> None:
+def test_a_range_has_the_commits_of_one_side(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("one", one="1\n")
     repo.commit("two\n\nReview-Ignore: fix-prone", two="2\n", one="3\n")
@@ -157,7 +157,7 @@ def test_a_shallow_clone_lacks_commits(repo: GitRepo, tmp_path: Path) -> None:
         read(clone, "commit", "HEAD")
 
 
-def test_a_merge_has_only_what_neither_side_has(repo: GitRepo) -> None:
+def test_a_merge_has_only_changes_of_neither_side(repo: GitRepo) -> None:
     lines = "".join(f"{n}\n" for n in range(1, 20))
     stage(repo, dict.fromkeys(("clean", "both"), f"0\n{lines}"), commit="base")
     repo.git("switch", "-qc", "topic")
@@ -189,7 +189,7 @@ def test_paths_changed_earlier_on_the_branch(repo: GitRepo) -> None:
     assert read(repo.top).earlier == frozenset()
 
 
-def test_line_endings_are_those_that_git_stores(repo: GitRepo) -> None:
+def test_line_endings_are_as_stored_by_git(repo: GitRepo) -> None:
     repo.write(".gitattributes", "*.txt text eol=crlf\n")
     repo.write("a.txt", b"one\r\nline 2\r\n")
     change = read(repo.top, "worktree")
@@ -197,7 +197,7 @@ def test_line_endings_are_those_that_git_stores(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_partial_clone_is_not_fetched_into(repo: GitRepo, tmp_path: Path) -> None:
     repo.commit("second", one="".join(f"line {n}\n" for n in range(40)))
     (repo.top / "one").rename(repo.top / "two")
     repo.write("two", "".join(f"line {n}\n" for n in range(41)))
@@ -213,7 +213,7 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
     assert clone.git("rev-list", "--objects", "--all", "--missing=print", "--quiet") == missing
 
 
-def test_the_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
+def test_git_settings_of_the_user_have_no_effect(repo: GitRepo) -> None:
     for setting in ("diff.noprefix=true", "diff.mnemonicPrefix=true", "diff.relative=true", "diff.external=false",
                     "color.diff=always", "diff.context=9", "diff.interHunkContext=9", "core.quotepath=true"):  # fmt: skip
         repo.git("config", *setting.split("=", 1))

@@ -1,4 +1,4 @@
-"""Hunks without context: together with the text before they give the text after; and diffs on standard input."""
+"""Hunks without context turn the old text into the new one; and diffs on standard input."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_hunks_turn_the_old_text_into_the_new_one(
             assert tuple(sides[1][hunk.new - 1 : hunk.new - 1 + len(hunk.added)]) == hunk.added
 
 
-def test_hunks_that_do_not_fit_give_nothing() -> None:
+def test_hunks_that_do_not_fit_are_not_applied() -> None:
     assert apply_hunks(b"a\n", [Lines(1, (b"b\n",), 1, (b"c\n",))]) is None
     assert apply_hunks(b"a\n", [Lines(5, (b"b\n",), 1, ())]) is None
     assert read_hunk([b"no header\n"], 0) == ([], 1)
 
 
-def test_a_diff_on_standard_input_is_read_like_the_staged_change(repo: GitRepo) -> None:
+def test_a_diff_on_standard_input_equals_the_staged_change(repo: GitRepo) -> None:
     repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 11)).replace("line 4", "line four"))
     repo.write("dir/name with ä\ttab", "new\n")
     (repo.top / "README.md").rename(repo.top / "READ.md")
@@ -92,7 +92,7 @@ def test_an_incomplete_diff_is_refused(repo: GitRepo, diff: bytes, sentence: str
 
 
 @given(st.binary(max_size=300))
-def test_no_text_breaks_the_reader(noise: bytes) -> None:
+def test_any_text_can_be_read_as_a_diff(noise: bytes) -> None:
     try:
         list(_sections(b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n" + noise))
     except UsageError:

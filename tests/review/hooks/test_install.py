@@ -25,7 +25,7 @@ GENERATED_BY_PRE_COMMIT = (
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """Stands for repoagent: writes its arguments and its input to files, ends with the code in `code`."""
+    """A fake repoagent: writes its arguments and its input to files, and exits with the code in `code`."""
     path = tmp_path / "the program"
     path.write_text(
         '#!/bin/sh\necho "$*" >>"$0.log"\ncat >>"$0.input"\nexit "$(cat "$0.code" 2>/dev/null || echo 0)"\n'
@@ -63,7 +63,7 @@ def states(repo: GitRepo) -> dict[str, str]:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, bytes | str, int]]:
-    """All of a folder: mode, content or target, inode."""
+    """The contents of a folder: mode, content or target, inode."""
     files = {}
     for path in folder.iterdir():
         content = str(path.readlink()) if path.is_symlink() else path.read_bytes()
@@ -186,7 +186,7 @@ def test_commit_msg_gets_the_file_and_pre_push_the_lines_for_both(
         ("#!/bin/sh\nexec tools/$(basename \"$0\")\n", "depends on its file name", "repoagent hook run pre-commit"),
     ],
 )  # fmt: skip
-def test_a_hook_of_a_manager_is_left_alone(
+def test_a_hook_of_a_manager_is_unchanged(
     repo: GitRepo, program: Path, content: str, owner: str, advice: str
 ) -> None:
     hook = repo.hook("pre-commit", "")
@@ -198,7 +198,7 @@ def test_a_hook_of_a_manager_is_left_alone(
     assert snapshot(hook.parent) == before and states(repo)["pre-commit"] == "managed"
 
 
-def test_ours_runs_below_a_hook_of_pre_commit_and_can_be_removed(
+def test_our_hook_runs_as_the_legacy_hook_of_pre_commit_and_can_be_removed(
     repo: GitRepo, program: Path, folder: Path
 ) -> None:
     repo.hook("pre-commit", "exit 0\n")
@@ -279,7 +279,7 @@ def test_a_linked_work_tree_shares_the_hooks(repo: GitRepo, program: Path, tmp_p
 
 
 def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folder: Path) -> None:
-    """git leaves what this hook writes to standard output between the lines of `git push --porcelain`."""
+    """git mixes the standard output of this hook with the lines of `git push --porcelain`."""
     program.write_text("#!/bin/sh\necho found\n")
     install(repo, program, "pre-push")
     done = subprocess.run([folder / "pre-push"], input=b"", capture_output=True, check=True)
@@ -291,10 +291,10 @@ def test_the_output_of_git_push_is_unchanged(repo: GitRepo, program: Path, folde
     [lambda path: (path / "inside").mkdir(parents=True), lambda path: path.symlink_to(path.name), os.mkfifo],
     ids=["folder", "loop", "pipe"],
 )
-def test_a_hook_that_is_not_a_file_is_left_alone(
+def test_a_hook_that_is_not_a_file_is_unchanged(
     repo: GitRepo, program: Path, folder: Path, make: Callable[[Path], None]
 ) -> None:
-    """A link to itself would lead to our hook, which would run itself without end."""
+    """A link to itself would lead to our hook, which would run itself forever."""
     path = folder / "pre-commit"
     make(path)
     before = path.lstat()
@@ -312,7 +312,7 @@ def test_a_hook_that_is_not_a_file_is_left_alone(
 
 
 def test_a_hook_of_another_version_is_updated(repo: GitRepo, program: Path) -> None:
-    """Its text may differ; it only counts that it was not edited."""
+    """Its text may differ, as long as it was not edited."""
     lines = hook_script("pre-commit", ["/older/repoagent"]).splitlines(keepends=True)[:-1]
     older = "".join([*lines[:2], "echo of another version\n", *lines[2:]]).replace("version 1", "version 0")
     path = repo.hook("pre-commit", "")
@@ -327,7 +327,7 @@ words = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 
 @settings(max_examples=15, deadline=None)
 @given(st.sampled_from(HOOKS), st.lists(words, min_size=1, max_size=3), st.booleans(), words)
-def test_our_own_hook_and_a_change_of_it_are_recognized(
+def test_our_hook_and_edits_of_it_are_recognized(
     name: str, command: list[str], strict: bool, more: str
 ) -> None:
     text = hook_script(name, [f"/{command[0]}", *command[1:]], strict=strict)

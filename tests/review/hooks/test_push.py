@@ -1,4 +1,4 @@
-"""What a push sends: the lines that git passes to pre-push, and what the remote already has."""
+"""The commits of a push: the lines that git passes to pre-push, without commits that the remote has."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pushed(repo: GitRepo, *refs: str, remote: str = "origin") -> tuple[list[Push
     [
         ("refs/heads/main {new} refs/heads/main2 {old}", "origin", "main"),
         ("refs/heads/topic {new} refs/heads/topic " + ZERO, "origin", "topic"),
-        ("refs/heads/main {new} refs/heads/main2 " + "1" * 40, "origin", "main"),  # someone pushed a commit in between
+        ("refs/heads/main {new} refs/heads/main2 " + "1" * 40, "origin", "main"),  # another user pushed a commit in between
         ("refs/tags/v1 {tag} refs/tags/v1 " + ZERO, "origin", "tags/v1"),
         ("HEAD {new} refs/heads/x " + ZERO, "https://example.org/x.git", "x"),
     ],
@@ -77,7 +77,7 @@ def test_the_first_push_has_nothing_to_compare_with(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_of_many_branches_some_are_reviewed_and_the_others_counted(clone: GitRepo) -> None:
+def test_only_some_of_many_branches_are_reviewed_and_the_others_counted(clone: GitRepo) -> None:
     heads = [clone.commit(f"{number}") for number in range(7)]
     refs, notes = pushed(
         clone, *(f"refs/heads/b{n} {head} refs/heads/b{n} {ZERO}" for n, head in enumerate(heads))
@@ -87,6 +87,6 @@ def test_of_many_branches_some_are_reviewed_and_the_others_counted(clone: GitRep
 
 @settings(max_examples=30, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read(lines: bytes) -> None:
+def test_any_bytes_can_be_read(lines: bytes) -> None:
     for name, local, theirs in _refs(lines):
         assert len(local) in (40, 64) and len(theirs) in (40, 64) and isinstance(name, str)

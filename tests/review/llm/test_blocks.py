@@ -1,4 +1,4 @@
-"""A change is cut into blocks that hold each changed line once, with its surroundings, within limits."""
+"""A change is cut into blocks of limited size that contain each changed line once, with context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tag becomes a claim only in the required form, and a claim a finding only where the change has the code it quotes."""
+"""A tag becomes a claim only in the required form, and a claim becomes a finding only if the change has its quote."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_code_with_words_that_are_keys_and_code_in_a_fence() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r"), max_size=20), min_size=1, max_size=8))
-def test_any_code_after_bars_is_read_as_it_is(lines: list[str]) -> None:
+def test_any_code_after_bars_is_read_unchanged(lines: list[str]) -> None:
     body = "title: t\nquote:\n| x\nwhy: w\nreplace:\n" + "".join(f"| {line}\n" for line in lines)
     assert parsed(body).replace == tuple(lines)
 
@@ -96,7 +96,7 @@ def test_any_code_after_bars_is_read_as_it_is(lines: list[str]) -> None:
     st.text(max_size=200),
     st.dictionaries(st.sampled_from(["rule", "path", "lines", "level"]), st.text(max_size=9)),
 )
-def test_no_text_breaks_the_parser(body: str, args: dict[str, str]) -> None:
+def test_any_text_can_be_parsed(body: str, args: dict[str, str]) -> None:
     assert isinstance(parse_finding(args, body, RULES), str | Claim)
 
 
@@ -163,7 +163,7 @@ def quoting(*lines: str, first: int = 0, last: int = 0, **more: object) -> Claim
         (quoting("y = cal", first=3), claims.NOT_THERE),  # too short for part of a line
     ],
 )
-def test_where_a_quote_is_found(claim: Claim, expected: tuple[int, int] | str) -> None:
+def test_locations_of_quotes(claim: Claim, expected: tuple[int, int] | str) -> None:
     if isinstance(expected, str):
         assert check(claim) == expected
     else:

@@ -1,4 +1,4 @@
-"""`repoagent review --fix`: a finding becomes an edit, with the guard, the commit and the undo of any other."""
+"""`repoagent review --fix`: a finding becomes an edit, with the guards, the commit and the undo of any edit."""
 
 from __future__ import annotations
 

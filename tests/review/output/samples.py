@@ -21,7 +21,7 @@ HOSTILE = (
     "line\rwith\rreturns\x0b\x0c",
     "\udcff\udc80 bytes",
 )
-# what the formats might trip over, and any other text
+# text that is special in some format, and any other text
 _TOKENS = [*"@#!$%~^&*[]()<>`|\\/:.-_=+\n\r\t \"'1aw", "http://", "www.a", "::", "##[", "```", "é", "\udcfe"]
 texts = st.one_of(
     st.sampled_from(HOSTILE),
@@ -68,7 +68,7 @@ def reports(draw: st.DrawFn) -> Report:
 
 
 def finding(**changed: object) -> Finding:
-    """A finding of line 4 of `src/find.py`, with a suggestion, except for what is `changed`."""
+    """A finding on line 4 of `src/find.py`, with a suggestion, and with the fields in `changed`."""
     fields: dict[str, object] = {
         "rule": "security",
         "level": Level.ERROR,

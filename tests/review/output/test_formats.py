@@ -1,4 +1,4 @@
-"""JSON, annotations, Code Quality and rdjson: each represents any text, and no text breaks out of it."""
+"""JSON, annotations, Code Quality and rdjson: each can represent any text, and no text is markup."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_sarif(subject: Report) -> None:
 
 
 def commands(subject: Report) -> list[tuple[str, dict[str, str], str]]:
-    """The lines as the runner reads them; all others are plain sentences."""
+    """The commands as the runner reads them; all other lines are plain sentences."""
     result = []
     for line in render(subject, "github", top=TOP).decode().split("\n")[:-1]:
         assert "\r" not in line
@@ -124,7 +124,7 @@ def check_rdjson(subject: Report) -> None:
         json.dumps(entry, ensure_ascii=False).encode("utf-8")
 
 
-def test_an_annotation_as_it_is_written() -> None:
+def test_the_text_of_an_annotation() -> None:
     text = render(report(finding(body="100%\nsure: a, b")), "github", top=TOP).decode()
     assert text == (
         "::error file=src/find.py,line=4,endLine=4,title=security%3A The name is run by a shell.::100%25%0Asure: a, b"

@@ -1,4 +1,4 @@
-"""A comment: a reader sees any text as it is, and a suggestion is only where it can be applied."""
+"""A comment: any text is rendered unchanged, and a suggestion block is used only if it can be applied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OURS = re.compile(
     r"<!-- repoagent-review -->|</details>|</?sub>|</?code>"
     r"|<details(?: open)?><summary><code>[^<>]*</code>: [\d,]+ findings?</summary>"
 )
-# what GitHub and GitLab make links of, once a page is rendered
+# text that GitHub and GitLab turn into links in the rendered page
 LINKED = re.compile(
     r"(?<!\w)[@#!~^]\w|\w[#!@&]\w|(?<!\w)[$%&]\w|GH-\d|\w-\d|://|www\.\w|:\w+:|\[\w+:\d|\w+@\w"
 )
@@ -49,7 +49,7 @@ def tokens(text: str, kind: str = "") -> list[Token]:
 
 @settings(max_examples=80, deadline=None)
 @given(texts)
-def test_text_is_read_as_it_was_written_and_is_nothing_else(text: str) -> None:
+def test_text_is_rendered_unchanged_and_as_text_only(text: str) -> None:
     text = plain(text)
     parsed = [token for token in tokens(as_text(text)) if token.type != "inline"]
     assert {token.type for token in parsed} <= TEXT_TOKENS
@@ -63,7 +63,7 @@ def test_text_is_read_as_it_was_written_and_is_nothing_else(text: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(texts)
-def test_a_code_span_and_a_fence_hold_any_text(text: str) -> None:
+def test_code_spans_and_fences_can_contain_any_text(text: str) -> None:
     line = plain_line(text)
     if line:
         (span,) = tokens(f"a {as_code(line)} b", "code_inline")
@@ -74,7 +74,7 @@ def test_a_code_span_and_a_fence_hold_any_text(text: str) -> None:
 
 
 def check_comment(subject: Report) -> None:
-    """Nothing but our own elements, no link, the marker first, a block for each file."""
+    """Only our elements, no link, the marker first, one block for each file."""
     path = subject.findings[0].location.path if subject.findings else "a"
     text = comment(subject, change(2, b"x\n", b"y\n", path=path))
     assert text.startswith(f"{markdown.MARKER}\n") and len(text) <= 65_536
@@ -96,7 +96,7 @@ def test_hostile_text_stays_text(text: str) -> None:
     check_comment(hostile(text, suggestion=Suggestion(Location(path, 1, 1), text)))
 
 
-def test_a_comment_as_it_is_written() -> None:
+def test_the_text_of_a_comment() -> None:
     text = comment(report(finding(), model="m/x", unseen=("big.c: too large",)), change(4, b"x\n"))
     assert (
         text
@@ -166,7 +166,7 @@ def test_a_suggestion_for_another_file_names_it() -> None:
         [finding(body="\x00" * 6_000, title="@" * 5_000, evidence=(), quote="", suggestion=None)] * 4,
     ],
 )
-def test_a_comment_stays_within_the_limit_and_counts_what_is_left_out(many: list[Finding]) -> None:
+def test_a_comment_stays_within_the_limit_and_counts_omitted_findings(many: list[Finding]) -> None:
     text = comment(
         report(*many, finding(location=Location("b.py"), level=Level.NOTE), unseen=["@" * 400] * 90)
     )

@@ -1,4 +1,4 @@
-"""What holds for any bytes: the segments are the source, none is too long, lines and characters are right."""
+"""For any bytes: the segments are the source, none is too long, and line numbers and characters are correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from repoagent.errors import UsageError
 from repoagent.split.pack import Segment
 from repoagent.split.splitter import segments
-from tests.split.boundaries.test_places import UNITS
+from tests.split.boundaries.test_cuts import UNITS
 
 _ENCODINGS = ["utf-8", "utf-8-sig", "latin-1", "gbk"]
 
@@ -36,7 +36,7 @@ def check_lines(data: bytes, found: tuple[Segment, ...]) -> None:
         assert segment.inside_line == (segment.start > 0 and data[segment.start - 1 : segment.start] != b"\n")
 
 
-def test_nothing_has_no_segments() -> None:
+def test_an_empty_text_has_no_segments() -> None:
     assert segments("a.py", b"") == ()
 
 

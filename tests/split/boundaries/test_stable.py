@@ -1,4 +1,4 @@
-"""An edit changes the segments around it and no others; and how well segments are filled."""
+"""An edit changes only the segments around it; and how well segments are filled."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_kept_cut_inside_a_unit_is_dropped() -> None:
     assert inside not in cuts_of(data, [inside])
 
 
-def test_a_segment_that_grew_too_large_is_cut_again_and_only_it() -> None:
+def test_only_a_segment_that_grew_too_large_is_cut_again() -> None:
     data = source()
     cuts = cuts_of(data)
     at = data.index(b"# About f", cuts[3] + 1500)
@@ -81,7 +81,7 @@ def test_a_segment_that_grew_too_large_is_cut_again_and_only_it() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 400), st.floats(0, 60)), max_size=60), st.integers(1, 200))
-def test_segments_exceed_the_limit_only_where_there_is_no_candidate(
+def test_segments_exceed_the_limit_only_without_a_candidate(
     steps: list[tuple[int, float]], limit: int
 ) -> None:
     candidates: list[Candidate] = []

@@ -1,4 +1,4 @@
-"""A split into a folder: what is refused, what is written, and that it is the source again."""
+"""A split into a folder: refusals, the files, and that they are the source when joined."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_an_unwritable_folder_is_refused(tmp_path: Path) -> None:
         create(source, SplitOptions(), tmp_path / "closed" / "out")
 
 
-def test_each_path_has_a_folder_of_its_own(repo: GitRepo) -> None:
+def test_each_path_has_a_separate_folder(repo: GitRepo) -> None:
     worktree = find_text("a.txt", repo.top).worktree
 
     def slug(path: str) -> str:
@@ -240,7 +240,7 @@ def test_many_new_names_between_two_stay_short() -> None:
     assert len(fill_names([None] * 1000, ".py")[0]) == len("0001.py")
 
 
-def test_no_space_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_files(tmp_path: Path) -> None:
     import resource
     import signal
 

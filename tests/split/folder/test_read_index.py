@@ -1,4 +1,4 @@
-"""An index that was tampered with, or is broken, is one sentence, and nothing is changed."""
+"""A manipulated or broken index results in one sentence, and no file changes."""
 
 from __future__ import annotations
 

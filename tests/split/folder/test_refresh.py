@@ -1,4 +1,4 @@
-"""Refresh: cuts and file names stay, nothing that a person has edited is lost, and a kill leaves old or new."""
+"""Refresh: cuts and file names stay, no edit of the user is lost, and a kill leaves the old or the new split."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def again(index: Index, source: bytes) -> RefreshResult:
 
 
 def check(folder: Path, source: bytes) -> Index:
-    """The split reads as one of `source`, with nothing left over in its folder."""
+    """Check that the split is one of `source`, without leftovers in its folder."""
     index = read_index(folder)
     assert base_bytes(index) == source
     mine = {segment.file for segment in edited_segments(index)}
@@ -114,7 +114,7 @@ def test_a_local_change_writes_one_file(split: Index) -> None:
     assert again(split, SOURCE.replace(b"c_3 = 3", b"c_3 = 33")) == RefreshResult(done.index)
 
 
-def test_names_stay_where_functions_come_and_go(split: Index) -> None:
+def test_names_stay_if_functions_are_added_and_removed(split: Index) -> None:
     done = again(
         split, SOURCE.replace(function("c"), b"").replace(function("e"), function("e") + function("new"))
     )
@@ -253,7 +253,7 @@ def test_a_save_during_the_swap_is_restored(split: Index, monkeypatch: pytest.Mo
 
 
 def killed_at(number: int, folder: Path) -> bool:
-    """Refresh in a child that kills itself at the file operation `number`; whether it came so far."""
+    """Refresh in a child process that kills itself at the file operation `number`; return whether it got that far."""
     child = os.fork()
     if child == 0:
         left = number
@@ -305,7 +305,7 @@ def test_a_kill_at_any_point_leaves_the_old_or_the_new_split(split: Index, tmp_p
     assert seen == {(False, False), (True, True), (True, False)}
 
 
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a disk takes long to say that it has written
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # syncing a disk takes long
 LINES = st.sampled_from(
     [b"def f():\n", b"    x = 1\n", b"    return x\n", b"\n", b"# note\n", b"y = 2\r\n", b"z"]
 )
@@ -352,7 +352,7 @@ def test_no_edit_is_lost(data: st.DataObject) -> None:
 
 
 def _landed(index: Index) -> bytes:
-    """The source with all edits in it that need no merge."""
+    """The source with all edits that need no merge."""
     base = base_bytes(index)
     return b"".join(
         base[segment.start : segment.end] if segment.based_on else segment_bytes(index, segment)

@@ -1,4 +1,4 @@
-"""Hunks that are slightly wrong: what decides their location, and the depth of what they add."""
+"""Hunks that are slightly wrong: how their location and the indentation of added lines are determined."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ def hunk(*lines: str, header: str = "@@") -> str:
     return "\n".join(["```diff", "--- a/app.py", "+++ b/app.py", header, *lines, "```", ""])
 
 
-def test_a_hunk_that_only_keeps_a_line_must_have_one_that_is_there() -> None:
+def test_a_hunk_that_only_keeps_a_line_needs_an_existing_one() -> None:
     change = '@@\n-    return "hello " + name\n+    return "hi " + name\n'
     assert reasons(fenced(f"@@\n-import sis\n+import sis\n{change}")) == {"deleted-line-missing"}
     assert after(fenced(f"@@\n-import sys\n+import sys\n{change}")) == APP.replace(b'"hello "', b'"hi "')
 
 
-def test_what_one_hunk_keeps_another_of_the_same_diff_may_change() -> None:
+def test_one_hunk_may_change_a_line_that_another_keeps() -> None:
     first = '@@\n def greet(name):\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hi."""\n+    return "hello " + name\n'
     second = '@@\n-    """Say hello."""\n-    return "hello " + name\n+    """Say hello."""\n+    return "hi " + name\n'
     expected = APP.replace(b'"""Say hello', b'"""Say hi').replace(b'"hello "', b'"hi "')
@@ -55,7 +55,7 @@ def test_a_fence_that_is_not_closed(header: str, last: str, cut: bool) -> None:
         assert after(answer) == APP.replace(b'"hello "', b'"hi "')
 
 
-def test_rewritten_lines_at_another_depth_say_nothing_about_new_ones() -> None:
+def test_rewritten_lines_at_another_depth_do_not_shift_new_ones() -> None:
     rewritten = ["-def f(self):", "-old()", "+def f(self):", "+old()", " \t\tif self.x:"]
     answer = hunk(*rewritten, "-\t\t\tgo()", "+\t\t\tif self.y:", "+\t\t\t\tcome()", " \t\treturn 1")
     assert after(answer, ITEMS) == ITEMS.replace(b"\t\t\tgo()", b"\t\t\tif self.y:\n\t\t\t\tcome()")
@@ -83,7 +83,7 @@ def test_all_context_without_its_first_column_around_an_elision() -> None:
     assert after(answer, source) == source.replace(b"  * four\n", b"  * four\n  * five\n")
 
 
-def test_an_addition_that_repeats_its_neighbours_between_two_lines_that_are_there() -> None:
+def test_an_addition_that_repeats_its_neighbours_between_two_existing_lines() -> None:
     source = b"switch (x) {\n  case 'config':\n    config = shift(args);\n    break;\n  case 'help':\n    help();\n}\n"
     answer = hunk(
         "   case 'config':", "     value = shift(args);", "     break;", "+  case 'none':", "+    break;",
@@ -104,7 +104,7 @@ def test_of_two_blank_lines_the_one_next_to_the_change_is_matched() -> None:
     assert after(answer, source) == source.replace(b"('b');\n", b"('b');\nconst c = require('c');\n")
 
 
-def test_a_line_that_is_there_does_not_match_a_similar_one() -> None:
+def test_an_existing_line_does_not_match_a_similar_one() -> None:
     names = ["replay", "resolve", "revision", "sequencer", "setup", "strvec", "submodule", "symlinks"]
     source = "".join(f'#include "{name}.h"\n' for name in names).encode()
     rewritten = [f' #include "{name}.h"' for name in names if name != "sequencer"]
@@ -121,14 +121,14 @@ def test_a_no_break_space_in_a_string_of_a_deleted_line() -> None:
     assert run(answer, source).placements[0].tolerances
 
 
-def test_of_two_places_the_one_with_the_same_quotes_counts() -> None:
+def test_the_location_with_the_same_quotes_is_preferred() -> None:
     block = "    check()\n    print({0}a{0})\n    done()\n"
     source = f"def one():\n{block.format(chr(8221))}\n\ndef two():\n{block.format(chr(34))}".encode()
     answer = hunk(" check()", '-print("a")', '+print("b")', " done()")
     assert after(answer, source) == source.replace(b'"a"', b'"b"')
 
 
-def test_where_context_is_one_space_short_a_line_gets_the_depth_of_similar_ones() -> None:
+def test_with_context_one_space_short_a_line_gets_the_depth_of_similar_lines() -> None:
     source = b"/* One.\n* two\n */\n\n/*\n * Says it.\n * So.\n */\nint f();\n"
     expected = source.replace(b" * So", b" * Again.\n * So")
     assert after(hunk(" * Says it.", "+* Again.", " * So."), source) == expected
@@ -172,19 +172,19 @@ def test_an_index_line_with_letters_for_hashes_in_a_bare_diff() -> None:
     assert after(f"{head}@@ -1 +1 @@\n-import sys\n+import os\n") == APP.replace(b"sys\n", b"os\n", 1)
 
 
-def test_context_without_its_depth_says_nothing_of_changed_lines_that_have_theirs() -> None:
+def test_context_without_its_depth_does_not_shift_changed_lines_that_have_theirs() -> None:
     before = b"env:\n  - a\n  - b\n  - c\nend:\n"
     answer = fenced("@@ -2,3 +2,3 @@\n - a\n-  - b\n+#  - b\n - c\n")
     assert after(answer, before) == before.replace(b"  - b", b"#  - b")
 
 
-def test_lines_at_a_depth_that_a_flat_file_has_nowhere_are_refused() -> None:
+def test_indented_lines_in_a_flat_file_are_refused() -> None:
     before = b"use a;\n\nmod one;\nmod two;\n\nmod three;\n"
     answer = fenced("@@\n   mod one;\n+    mod other;\n   mod two;\n")
     assert reasons(answer, before) == {"indentation"}
 
 
-def test_lines_that_moved_by_what_no_shift_explains_are_refused() -> None:
+def test_lines_with_an_unexplained_shift_are_refused() -> None:
     before = b"one\n{\n  {\n      call();\n    }\n  }\n}\nend\n"
     answer = fenced("@@\n       call();\n   }\n-}\n+}\n+#endif\n")
     assert reasons(answer, before) <= {"indentation", "ambiguous"}

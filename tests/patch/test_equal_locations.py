@@ -1,4 +1,4 @@
-"""Locations that fit equally well, and equal hunks: no guess between them."""
+"""Locations that fit equally well, and equal hunks: never guess between them."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def text(lines: list[str]) -> bytes:
 
 @pytest.mark.parametrize("offset", [-5, -1, 7, 10])
 @pytest.mark.parametrize("block", [30, 68])
-def test_an_exact_line_near_one_of_two_loose_places_does_not_decide(block: int, offset: int) -> None:
+def test_an_exact_line_near_one_of_two_loose_matches_does_not_decide(block: int, offset: int) -> None:
     lines = source()
     lines.insert(block + offset, STALE)
     assert reasons(HUNK.format(""), text(lines)) == {"ambiguous"}
 
 
 @pytest.mark.parametrize("first", [31, 69])
-def test_the_number_decides_between_equal_loose_places(first: int) -> None:
+def test_the_line_number_decides_between_equal_loose_matches(first: int) -> None:
     lines = source()
     changed = [*lines]
     changed[first + 3] = "        result += item.cost"
     assert after(HUNK.format(f" -{first},6 +{first},6 @@"), text(lines)) == text(changed)
 
 
-def test_a_number_of_neither_or_of_the_worse_loose_place_decides_nothing() -> None:
+def test_a_line_number_of_no_match_or_of_the_worse_one_does_not_decide() -> None:
     lines = source()
     assert reasons(HUNK.format(" -3,6 +3,6 @@"), text(lines)) == {"ambiguous"}
     lines[70] = "    result = 1"
@@ -68,7 +68,7 @@ ONE, TWO = LOOP.format(" -2,2 +2,2 @@ def a(items):"), LOOP.format(" -7,2 +7,2 @
         f"```diff\n{HEAD}{ONE}```\nand\n```diff\n{HEAD}{TWO}```\n",
     ],
 )
-def test_equal_hunks_for_two_places_of_which_one_is_there(answer: str) -> None:
+def test_equal_hunks_for_two_locations_of_which_one_exists(answer: str) -> None:
     assert reasons(answer, FILE.encode()) == {"overlap"}
     both = FILE.replace("done", "old").encode()
     assert after(answer, both) == both.replace(b"old", b"new")
@@ -88,7 +88,7 @@ def test_an_added_line_keeps_its_byte_order_mark_below_the_first() -> None:
     assert after(answer, FILE.encode()) == expected.encode()
 
 
-def test_two_changes_of_the_same_lines_at_one_number_are_not_for_two_places() -> None:
+def test_two_changes_of_the_same_lines_at_one_number_are_for_one_location() -> None:
     source = b"".join(b"a\nb\nc\n%d\n" % number for number in range(2))
     one, other = (f"@@ -1,3 +1,3 @@\n a\n-b\n+{new}\n c\n" for new in ("x", "y"))
     assert "overlap" in reasons(f"```diff\n--- a/app.py\n+++ b/app.py\n{one}{other}```\n", source)

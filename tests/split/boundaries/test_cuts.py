@@ -1,4 +1,4 @@
-"""Where cuts are made in each language: the line that a segment begins with."""
+"""The cuts in each language: the first lines of segments."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_natural_gives_every_unit_a_segment() -> None:
     assert first_lines("a.py", text, 16_384, natural=True) == ["# f0", "# f1", "# f2", "# f3"]
 
 
-def test_natural_goes_into_what_holds_all() -> None:
+def test_natural_opens_a_node_that_contains_all_units() -> None:
     members = repeated("    /** Doc. */\n    int f@() {\n        return 1;\n    }\n\n", 4)
     assert len(first_lines("A.java", f"package a;\n\nclass A {{\n{members}}}\n", 16_384, natural=True)) >= 3
     keys = '{\n  "a": 1,\n  "b": {\n    "c": 2\n  },\n  "d": []\n}\n'
