@@ -1,7 +1,7 @@
-"""Claude, through the `anthropic` package: Anthropic's own API, Amazon Bedrock, Google Vertex AI.
+"""Claude through the `anthropic` package: Anthropic's API, Amazon Bedrock, Google Vertex AI.
 
-The import of the package takes more than a second of CPU time (3,300 modules), so it runs in a thread while the main
-thread waits for git and reads files, after the connection is opened (see `AnthropicBackend.preload`).
+The import of the package takes more than a second of CPU time (3,300 modules), so after opening the connection it runs
+in a thread, while the main thread waits for git and reads files (see `AnthropicBackend.preload`).
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
     Client = Anthropic | clouds.CloudClient
 
-MUTE = 10  # times `read_seconds`: how long a server may only ping, as it does while a model thinks
+MUTE = 10  # times `read_seconds`: how long a server may send only pings, as it does while a model thinks
 _LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages fit into one request
 _TITLE = 200  # characters
-# As of platform.claude.com in 2026, "Vision", "PDF support" and "API overview", and the lower limits of the clouds on
-# a request: bytes of an image in base64, bytes of a request.
+# Bytes of an image in base64, bytes of a request: from platform.claude.com in 2026, "Vision", "PDF support" and "API
+# overview", with the lower limits of the clouds.
 _BYTES = {
     "anthropic": (10 * 1024 * 1024, 32_000_000),
     "bedrock": (5 * 1024 * 1024, 20_000_000),
@@ -62,7 +62,7 @@ _BYTES = {
 
 
 def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
-    """What the models of a platform take at once, by the window of the model."""
+    """The limits of a platform for a request, by the window of the model."""
     image_bytes, request_bytes = _BYTES[platform]
     count = 600 if context_tokens is None or context_tokens >= _LONG_WINDOW else 100
     return MediaLimits(
@@ -72,7 +72,7 @@ def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent. `prefix` is a hash of all of it but the cache breakpoints; `sent_back` has the prefixes of the
+    """The content of a request. `prefix` is a hash of it without cache breakpoints; `sent_back` has the prefixes of the
     replies whose thinking is included."""
 
     system: list[dict[str, Any]]
@@ -83,10 +83,10 @@ class Prompt:
 
 
 def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with the last four of its cache breakpoints: the longest prefix is worth most.
+    """The request for the model `spec`, with its last four cache breakpoints, since the longest prefix saves most.
 
-    A reply is sent as its blocks where they are still valid. A signature is bound to the model and to everything before
-    it, so an edited or omitted turn makes text of all later thinking; so does a prefix in `refused`.
+    A reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
+    after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`.
     """
     system = _blocks(request.system, cache)
     tools = [
@@ -157,20 +157,20 @@ def _uncached(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
 
 
-# Variables of Anthropic's that many users set and that are not credentials.
+# Common variables with Anthropic's prefix that are not credentials.
 _NO_CREDENTIALS = re.compile(
     r"ANTHROPIC_((\w+_)?BASE_URL|CUSTOM_HEADERS|LOG|(SMALL_FAST_)?MODEL|VERTEX_PROJECT_ID|BETAS)"
 )
 
 
 def may_have_credentials() -> bool:
-    """Whether the package may find a key, a token, a profile or an identity. False only where it finds none: an
-    unknown variable of its family counts, and so does a home folder that cannot be determined."""
+    """Whether the package may find a key, a token, a profile or an identity. False only if it certainly finds none: an
+    unknown variable with its prefix counts, and so does an unknown home folder."""
     for name, value in os.environ.items():
         if value and name.startswith("ANTHROPIC_") and not _NO_CREDENTIALS.fullmatch(name):
             return True
     try:
-        folder = Path.home() / ".config" / "anthropic"  # ANTHROPIC_CONFIG_DIR moves it
+        folder = Path.home() / ".config" / "anthropic"  # or ANTHROPIC_CONFIG_DIR, checked above
         return any(os.path.lexists(folder / name) for name in ("active_config", "configs"))
     except RuntimeError:
         return True
@@ -182,9 +182,9 @@ _clients: dict[tuple[Api, frozenset[tuple[str, str]]], Client] = {}
 
 
 def connect(api: Api = "anthropic") -> Client:
-    """The client for the environment as it is now, made once. Raises ModelError when there is no key."""
+    """The client for the current environment, created once. Raises ModelError if there is no key."""
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_CLIENT_VARIABLES))
-    with _lock:  # held by the thread of `preload` until it has imported
+    with _lock:  # the thread of `preload` holds it during the import
         if (api, settings) not in _clients:
             with errors.without_gc():
                 _clients[api, settings] = _first_party() if api == "anthropic" else _cloud(api)
@@ -202,12 +202,12 @@ def _cloud(api: Api) -> Client:
 
 def _first_party() -> Anthropic:
     if not may_have_credentials():
-        raise _no_key()  # before the import: a hook or an edit without a key should fail quickly
+        raise _no_key()  # before the slow import
     http = errors.new_http_client()
     address = os.environ.get("ANTHROPIC_BASE_URL")
     if address is None and (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         address = "https://api.anthropic.com"
-    if address is not None:  # else a profile may set it, which only the SDK reads
+    if address is not None:  # otherwise a profile may set it, which only the SDK reads
         errors.open_early(http, address)
     import anthropic
     import httpx2
@@ -236,7 +236,7 @@ def _no_key(detail: str = "") -> ModelError:
 
 
 def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[str]:
-    """What no message may contain: the keys of `client`, and the credentials and signatures of `request`."""
+    """Secrets to remove from messages: the keys of `client`, and the credentials and signatures of `request`."""
     sent = request.headers if request is not None else {}
     headers = [sent.get(name, "").strip() for name in ("x-api-key", "x-amz-security-token", "authorization")]
     keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]
@@ -247,7 +247,10 @@ def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[st
 _THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
 _TOO_LONG = re.compile(r"(?i)prompt is too long|context limit|context window|maximum context")
-_SPENT = ("contract_spend_limit_reached", "enforced_spend_limit_reached")  # a 429 that waiting does not end
+_SPENT = (
+    "contract_spend_limit_reached",
+    "enforced_spend_limit_reached",
+)  # a 429 for which waiting does not help
 _ADVICE = {
     401: "set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
     404: "check the name, for example anthropic/claude-sonnet-5-5, and ANTHROPIC_BASE_URL if you set it",
@@ -256,12 +259,12 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` as the platform knows it. `refused` has prefixes whose thinking the server rejects. Raises UsageError for
-    an effort that no model has."""
+    """`name` is the platform's name of the model. `refused` has prefixes whose thinking the server rejects. Raises
+    UsageError for an unknown effort."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
-    read_seconds: float = 120.0  # without a byte; a server that thinks sends pings
+    read_seconds: float = 120.0  # limit without any data; a server sends pings while the model thinks
     platform: str = "anthropic"
     refused: set[str] = field(default_factory=set, compare=False, repr=False)
 
@@ -286,7 +289,7 @@ class AnthropicModel:
         return catalog.thinks(self.name)
 
     def ignored(self) -> tuple[str, ...]:
-        """The names of wishes that are set and that this model does not support."""
+        """The names of the wishes that are set but not supported by this model."""
         supported, names = self._supported_wishes(), ("effort", "temperature", "stop")
         return tuple(name for name in names if getattr(supported, name) != getattr(self.wishes, name))
 
@@ -299,7 +302,7 @@ class AnthropicModel:
         )
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
+        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, media_limits(self.platform, self.context_tokens), self.spec)
         received = StreamedReply(request.tools)
         prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
@@ -312,7 +315,7 @@ class AnthropicModel:
         return reply
 
     def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
-        """The text of the reply. A generator, so that an exception of `on_text` does not count as the server's."""
+        """The text of the reply. A generator, so that an exception of `on_text` is not treated as the server's."""
         api = api_of(self.platform, self.name)
         client = connect(api)
         import anthropic
@@ -323,7 +326,7 @@ class AnthropicModel:
             "max_tokens": request.max_output_tokens + (errors.THINKING_TOKENS if self._thinks else 0),
             "output_config": {"effort": wishes.effort} if wishes.effort else anthropic.omit,
             "stop_sequences": (*wishes.stop, *request.stop) or anthropic.omit,
-            # the SDK has no parameter for it, since current models take none
+            # the SDK has no parameter for it, since current models do not support it
             "extra_body": None if wishes.temperature is None else {"temperature": wishes.temperature},
             **self._arguments(prompt),
         }
@@ -346,8 +349,8 @@ class AnthropicModel:
                     raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     def count_tokens(self, request: Request) -> int | None:
-        """The number of input tokens of `request` by the server's count; None where it does not count. Raises
-        ModelError when the server cannot be reached."""
+        """The number of input tokens of `request`, counted by the server; None if it does not count. Raises ModelError
+        if the server cannot be reached."""
         api = api_of(self.platform, self.name)
         if api == "bedrock":
             return None
@@ -387,7 +390,7 @@ class AnthropicModel:
         received: StreamedReply,
         sent_back: frozenset[str] = frozenset(),
     ) -> Iterator[None]:
-        """Turn what the SDK and the libraries below it raise into a ModelError. `sent_back` is that of the prompt."""
+        """Turn exceptions of the SDK and its libraries into a ModelError. `sent_back` is that of the prompt."""
         import anthropic
         import httpx2
 
@@ -395,7 +398,7 @@ class AnthropicModel:
             yield
         except anthropic.APIStatusError as error:
             if sent_back and error.status_code == 400 and _THINKING.search(str(error)):
-                self.refused.update(sent_back)  # of another account, say: the text is enough
+                self.refused.update(sent_back)  # from another account, for example; the text is sufficient
                 raise Retryable(
                     f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
                 ) from error
@@ -419,11 +422,11 @@ class AnthropicModel:
             ) from error
         except clouds.library_errors(api) as error:
             raise clouds.no_credentials(api, error) from error
-        except ValueError as error:  # a name that does not fit into an address
+        except ValueError as error:  # a name that is invalid in a URL
             raise ModelError(f"cannot build a request for {self.spec} ({error})") from error
 
     def _rejection(self, api: Api, error: Any, usage: Any, secrets: list[str]) -> ModelError:
-        """For a status of 400 and above, or an error event in a stream; `usage` is what the attempt has cost."""
+        """The error for a status of 400 and above, or for an error event in a stream."""
         status, message, headers = clouds.status_and_message(api, error, secrets)
         if status == 400 and _TOO_LONG.search(message):
             status = 413
@@ -448,7 +451,7 @@ _CHECK_SECONDS = 5.0
 
 
 class AnthropicBackend(Backend):
-    """Claude, of Anthropic's own API and of each cloud that has it."""
+    """Claude on Anthropic's API and on the clouds."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         return AnthropicModel(model, options.wishes, options.seconds, self.name)
@@ -461,13 +464,13 @@ class AnthropicBackend(Backend):
         return may_have_credentials()
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """A cloud is not contacted: that needs its libraries, and its credentials may need the user."""
+        """Does not contact a cloud: that needs its libraries, and its login may need the user."""
         names = clouds.CREDENTIAL_VARIABLES.get(self.name, _KEY_VARIABLES)
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one
         if self.name != "anthropic":
             problem = missing_extra(self.name)
-            if not (origin or model):  # of a model, credentials may come from the cloud's own tools
+            if not (origin or model):  # the credentials for a model may come from the cloud's own tools
                 problem = problem or "no credentials in the environment"
             return Status(origin, problem, tried=False)
         key, token = os.environ.get("ANTHROPIC_API_KEY"), os.environ.get("ANTHROPIC_AUTH_TOKEN")
@@ -497,6 +500,6 @@ def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
         return errors.brief(f"cannot reach {host} ({reason})", [secret for secret in (key, token) if secret])
     if response.status_code in {401, 403}:
         return f"{response.url.host} rejected the key"
-    # Gateways need not list their models: any other response is enough.
+    # A gateway may not list its models, so any other response is sufficient.
     failing = response.status_code >= 500 and response.status_code != 501
     return f"{response.url.host} fails ({response.status_code})" if failing else ""

@@ -1,5 +1,5 @@
-"""Claude on Amazon Bedrock and Google Vertex AI: clients with the credentials of AWS's and Google's own tools, and what
-differs in their errors. Texts of the clouds' libraries are quoted only where they cannot contain credentials."""
+"""Claude on Amazon Bedrock and Google Vertex AI: clients with the credentials of the tools of AWS and Google, and their
+specific errors. Messages of the clouds' libraries are quoted only if they cannot contain credentials."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AWS_ADVICE = (
 _GOOGLE_ADVICE = (
     "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a file of them"
 )
-# What to do about a rejection, by its HTTP status; see `errors.rejection`.
+# The remedies for a rejection, by HTTP status; see `errors.rejection`.
 ADVICE = {
     "bedrock": {
         401: f"check the AWS credentials and the clock, or {_AWS_ADVICE}",
@@ -44,7 +44,7 @@ ADVICE = {
         404: "check the name, for example vertex/claude-sonnet-5-5, and the region",
     },
 }
-# Error codes of AWS and Google as HTTP statuses, where the server sends another one.
+# Error codes of AWS and Google as HTTP statuses, if the server sends another status.
 _STATUS_OF_CODE = {
     "throttlingException": 429,
     "validationException": 400,
@@ -57,7 +57,7 @@ _BAD_CREDENTIALS = re.compile(
 _NO_MODEL = re.compile(
     "model identifier is invalid|on-demand throughput|inference profile|not servable in region"
 )
-# What the libraries raise for missing or wrong credentials, by the names of the classes, which move between versions.
+# Messages for missing or wrong credentials, by the names of exception classes, whose modules differ between versions.
 _CREDENTIAL_ERRORS = {
     "ProfileNotFound": "no AWS profile {profile!r}: set AWS_PROFILE to one of yours",
     "PartialCredentialsError": f"the AWS credentials are incomplete ({{error}}): {_AWS_ADVICE}",
@@ -82,9 +82,9 @@ _ADDRESS_VARIABLES = {
 
 
 def api_of(platform: str, name: str) -> Api:
-    """Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision (`…-v1:0`) by its
-    InvokeModel API, and models by their bare name (`anthropic.claude-opus-5`) by a Messages API of its own ("mantle").
-    An address for the first selects it for all."""
+    """The API of a model. Bedrock serves inference profiles (`us.anthropic.…`, an ARN) and models with a revision
+    (`…-v1:0`) by its InvokeModel API, and bare names (`anthropic.claude-opus-5`) by its Messages API ("mantle"). If an
+    address is set for the former, all models use it."""
     if platform == "bedrock":
         own_address = os.environ.get("ANTHROPIC_BEDROCK_BASE_URL")
         return "mantle" if _BARE_NAME.fullmatch(name) and not own_address else "bedrock"
@@ -92,10 +92,10 @@ def api_of(platform: str, name: str) -> Api:
 
 
 def new_client(api: Api, http: httpx2.Client) -> CloudClient:
-    """The SDK's client for a cloud. Raises ModelError for settings that are missing or wrong."""
+    """The SDK's client for a cloud. Raises ModelError for missing or wrong settings."""
     import httpx2
 
-    # Both libraries warn of old Pythons and of quotas, which is irrelevant to an edit.
+    # Both libraries warn about old versions of Python and about quotas.
     warnings.filterwarnings("ignore", module=r"(google|boto3)\.")
     invalid: tuple[type[Exception], ...] = (ValueError, *library_errors(api))  # ValueError: a bad private key
     try:
@@ -147,7 +147,7 @@ def _vertex(http: httpx2.Client) -> AnthropicVertex:
 
 
 def library_errors(api: Api) -> tuple[type[Exception], ...]:
-    """What the libraries of a cloud raise for missing or wrong credentials."""
+    """The exceptions of a cloud's libraries for missing or wrong credentials."""
     if api == "anthropic":
         return ()
     if api == "vertex":
@@ -156,11 +156,11 @@ def library_errors(api: Api) -> tuple[type[Exception], ...]:
         return (GoogleAuthError, RuntimeError, OSError)
     from botocore.exceptions import BotoCoreError, ClientError
 
-    return (BotoCoreError, ClientError, RuntimeError, OSError)  # the last for a credential_process
+    return (BotoCoreError, ClientError, RuntimeError, OSError)  # OSError: a credential_process
 
 
 def stream_errors(api: Api) -> tuple[type[Exception], ...]:
-    """What a malformed stream raises."""
+    """The exceptions for a malformed stream."""
     if api != "bedrock":
         return (ValueError,)
     from botocore.eventstream import ParserError
@@ -170,7 +170,7 @@ def stream_errors(api: Api) -> tuple[type[Exception], ...]:
 
 
 def no_credentials(api: Api, error: Exception) -> ModelError:
-    """The sentence for one of `library_errors`."""
+    """The ModelError for one of `library_errors`."""
     owner, advice = ("Google", _GOOGLE_ADVICE) if api == "vertex" else ("AWS", _AWS_ADVICE)
     classes = [base.__name__ for base in type(error).__mro__]
     if _UNREACHABLE & {*classes} or getattr(error, "retryable", False):
@@ -189,8 +189,8 @@ def no_credentials(api: Api, error: Exception) -> ModelError:
 def status_and_message(
     api: Api, error: anthropic.APIStatusError, secrets: list[str]
 ) -> tuple[int, str, Mapping[str, str]]:
-    """The HTTP status that an error means, the server's words, and the headers of the response; of an error event in
-    a stream there are none."""
+    """The effective HTTP status of an error, the server's message, and the headers of the response; {} for an error
+    event in a stream."""
     body: Any = error.body
     if isinstance(body, list) and body:  # Google's response to a streamed request may be a list
         body = body[0]
@@ -211,7 +211,7 @@ def status_and_message(
             401,
             code or str(status),
             headers,
-        )  # the message about a signature quotes the request, its token too
+        )  # the message about a signature quotes the request including its token
     if api == "vertex" and status == 401:
         return 401, code or str(status), headers
     if status == 429 and "per day" in message:

@@ -1,4 +1,4 @@
-"""A streamed reply of the Messages API so far. Gateways omit fields, or fill them with zero."""
+"""Parse a streamed reply of the Messages API. Gateways omit fields, or set them to zero."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _BLOCK_TYPES = {"text", "thinking", "redacted_thinking", "tool_use"}
-# A pause asks to be called again; a full context is a cut too. Any other reason is an end.
+# A pause asks for another call; a full context truncates the reply. Any other reason is a normal end.
 _STOPS: dict[str, Stop] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
@@ -37,9 +37,9 @@ _FIELDS = {
 
 
 class StreamedReply:
-    """The state of a reply; `tools` are those that were offered.
+    """The reply so far; `tools` are the offered tools.
 
-    garbled: a complete tool call is not JSON. last_event: when the last event came that is not a ping.
+    garbled: a complete tool call is not valid JSON. last_event: the time of the last event other than a ping.
     """
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
@@ -49,14 +49,14 @@ class StreamedReply:
         self._model = ""
         self._end: Any = None  # the delta with the reason for the end
         self._tools = tools
-        self._blocks: dict[int, dict[str, Any]] = {}  # as they will be sent back
+        self._blocks: dict[int, dict[str, Any]] = {}  # in the form to be sent back
         self._calls: list[tuple[str, str]] = []
         self._pieces: list[str] = []
         self._counts: dict[str, int] = {}
-        self._final_output: int | None = None  # counted at the end: the count at the start is a guess
+        self._final_output: int | None = None  # the count at the end; the count at the start is a guess
 
     def take(self, event: RawMessageStreamEvent) -> str:
-        """The text that `event` adds to the reply, mostly ""."""
+        """Process `event`; returns the text that it adds to the reply."""
         self.last_event = time.monotonic()
         text = ""
         if event.type == "message_start":
@@ -72,12 +72,12 @@ class StreamedReply:
                 block[name] = block.get(name, "") + piece if name != "signature" else piece
                 text = piece if name == "text" else ""
             else:
-                block["type"] = event.delta.type  # with unknown content: not sent back
+                block["type"] = event.delta.type  # an unknown type, so the block is not sent back
         elif event.type == "content_block_stop":
             text = self._finish_call(self._blocks.get(event.index, {}))
         elif event.type == "message_delta":
             self._end = event.delta
-            # not every gateway sends the message_stop that should follow
+            # some gateways do not send the message_stop that should follow
             self.ended = self.ended or bool(event.delta.stop_reason)
             self._final_output = self._count(getattr(event, "usage", None))
         elif event.type == "message_stop":
@@ -86,7 +86,7 @@ class StreamedReply:
         return text or ""
 
     def _finish_call(self, block: dict[str, Any]) -> str:
-        """A complete call of a tool, as a tag on a line of its own."""
+        """A complete tool call as a tag on a separate line."""
         if block.get("type") != "tool_use":
             return ""
         try:
@@ -99,7 +99,7 @@ class StreamedReply:
         return text
 
     def _count(self, usage: object) -> int | None:
-        """The output tokens in `usage`. All counts are cumulative: a later zero is ignored."""
+        """Store the counts of `usage`, and return its output tokens. Counts are cumulative: a later zero is ignored."""
         for name in (*_INPUT, "output_tokens"):
             if isinstance(count := getattr(usage, name, None), int):
                 self._counts[name] = max(count, self._counts.get(name, 0))
@@ -107,7 +107,7 @@ class StreamedReply:
         return output if isinstance(output, int) else None
 
     def usage(self, request: Request) -> Usage:
-        """The usage of the attempt, estimated where the server has not counted (yet)."""
+        """The usage of the attempt, estimated if the server has not reported it (yet)."""
         counts = self._counts
         thoughts = (block.get("thinking", "") for block in self._blocks.values())
         text = "".join([*self._pieces, *thoughts])
@@ -125,7 +125,7 @@ class StreamedReply:
         )
 
     def reply(self, request: Request, platform: str, spec: str, prefix: str = "") -> Reply:
-        """The reply of the model `spec`; `prefix` is the hash of what it answers."""
+        """The reply of the model `spec`; `prefix` is the hash of the request."""
         text, reason = "".join(self._pieces), getattr(self._end, "stop_reason", None) or ""
         stop = _STOPS.get(reason, "end")
         details = getattr(self._end, "stop_details", None)
@@ -136,13 +136,13 @@ class StreamedReply:
         blocks = self._blocks_to_return(spec, prefix) if stop == "end" else None
         sequence = getattr(self._end, "stop_sequence", None) or ""
         if reason == "stop_sequence" and sequence in request.stop:
-            text, blocks = text + sequence, None  # so that the reader sees an imitation begin
+            text, blocks = text + sequence, None  # includes the stop text, see `Request.stop`
         model = f"{platform}/{self._model}" if self._model else spec
         return Reply(text, stop, self.usage(request), model, blocks)
 
     def _blocks_to_return(self, spec: str, prefix: str) -> Blocks | None:
-        """The blocks, where they contain more than text and all of them may be sent back. Unsigned thinking, as some
-        gateways send it, may not; the API rejects blank text."""
+        """The blocks, if they contain more than text and all of them can be sent back. The API rejects blank text, and
+        the unsigned thinking of some gateways."""
         blocks = [block for _, block in sorted(self._blocks.items())]
         types = {block.get("type") for block in blocks}
         signed = all(block.get("signature") for block in blocks if block.get("type") == "thinking")
@@ -156,8 +156,8 @@ class StreamedReply:
 
 @contextmanager
 def stop_when_silent(response: httpx2.Response, received: StreamedReply, seconds: float) -> Iterator[None]:
-    """Close the connection when only pings have come for `seconds`. The SDK hides those, so a server that does nothing
-    else would be waited for without end."""
+    """Close the connection after `seconds` without any event but pings. The SDK hides pings, so its time limit does not
+    apply to a server that sends nothing else."""
     finished = threading.Event()
     received.last_event = time.monotonic()
 
@@ -165,7 +165,7 @@ def stop_when_silent(response: httpx2.Response, received: StreamedReply, seconds
         while (left := received.last_event + seconds - time.monotonic()) > 0:
             if finished.wait(left):
                 return
-        # under the reader, which then sees a cut; past TLS, whose own end would wait for the server
+        # shut down the socket itself: the reader sees a cut, and a TLS shutdown would wait for the server
         stream = response.extensions.get("network_stream")
         connection = stream.get_extra_info("socket") if stream is not None else None
         if isinstance(connection, socket.socket):

@@ -1,6 +1,6 @@
-"""Servers that speak OpenAI's protocol: where each is, with which key, and what it says of its models.
+"""Servers with OpenAI's protocol: their addresses, keys, and models.
 
-The known ones are rows of endpoints.toml; `[providers.NAME]` of the user's configuration changes or adds one.
+Known servers are in endpoints.toml; `[providers.NAME]` of the user's configuration changes or adds one.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """How `NAME/model` is reached.
+    """The server of `NAME/model`.
 
-    base_url: up to and with `/v1`. key_variables: environment variables, the first that is set has the key; () where
-    none is needed. key_command: a program that prints the key (a password manager), run when no variable is set.
-    local: a server on this machine, which needs no key. traits: deviations from the common protocol, see
-    endpoints.toml. socket: the Unix socket to connect to instead of the host.
+    base_url: including `/v1`. key_variables: environment variables for the key, the first that is set counts; () if no
+    key is needed. key_command: a program that prints the key (a password manager), run if no variable is set. local: a
+    server on this machine, which needs no key. traits: deviations from the common protocol, see endpoints.toml. socket:
+    the Unix socket to connect to instead of the host.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Endpoint:
         return uses_key and not self.local and "key_optional" not in self.traits
 
     def hint(self, kind: str) -> str:
-        """`key_page`, `start`, `get` or `address_variable` of a known server, else ""."""
+        """`key_page`, `start`, `get` or `address_variable` of a known server; "" if not defined."""
         return str(_known().get(self.name, {}).get(kind, ""))
 
 
@@ -100,12 +100,12 @@ def _known() -> Mapping[str, Mapping[str, Any]]:
 
 
 def endpoint_names() -> tuple[str, ...]:
-    """The known names, in the order of endpoints.toml."""
+    """The names of the known servers, in the order of endpoints.toml."""
     return tuple(_known())
 
 
 def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpoint | None:
-    """The endpoint `name`; None when neither endpoints.toml nor the user has its address.
+    """The endpoint `name`; None if neither endpoints.toml nor the user defines its address.
 
     `configured` is the `providers` table of the user's configuration, which overrides the known row and the
     environment. Raises UsageError for an invalid row or address.
@@ -126,7 +126,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
     row = {**known, **user}
     traits = frozenset(row.get("traits", ()))
     if "traits" not in user and address != known.get("base_url"):
-        traits -= {"responses"}  # a gateway seldom has more than Chat Completions
+        traits -= {"responses"}  # most gateways support only Chat Completions
     address = _checked_url(address, source)
     host = urlsplit(address).hostname or ""
     local = host == "localhost" or host.endswith(".localhost")
@@ -138,7 +138,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
 
 
 def _checked(name: str, row: object) -> Mapping[str, Any]:
-    """A valid row of the user's. Errors do not repeat values: one could be a key."""
+    """Check a row of the user's configuration. Errors do not quote values, which could be keys."""
     table = f"providers.{name} of the configuration"
     if not isinstance(row, Mapping):
         raise UsageError(f'{table} is not a table: write [providers.{name}] and base_url = "https://host/v1"')
@@ -155,12 +155,12 @@ def _checked(name: str, row: object) -> Mapping[str, Any]:
 
 
 def _checked_url(text: str, source: str) -> str:
-    """`text` without a slash at its end, if it is an http(s) URL."""
+    """The http(s) URL `text` without a trailing slash. Raises UsageError for any other text."""
     text = text.strip()
     try:
         parts = urlsplit(text)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is not a number, an IPv6 address that does not end
+    except ValueError:  # an invalid port or IPv6 address
         valid = False
     if not valid or not text.isprintable() or " " in text:
         shown = re.sub(r"//[^/]*@", "//", text)
@@ -169,8 +169,8 @@ def _checked_url(text: str, source: str) -> str:
 
 
 def _of_ollama_host(text: str) -> str:
-    """The base URL for OLLAMA_HOST, read as Ollama reads it: scheme, host and port are each optional. A server that
-    listens on every address is reached on loopback."""
+    """The base URL for OLLAMA_HOST, parsed as by Ollama: scheme, host and port are optional. An address that means all
+    interfaces becomes loopback."""
     scheme, separator, rest = text.rpartition("://")
     netloc, slash, path = rest.partition("/")
     if netloc.count(":") > 1 and "[" not in netloc:
@@ -193,8 +193,8 @@ _command_lock = threading.Lock()
 
 
 def find_key(endpoint: Endpoint) -> Key | None:
-    """The key, from the first environment variable that is set, else from the command; None where there is neither.
-    Raises ModelError when the command prints none; its output is not in the message."""
+    """The key from the first environment variable that is set, or from the command; None if there is neither. Raises
+    ModelError if the command prints no key; its output is not in the message."""
     for variable in endpoint.key_variables:
         if os.environ.get(variable):
             return Key(os.environ[variable], f"environment {variable}")
@@ -204,7 +204,7 @@ def find_key(endpoint: Endpoint) -> Key | None:
         return Key(_printed_key(endpoint.key_command, endpoint.name), f"command {endpoint.key_command}")
 
 
-@cache  # the user enters a PIN once, not for every call
+@cache  # so that the user enters a PIN only once
 def _printed_key(command: str, provider: str) -> str:
     try:
         process = subprocess.run(
@@ -229,9 +229,9 @@ def _printed_key(command: str, provider: str) -> str:
 
 
 def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
-    """The models that the server lists. `key` is looked up when it is None. Raises ModelError."""
+    """The models listed by the server. `key` is looked up if it is None. Raises ModelError."""
     body = _get(endpoint, f"{endpoint.base_url}/models", key or find_key(endpoint), seconds)
-    rows = body.get("data") if isinstance(body, dict) else body  # a bare list: Together
+    rows = body.get("data") if isinstance(body, dict) else body  # Together sends a bare list
     if not isinstance(rows, list):
         raise ModelError(f"{endpoint.address}/models is not a list of models: check the base URL")
     names = [row.get("id") for row in rows if isinstance(row, dict)]
@@ -239,7 +239,7 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
 
 
 def why_unreachable(endpoint: Endpoint) -> str:
-    """Why the endpoint cannot be used, in a few words; "" when it can. Takes about 5 seconds at most."""
+    """A short reason why the endpoint cannot be used; "" if it can. Takes about 5 seconds at most."""
     try:
         key = find_key(endpoint)
         if key is None and endpoint.needs_key:
@@ -251,10 +251,10 @@ def why_unreachable(endpoint: Endpoint) -> str:
 
 
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a LOCAL server gives the model as it runs now; None where it does not say,
-    and for any other server. Never raises."""
+    """The context window in tokens that a LOCAL server currently gives the model; None if it does not report it, and
+    for any other server. Never raises."""
     if endpoint.local:
-        # not running, or another kind of server: the first call reports it
+        # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):
             for tokens in _context_sizes(endpoint, name, find_key(endpoint), time.monotonic() + seconds):
                 if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0:
@@ -263,7 +263,7 @@ def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | 
 
 
 def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float) -> Iterator[Any]:
-    """What the server says in one way or another, by its traits."""
+    """The window as the server reports it, in one of several ways, by its traits."""
 
     def get(url: str, body: Mapping[str, str] | None = None) -> Any:
         return _get(endpoint, url, key, until - time.monotonic(), body)
@@ -275,7 +275,7 @@ def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float)
     root = endpoint.base_url.removesuffix("/v1")
     if "ollama_api" in endpoint.traits:
         yield row(get(f"{root}/api/ps"), "models", "name", "model").get("context_length")
-        # not its `context_length`, which is what the model was trained with
+        # not its `context_length`, which is the limit of the model's training
         parameters = str(get(f"{root}/api/show", {"model": name}).get("parameters"))
         match = re.search(r"^num_ctx\s+(\d+)", parameters, re.MULTILINE)
         yield int(match[1]) if match else None
@@ -290,7 +290,7 @@ def _context_sizes(endpoint: Endpoint, name: str, key: Key | None, until: float)
 def _get(
     endpoint: Endpoint, url: str, key: Key | None, seconds: float, body: Mapping[str, str] | None = None
 ) -> Any:
-    """The JSON at `url`; POSTed with a `body`. Raises ModelError, in a few words, after about `seconds` at most."""
+    """The JSON at `url`, requested by POST if there is a `body`. Raises ModelError after about `seconds` at most."""
     import httpx2
 
     from repoagent.llm.providers.errors import new_http_client, unusable_key
@@ -337,7 +337,7 @@ def _no_response(endpoint: Endpoint, error: Exception, seconds: float, secrets: 
 
 
 class ServerBackend(Backend):
-    """Servers that speak OpenAI's protocol: those of endpoints.toml, and the user's."""
+    """Servers with OpenAI's protocol, from endpoints.toml and from the configuration."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model | None:
         if (server := self._endpoint(options.settings)) is None:

@@ -1,7 +1,6 @@
-"""What all providers share: the HTTP client, and one sentence with a remedy for each failure between this program and a
-model's API.
+"""The HTTP client of all providers, and one error sentence with a remedy for each failure of a model's API.
 
-No sentence contains a key, not even one that a server or a library echoes: their words go through `brief`.
+No sentence contains a key, not even one echoed by a server or a library: their messages go through `brief`.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ To keep a choice: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
 CONNECT_SECONDS = 15.0
-THINKING_TOKENS = 32_000  # thinking counts against the limit on a reply and must not use it up
+THINKING_TOKENS = 32_000  # added to the limit on a reply, since thinking counts against it
 BREAKPOINTS = 4  # of the prompt cache, in one request
-_SHORTEST_KEY = 6  # characters; shorter ones are dummies for servers that want any key
-_IMPORT_SECONDS = 10.0  # that the end of the program waits for an import
+_SHORTEST_KEY = 6  # characters; shorter keys are dummies for servers that require any key
+_IMPORT_SECONDS = 10.0  # to wait for an import at exit
 _ABOUT_MEDIA = (
     r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
 )
 _TRANSIENT = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
-# By HTTP status: what happened, and what to do unless the provider knows better.
+# By HTTP status: the failure, and the remedy unless the provider has a better one.
 _REJECTIONS = {
     401: ("{host} rejected the key ({message})", "set a valid one"),
     402: ("the account cannot pay for this call ({message})", "check its limits and billing"),
@@ -50,7 +49,7 @@ _REJECTIONS = {
     404: ("{host} has no {spec} ({message})", "check the name"),
     413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
 }
-# Errors in a stream have no HTTP status but a word.
+# Errors in a stream have a name instead of an HTTP status.
 STATUS_OF = {
     "invalid_request_error": 400,
     "exceed_context_size_error": 400,
@@ -79,10 +78,10 @@ def rejection(
     wait: float | None = None,
     usage: Usage,
 ) -> ModelError:
-    """The error for an HTTP status of 400 and above: a Retryable where the same request may succeed later.
+    """The error for an HTTP status of 400 and above: a Retryable if the same request may succeed later.
 
-    `status` is 402 for an account that has run out and 413 for a prompt that is too long, whatever the server uses.
-    `advice` is the provider's, by status. `wait` is in seconds, where the headers do not say.
+    `status` must be 402 for an account without credit and 413 for a prompt that is too long, even if the server uses
+    another one. `advice` has the provider's remedies by status. `wait` in seconds is used if the headers have none.
     """
     hint = headers.get("x-should-retry")
     if hint == "true" or (hint != "false" and (status in {408, 409, 424, 429} or status >= 500)):
@@ -98,7 +97,7 @@ def rejection(
 
 
 def with_attached(error: ModelError, request: Request) -> ModelError:
-    """`error`, with the attachment and a remedy where that may be what the server rejects."""
+    """`error`, extended by the attachment and a remedy if the server may have rejected that."""
     media = request.media
     if not media or isinstance(error, Retryable) or not re.search(_ABOUT_MEDIA, str(error)):
         return error
@@ -112,7 +111,7 @@ def with_attached(error: ModelError, request: Request) -> ModelError:
 def unreachable(
     error: BaseException, host: str, read_seconds: float | None, secrets: Collection[str], settings: str
 ) -> ModelError:
-    """The error for a request without a response. `settings` names what the user may have set wrong."""
+    """The error for a request without a response. `settings` names the settings to check."""
     import ssl
 
     import httpx2
@@ -137,7 +136,7 @@ def unreachable(
 
 
 def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) -> Retryable:
-    """The error for a reply that broke off; `usage` is what it cost so far."""
+    """The error for an incomplete reply; `usage` is its usage so far."""
     import httpx2
 
     late = isinstance(error, httpx2.TimeoutException)
@@ -146,7 +145,7 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds that the server asks to wait: `retry-after-ms`, or `retry-after` in seconds or as a date; else None."""
+    """Seconds to wait from `retry-after-ms`, or from `retry-after` in seconds or as a date; None if neither is set."""
     from email.utils import parsedate_to_datetime
 
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
@@ -161,7 +160,7 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """`error`, what it was raised from, what that was raised from, and so on."""
+    """`error` and the chain of its causes."""
     current: BaseException | None = error
     while current is not None:
         yield current
@@ -169,7 +168,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def brief(text: str, secrets: Collection[str] = ()) -> str:
-    """`text` on one line, without keys, at most 300 characters. Keys go first: half a key would not be found."""
+    """`text` on one line, without keys, at most 300 characters. Removes keys first: a cut key would not be found."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_KEY:
             text = text.replace(secret, "[key]")
@@ -177,14 +176,14 @@ def brief(text: str, secrets: Collection[str] = ()) -> str:
 
 
 def unusable_key(secret: str) -> bool:
-    """Whether a key holds a line end, a blank or another character that no HTTP header can carry."""
+    """Whether a key contains a line end, a space or another character that is invalid in an HTTP header."""
     return not secret.isascii() or not secret.isprintable() or " " in secret
 
 
 def in_background(work: Callable[[], object], name: str) -> None:
-    """Start an import in a thread; its ModelError is dropped, since the first call raises it again.
+    """Start an import in a thread; a ModelError is ignored, since the first call raises it again.
 
-    The program waits for it when it ends: an interpreter that is finalized while C modules load crashes.
+    The program waits for it at exit: the interpreter crashes if it is finalized while C modules load.
     """
 
     def run() -> None:
@@ -198,10 +197,10 @@ def in_background(work: Callable[[], object], name: str) -> None:
 
 @contextmanager
 def without_gc() -> Iterator[None]:
-    """Disable the garbage collector for the block, and exclude what exists after it for good.
+    """Disable the garbage collector for the block, and exclude all objects that exist after it permanently.
 
-    The import of an SDK makes up to 150,000 objects that stay to the end. Scanning them takes a fifth of its time, and
-    freeing them when the process ends another half a second.
+    The import of an SDK creates up to 150,000 permanent objects. Scanning them takes a fifth of its time, and freeing
+    them at exit another half a second.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -214,11 +213,11 @@ def without_gc() -> Iterator[None]:
 
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
-    """A client with the proxies and certificates of the environment. Idle connections are kept for as long as a check
-    between two calls may take, not for the usual five seconds.
+    """A client with the proxies and certificates of the environment. Idle connections stay open for the duration of a
+    check between two calls, not for the usual five seconds.
 
-    A local server, if `endpoint` is one, is reached without a proxy; without TLS, no certificates are loaded, which
-    saves 30 ms. Raises ModelError for unusable settings.
+    A local `endpoint` is reached without a proxy; without TLS, no certificates are loaded, which saves 30 ms. Raises
+    ModelError for unusable settings.
     """
     import ssl
 
@@ -242,12 +241,12 @@ def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
 
 
 def open_early(http: httpx2.Client, address: str) -> None:
-    """Open a connection to `address` in a thread, for the pool of `http`: without a key, and silent on failure."""
+    """Open a connection to `address` in a thread, for the pool of `http`. Sends no key and ignores failures."""
 
     def connect() -> None:
         import httpx2
 
-        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # the last for an invalid host name
+        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # ValueError: an invalid host name
             http.head(address, timeout=CONNECT_SECONDS)
 
     threading.Thread(target=connect, name="open-early", daemon=True).start()

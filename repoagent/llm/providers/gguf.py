@@ -1,6 +1,6 @@
-"""A GGUF model file: what its header says, and whether the model fits into memory.
+"""Read the header of a GGUF model file, and determine whether the model fits into memory.
 
-The format is described in github.com/ggml-org/ggml, docs/gguf.md. Only the metadata is read, and none of it is trusted;
+The format is described in github.com/ggml-org/ggml, docs/gguf.md. Only the metadata is read, without trusting it;
 llama.cpp checks the rest when it loads the file.
 """
 
@@ -22,21 +22,21 @@ from repoagent.errors import ModelError, UsageError
 _MAX_BYTES = 128 << 20
 _MAX_ENTRIES = 65_536
 _MAX_STRINGS = 4_000_000
-_MAX_NUMBERS = 4_096  # of an array: per-layer figures are read, scores of a vocabulary are skipped
+_MAX_NUMBERS = 4_096  # of an array: per-layer numbers are read, scores of a vocabulary are skipped
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
-DEFAULT_WINDOW = 16_384  # tokens; many models take 128k and more, whose cache would need gigabytes
+DEFAULT_WINDOW = 16_384  # tokens; the cache for 128k and more, as many models support, would need gigabytes
 SMALLEST_WINDOW = 2_048  # for the prompt of an edit and its reply
-_CACHE_BYTES = 2  # of one number in the cache of keys and values: llama.cpp uses 16-bit floats
-_SCRATCH = 200 << 20  # bytes that llama.cpp computes in, and a tenth of the model: measured, then rounded up
+_CACHE_BYTES = 2  # per number in the cache of keys and values: llama.cpp uses 16-bit floats
+_SCRATCH = 200 << 20  # bytes of compute buffers, in addition to a tenth of the model; measured and rounded up
 _BYTES_PER_WEIGHT = 0.6  # at the usual quantization to 4 bits
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a header says. `path` is absolute, `parameters` billions, `context` the tokens that the model was trained
-    for, `size` the bytes of all parts, `cache_per_token` the bytes of memory for each token of the window."""
+    """The properties of a model file. `path` is absolute, `parameters` in billions, `context` the training window in
+    tokens, `size` the bytes of all parts, `cache_per_token` the bytes of memory per token of the window."""
 
     path: Path
     parameters: float
@@ -45,13 +45,13 @@ class ModelFile:
     cache_per_token: int
 
     def memory(self, window: int) -> int:
-        """Bytes needed: the weights, the cache of the window, scratch."""
+        """The bytes needed for the weights, the cache of the window, and compute buffers."""
         return self.size + window * self.cache_per_token + _SCRATCH + self.size // 10
 
 
 def read_model_file(path: Path) -> ModelFile:
-    """The model file at `path`; the first part where a model is split. Raises ModelError when there is none, when it
-    is not a language model, or when a part is missing."""
+    """The model file at `path`, the first part of a split model. Raises ModelError if it does not exist, is not a
+    language model, or a part is missing."""
     try:
         path = path.expanduser()
         status = path.stat()
@@ -120,7 +120,7 @@ def _model_file(path: Path, header: dict[str, Any], size: int) -> ModelFile:
 
 
 def _parts(path: Path, count: int) -> list[Path]:
-    """The files of a split model, of which `path` is one; llama.cpp finds the others by their names."""
+    """The files of a split model, of which `path` must be the first; llama.cpp finds the others by their names."""
     match = re.fullmatch(r"(.+)-00001-of-(\d{5})\.gguf", path.name)
     if not match or int(match[2]) != count or count > 1_000:
         raise ModelError(
@@ -131,7 +131,7 @@ def _parts(path: Path, count: int) -> list[Path]:
 
 
 def _why_not_gguf(start: bytes) -> str:
-    """Why a file that begins like this is not GGUF of a version that llama.cpp reads; "" if it is."""
+    """Why a file that begins with `start` is not GGUF of a version that llama.cpp supports; "" if it is."""
     if not start:
         return "it is empty"
     if start.startswith(b"version https://git-lfs"):
@@ -149,7 +149,7 @@ def _why_not_gguf(start: bytes) -> str:
 
 
 def _metadata(data: mmap.mmap) -> dict[str, Any]:
-    """The values of the header, but long arrays. Raises ValueError, and struct.error past the end."""
+    """The values of the header without long arrays. Raises ValueError or, past the end, struct.error."""
     at = 8  # after magic and version
 
     def number(code: str = "Q") -> Any:
@@ -206,10 +206,10 @@ def _metadata(data: mmap.mmap) -> dict[str, Any]:
 
 
 def window_for(model: ModelFile, wanted_window: int | None, free: int | None, shown: str) -> int:
-    """The window in tokens with which the model fits into `free` bytes of memory (None: unknown).
+    """The window in tokens for which the model fits into `free` bytes of memory (None: unknown).
 
-    Without a wanted window it is the model's own, at most DEFAULT_WINDOW, and smaller where memory is short. `shown` is
-    the path for errors. Raises ModelError when the model does not fit, UsageError for an invalid window.
+    By default it is the model's window, at most DEFAULT_WINDOW, and smaller if memory is short. `shown` is the path for
+    errors. Raises ModelError if the model does not fit, UsageError for an invalid window.
     """
     if wanted_window is not None and wanted_window < 1:
         raise UsageError(f"a window of {wanted_window} tokens is invalid: use a positive number")
@@ -225,12 +225,12 @@ def window_for(model: ModelFile, wanted_window: int | None, free: int | None, sh
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes available without swapping, within the limits of the control groups; None if unknown."""
+    """The bytes available without swapping, within the limits of control groups; None if unknown."""
     sizes: list[int] = []
     if match := re.search(r"^MemAvailable:\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE):
         sizes.append(int(match[1]) * 1024)
     elif "SC_PHYS_PAGES" in os.sysconf_names:
-        # macOS does not say what is free; it compresses and evicts a lot on demand
+        # macOS does not report free memory, and compresses and evicts a lot on demand
         sizes.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4)
     base = root / "sys/fs/cgroup"
     own = re.search(r"^0::/?(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
@@ -247,7 +247,7 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 
 def cores(root: Path = Path("/")) -> int:
-    """Physical cores that this process may use: a second thread on a core makes llama.cpp slower."""
+    """The number of physical cores that this process may use: a second thread per core makes llama.cpp slower."""
     try:
         allowed = os.sched_getaffinity(0)
     except AttributeError:  # macOS
@@ -263,4 +263,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("ascii", "replace").strip()
     except OSError:
-        return ""  # another system, or not readable from here
+        return ""  # another system, or not readable

@@ -1,8 +1,8 @@
-"""A model file on this machine: llama.cpp runs as a child process and is called like any OpenAI-compatible server, over
-a Unix socket.
+"""A local model file: llama.cpp runs as a child process and is called over a Unix socket, like any OpenAI-compatible
+server.
 
-A process of its own, because the library blocks the interpreter while it loads (no ^C, no progress), and aborts the
-process over some broken files and when memory runs out. It listens on no network address. One model is loaded at a
+It runs in a separate process because the library blocks the interpreter while it loads (no ^C, no progress), and aborts
+the process for some broken files or if memory runs out. It does not listen on the network. One model is loaded at a
 time.
 """
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[float], None]
 
-SOCKET = "model.sock"  # llama.cpp tells a socket from a host by this ending
-_POLL_SECONDS = 0.1  # while it loads
-_LONGEST_SOCKET = 100  # bytes of a path that every system takes for a socket
+SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
+_POLL_SECONDS = 0.1  # while the model loads
+_LONGEST_SOCKET = 100  # bytes of a socket's path that every system supports
 
 
 @dataclass
 class Engine:
-    """A running llama.cpp with `model`, loaded with a window of `window` tokens. `key` is the path, the time of the
+    """A llama.cpp process for `model` with a window of `window` tokens. `key` is the path, the modification time of the
     file and the wanted window."""
 
     key: tuple[Path, int, int | None]
@@ -73,9 +73,9 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def why_ended(self) -> str:
-        """For an error: how the process ended; "" if it runs."""
+        """How the process ended, for an error message; "" if it runs."""
         try:
-            code = self.process.wait(1)  # its streams close a little earlier
+            code = self.process.wait(1)  # its streams close shortly before it ends
         except subprocess.TimeoutExpired:
             return ""
         if code == -signal.SIGKILL:
@@ -95,7 +95,7 @@ def _key(model: ModelFile, wanted_window: int | None) -> tuple[Path, int, int | 
 
 
 def window_of(path: str, wanted_window: int | None) -> int:
-    """The window in tokens that the model has, or would be loaded with. Raises ModelError, UsageError."""
+    """The window in tokens of the loaded model, or the one it would be loaded with. Raises ModelError, UsageError."""
     model = read_model_file(Path(path))
     for engine in _engines:
         if engine.key == _key(model, wanted_window):
@@ -104,10 +104,10 @@ def window_of(path: str, wanted_window: int | None) -> int:
 
 
 def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress | None = None) -> Engine:
-    """The model, ready to answer; `on_progress` gets fractions up to 1.0 while it loads.
+    """Load the model; `on_progress` gets fractions up to 1.0.
 
-    Raises ModelError for a file that is not a model, does not fit into memory or cannot be loaded, and when the
-    library is missing. An interrupt ends the loading.
+    Raises ModelError if the file is not a model, does not fit into memory or cannot be loaded, or if the library is
+    missing. An interrupt ends the loading.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
@@ -117,7 +117,7 @@ def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress 
         if not _engines or _engines[0].key != key or _engines[0].process.poll() is not None:
             stop_all()
             window = window_for(model, wanted_window, available_memory(), path)
-            with uninterrupted():  # a ^C right after the start must find the process to end
+            with uninterrupted():  # ^C right after the start must not leave the process running
                 _engines.append(_start(key, model, window))
         engine = _engines[0]
         if not engine.loaded:
@@ -132,13 +132,13 @@ def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress 
 
 @atexit.register
 def stop_all() -> None:
-    """Stop the model that runs, if any."""
+    """Stop the running model, if any."""
     while _engines:
         _engines.pop().stop()
 
 
 def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> Engine:
-    folder = Path(tempfile.mkdtemp(prefix="repoagent-"))  # for this user only
+    folder = Path(tempfile.mkdtemp(prefix="repoagent-"))  # mode 0700
     if len(os.fsencode(folder / SOCKET)) > _LONGEST_SOCKET:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="repoagent-", dir="/tmp"))
@@ -153,7 +153,7 @@ def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> 
     server = Path(__file__).with_name("llamacpp_server.py")
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", str(server)],  # isolated: nothing in the current folder is imported
+            [sys.executable, "-I", str(server)],  # isolated: imports nothing from the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -161,7 +161,7 @@ def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> 
             start_new_session=True,
         )
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait says why
+        with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait reports the reason
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
         return Engine(key, model, window, process, folder, log)
@@ -171,7 +171,7 @@ def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> 
 
 
 def _wait(engine: Engine, shown: str, on_progress: OnProgress | None) -> None:
-    """Return when the model is loaded. Raises ModelError when it cannot be."""
+    """Wait until the model is loaded. Raises ModelError if that fails."""
     stdout = engine.process.stdout
     assert stdout is not None
     started = time.monotonic()
@@ -190,7 +190,7 @@ def _wait(engine: Engine, shown: str, on_progress: OnProgress | None) -> None:
 
 
 def _cause(engine: Engine, line: str) -> str:
-    """What the child or llama.cpp's log says, short enough for a sentence."""
+    """The cause from the child's output or llama.cpp's log, short enough for a sentence."""
     if line.startswith("ImportError"):
         return f"{line[:300]}. Reinstall the package xllamacpp"
     engine.log.seek(0)
@@ -198,17 +198,17 @@ def _cause(engine: Engine, line: str) -> str:
     match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
     if match:
         return f"{' '.join(match[1].split())[:300]}. Try another file of this model"
-    if line and not line.startswith("RuntimeError"):  # that one only says that it failed
+    if line and not line.startswith("RuntimeError"):  # RuntimeError gives no cause
         return line[:300]
     return engine.why_ended() or "no reason given"
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The GGUF file at `path`, as the user wrote it (`~` and relative paths work).
+    """The GGUF file at `path` (`~` and relative paths are allowed).
 
-    `context` is the window in tokens, by default what fits. `on_progress` gets fractions while the model is loaded,
-    `on_prompt` while it reads the prompt, which may take minutes before the first word.
+    `context` is the window in tokens, by default as large as fits. `on_progress` gets fractions while the model loads,
+    `on_prompt` while it reads the prompt, which may take minutes.
     """
 
     path: str
@@ -228,12 +228,12 @@ class LocalModel:
         try:
             return window_of(self.path, self.context)
         except (ModelError, UsageError):
-            return None  # `complete` says why
+            return None  # `complete` raises the error
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation.
 
-        Raises UsageError where an image or PDF is attached.
+        Raises UsageError if an image or PDF is attached.
         """
         refuse_any(request, self.spec, "model files run without image support")
         engine = loaded_engine(self.path, self.context, self.on_progress)
@@ -265,7 +265,7 @@ class LocalModel:
 
 
 class LocalBackend(Backend):
-    """Model files on this machine."""
+    """Local model files."""
 
     def open_model(self, model: str, options: ModelOptions) -> Model:
         loading = partial(options.on_progress, "loading the model")

@@ -1,7 +1,7 @@
-"""llama.cpp in a process of its own: started by llamacpp.py, as a script, and ended with it.
+"""The llama.cpp server process: a script that llamacpp.py starts, and that ends with it.
 
-Reads one line of JSON on standard input, loads, writes a line to standard output ("ready" or what is wrong),
-and then answers on a Unix socket until standard input ends.
+Reads one line of JSON from standard input, loads the model, writes a line to standard output ("ready" or an error), and
+then serves a Unix socket until the end of standard input.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 def main() -> None:
     answer = os.dup(1)
-    os.dup2(2, 1)  # whatever the library prints goes to the log
+    os.dup2(2, 1)  # redirect output of the library to the log
     order = json.loads(sys.stdin.buffer.readline())
     _end_with_the_parent()
     sys.path[:] = order["import_path"]
@@ -39,16 +39,16 @@ def main() -> None:
 def _parameters(library: Any, order: dict[str, Any]) -> Any:
     params = library.CommonParams()
     params.model.path = order["model"]
-    params.hostnames = [order["socket"]]  # a name that ends in .sock makes no TCP port
+    params.hostnames = [order["socket"]]  # a name that ends in .sock opens no TCP port
     params.n_ctx = order["window"]
     params.n_parallel = 1
     params.n_threads_http = 2
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order["threads"]
-    params.cache_ram_mib = 0  # the prompt of the turn before stays cached all the same, in its slot
-    params.no_extra_bufts = True  # no rearranged copy of the weights: a third of the time to load
+    params.cache_ram_mib = 0  # the prompt of the previous turn is cached in its slot anyway
+    params.no_extra_bufts = True  # no rearranged copy of the weights: loads in a third of the time
     params.warmup = False
-    params.fit_params = _has_gpu(library)  # to a GPU's memory; costs a second reading of the vocabulary
-    params.ctx_shift = False  # a full window ends the reply instead of forgetting its beginning
+    params.fit_params = _has_gpu(library)  # to the memory of the GPU; reads the vocabulary twice
+    params.ctx_shift = False  # a full window ends the reply instead of dropping its beginning
     params.use_jinja = True
     params.ui = False
     params.offline = True
@@ -61,13 +61,13 @@ def _has_gpu(library: Any) -> bool:
 
 
 def _end_with_the_parent() -> None:
-    """Let the end of standard input end this process even while the library holds the interpreter, as it does
-    for all of the loading: the kernel sends SIGIO, which is not caught."""
+    """End this process at the end of standard input, even while the library blocks the interpreter during loading: the
+    kernel sends SIGIO, which is not caught."""
     signal.signal(signal.SIGIO, signal.SIG_DFL)
-    with contextlib.suppress(OSError):  # a system without it: the end is seen after the loading
+    with contextlib.suppress(OSError):  # not supported: `main` notices the end after loading
         fcntl.fcntl(0, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(0, fcntl.F_SETFL, fcntl.fcntl(0, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([0], [], [], 0)[0]:  # it has ended already: no signal will come
+    if select.select([0], [], [], 0)[0]:  # it has already ended, so there will be no signal
         os._exit(0)
 
 

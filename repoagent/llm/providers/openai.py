@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's Chat Completions or Responses API, over plain HTTP."""
+"""Servers with OpenAI's Chat Completions or Responses API, called by plain HTTP requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import httpx2
 
 RESPONSES = "responses"  # the trait
-_SHORT_PROMPT = 1_000  # tokens; such a prompt is never cut
+_SHORT_PROMPT = 1_000  # tokens; shorter prompts are never truncated
 _ACCOUNT_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
 
 _lock = threading.Lock()
@@ -47,14 +47,14 @@ def preload(endpoint: Endpoint) -> None:
 
 
 def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str]]:
-    """The client for `endpoint`, made once per server; the headers of each request; the secrets that no error may
-    repeat. Raises ModelError for a missing or unusable key."""
+    """The client for `endpoint`, created once per server; the headers of requests; the secrets to remove from errors.
+    Raises ModelError for a missing or unusable key."""
     key = find_key(endpoint)
     if key is None and endpoint.needs_key:
         page = endpoint.hint("key_page")
         raise ModelError(
             f"no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
-            + (f"with a key of {page}" if page else "with your key")
+            + (f"with a key from {page}" if page else "with your key")
             + f", or set api_key_command in [providers.{endpoint.name}] of your configuration"
         )
     if key is not None and errors.unusable_key(key.secret):
@@ -63,10 +63,10 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
             "set it again"
         )
     headers = {"Authorization": f"Bearer {key.secret}"} if key else {}
-    if endpoint.name == "openai":  # the account is of no concern to other servers
+    if endpoint.name == "openai":  # do not reveal the account to other servers
         named = {name: os.environ.get(variable, "") for name, variable in _ACCOUNT_HEADERS.items()}
         headers |= {name: value for name, value in named.items() if value}
-    with _lock:  # held by the thread of `preload` until it has imported
+    with _lock:  # the thread of `preload` holds it during the import
         client_key = endpoint.socket or endpoint.base_url, os.environ.get("SSL_CERT_FILE", "")
         if client_key not in _clients:
             _clients[client_key] = errors.new_http_client(endpoint)
@@ -80,10 +80,10 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
 
 @dataclass
 class OpenAIModel:
-    """`name` as the server knows it.
+    """`name` is the server's name of the model.
 
-    read_seconds: how long the server may send nothing; None: forever. extra: more fields of each request.
-    on_event: gets each event of a stream.
+    read_seconds: the limit without any data; None for no limit. extra: additional fields of each request. on_event:
+    gets each event of a stream.
     """
 
     endpoint: Endpoint
@@ -102,7 +102,7 @@ class OpenAIModel:
 
     @property
     def _uses_responses(self) -> bool:
-        """Whether it is called by the Responses API: a model that thinks, where there is one."""
+        """Whether to use the Responses API: for a model that thinks, if the server has that API."""
         available = RESPONSES in self.endpoint.traits and RESPONSES not in self.learned.without
         return available and THINKS.search(self.name) is not None
 
@@ -112,11 +112,11 @@ class OpenAIModel:
 
     @cached_property
     def context_tokens(self) -> int | None:
-        """What a local server says, asked once; None for any other."""
+        """The window reported by a local server, queried once; None for any other server."""
         return context_of(self.endpoint, self.name)
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not taken."""
+        """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
         refuse_over(request, media_limits(self.endpoint), self.spec)
         truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
         if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
@@ -196,7 +196,7 @@ class OpenAIModel:
         usage: Usage,
         secrets: list[str],
     ) -> ModelError:
-        """The error for a response; a Retryable, where the next attempt leaves out what the server rejects."""
+        """The error for a response; a Retryable if the next attempt can omit the fields that the server rejects."""
         error = parse_error(status, content)
         change: str | None
         if "input" in body and error.status in {404, 405} and not openai_errors.NO_MODEL.search(error.all):
@@ -213,8 +213,8 @@ class OpenAIModel:
 
 
 def _min_tokens(request: Request) -> int:
-    """The least number of tokens of the prompt: four bytes each, where runs of a character count as three of them,
-    since a tokenizer merges those."""
+    """The minimum number of tokens of the prompt: four bytes per token; a run of a character counts as three of them,
+    since tokenizers merge runs."""
     parts = [*request.system, *(part for message in request.messages for part in message.parts)]
     text = re.sub(r"(.)\1{3,}", r"\1\1\1", "".join(part.text for part in parts), flags=re.DOTALL)
     return len(wire_text(text).encode()) // 4

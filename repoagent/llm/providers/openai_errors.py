@@ -1,4 +1,4 @@
-"""Errors of servers that speak OpenAI's protocol: reading their many forms, and the sentences for them."""
+"""Errors of servers with OpenAI's protocol: parse their many formats, and build the sentences for the user."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _WAIT = re.compile(
 
 @dataclass(frozen=True)
 class ApiError:
-    """An error as a server words it. `status` is that of HTTP, or the one in the body of a 200; `all` is the whole
-    body in lower case, to search."""
+    """An error of a server. `status` is the HTTP status, or the one in the body of a 200; `all` is the whole body in
+    lower case, for searching."""
 
     status: int
     message: str
@@ -45,8 +45,8 @@ class ApiError:
 
 
 def parse_error(status: int, body: object) -> ApiError:
-    """Read the error `body` of any of these servers: {"error": {…}}, {"error": "text"}, their inner value,
-    {"detail": …}, {"message": {…}}, a list of one of these, a text, a page of HTML."""
+    """Parse the error `body` of any of these servers: {"error": {…}}, {"error": "text"}, their inner value,
+    {"detail": …}, {"message": {…}}, a list of one of these, plain text, or HTML."""
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):
@@ -79,7 +79,7 @@ def rejected(
     usage: Usage,
     secrets: Collection[str],
 ) -> ModelError:
-    """For a status of 400 and above, or an error in a stream; `usage` is what the attempt has cost."""
+    """The error for a status of 400 and above, or for an error in a stream."""
     status, spec, text = error.status, f"{endpoint.name}/{name}", error.all
     message = errors.brief(error.message, secrets) or "no reason given"
     if status < 500 and status != 429 and _TOO_LONG.search(text):
@@ -116,7 +116,7 @@ def rejected(
 
 
 def _no_model(endpoint: Endpoint, name: str, message: str) -> ModelError:
-    """For a model that the server does not have: how to get it, or up to five similar ones."""
+    """The error for a missing model, with the command that gets it, or up to five similar models."""
     command = endpoint.hint("get").format(name=name)
     advice = f"`{command}` gets it" if command else "check the name"
     try:
@@ -142,7 +142,7 @@ def _no_model(endpoint: Endpoint, name: str, message: str) -> ModelError:
 def no_response(
     error: Exception, endpoint: Endpoint, read_seconds: float | None, secrets: Collection[str]
 ) -> ModelError:
-    """For a request without a response. A local server that does not run will not start by itself."""
+    """The error for a request without a response. If a local server does not run, there is no point in retrying."""
     if endpoint.local and any(isinstance(cause, ConnectionRefusedError) for cause in errors.causes(error)):
         start = endpoint.hint("start")
         advice = f"start it with `{start}`, or check" if start else "start it, or check"
@@ -151,7 +151,7 @@ def no_response(
 
 
 def not_chat_completions(endpoint: Endpoint, body: str, secrets: Collection[str]) -> ModelError:
-    """For a response that is not of Chat Completions."""
+    """The error for a response in another format."""
     text = errors.brief(_page_title(body), secrets)[:100] or "an empty answer"
     return ModelError(
         f"the server at {endpoint.address} does not speak Chat Completions ({text}): {_check_address(endpoint)}"
@@ -159,8 +159,8 @@ def not_chat_completions(endpoint: Endpoint, body: str, secrets: Collection[str]
 
 
 def cut_prompt(endpoint: Endpoint, name: str, sent: int, *, read: int = 0, context: int = 0) -> ModelError:
-    """For a prompt of about `sent` tokens, of which the server drops a part: an edit made on the rest is worse than
-    none. It has `read` only so many, or has a window of `context`."""
+    """The error for a prompt of about `sent` tokens that the server truncates: an edit based on the rest would be
+    wrong. The server has read only `read` tokens, or has a window of `context`."""
     size = 8192
     while size < sent * 1.5:  # the prompt and a reply
         size *= 2

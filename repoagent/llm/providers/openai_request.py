@@ -1,5 +1,5 @@
-"""What is sent to a server that speaks OpenAI's protocol, by Chat Completions or by the Responses API, and what of it
-the server turned out to reject."""
+"""Request bodies for servers with OpenAI's protocol, for Chat Completions and the Responses API, without the fields
+that the server has rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from repoagent.llm.media import Media
     from repoagent.llm.providers.endpoints import Endpoint
 
-# Models that think, whose replies get THINKING_TOKENS more.
+# Models that think; their replies may be longer by THINKING_TOKENS.
 THINKS = re.compile(
     r"(^|/)(o\d|gpt-([5-9]|oss)|gemini-([3-9]|2\.5)|grok-[4-9]|deepseek-r|qwq|magistral)|thinking|reason",
     re.I,
@@ -32,22 +32,22 @@ _NO_PDF = (
     "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
     "(pdftoppm -png IN.pdf page)"
 )
-# By trait: xAI takes only JPEG and PNG, Google no GIF (both by their documentation of 2026).
+# By trait: xAI takes only JPEG and PNG, Google does not take GIF (documentation of 2026).
 _NOT_TAKEN = {"no_gif": "image/gif", "no_webp": "image/webp"}
-# Of a whole request. OpenAI's pages allow more; more was rejected in September 2026.
+# Of a whole request. OpenAI's documentation allows more, but larger requests were rejected in September 2026.
 _REQUEST_BYTES = {"openai": 50_000_000}
 
 
 @dataclass
 class Learned:
-    """The fields that a server rejects; filled by `learn`, used for the next calls."""
+    """The fields that a server rejects; filled by `learn`, used by later calls."""
 
     without: set[str] = field(default_factory=set)
-    highest_effort: str = ""  # "high", where it takes nothing above
+    highest_effort: str = ""  # "high" if it rejects higher ones
 
 
 def media_limits(endpoint: Endpoint) -> MediaLimits:
-    """What is known of the server. Most document no sizes, and refuse in their own words."""
+    """The known limits of the server. Most do not document any, and reject requests with their own messages."""
     return MediaLimits(
         request_bytes=_REQUEST_BYTES.get(endpoint.name),
         not_taken=frozenset(kind for trait, kind in _NOT_TAKEN.items() if trait in endpoint.traits),
@@ -88,8 +88,8 @@ def chat_body(
 def responses_body(
     spec: str, name: str, request: Request, wishes: Wishes, learned: Learned
 ) -> dict[str, Any]:
-    """The body for the Responses API, without the fields in `learned`. Nothing is stored at the provider: reasoning
-    comes back encrypted, and is sent with each later request."""
+    """The body for the Responses API, without the fields in `learned`. The provider stores nothing: reasoning is
+    returned encrypted, and sent with each later request."""
     effort = learned.highest_effort or wishes.effort
     optional = {
         "store": False,
@@ -112,8 +112,8 @@ def _tool(tool: Schema) -> dict[str, Any]:
 
 
 def _after_results(message: Message, results: list[Part]) -> tuple[Part, ...]:
-    """The parts that are not `results`, and the images and PDFs of those: these APIs take only text as a result, so
-    they follow the results."""
+    """The parts that are not `results`, and the images and PDFs of the results, which follow them because these APIs
+    accept only text as a result."""
     parts = (Part("", part.name, media=part.media) if part in results else part for part in message.parts)
     return tuple(part for part in parts if part.text or part.media)
 
@@ -137,13 +137,13 @@ def _messages(request: Request, spec: str, ttl: str, without_system: bool) -> li
         if not results or any(part.text.strip() or part.media for part in parts):
             messages.append({"role": message.role, "content": _content(parts, ttl)})
     content = [block for message in messages for block in message["content"] or () if _CACHE in block]
-    for block in content[:-BREAKPOINTS] if ttl else ():  # the longest prefixes are worth most
+    for block in content[:-BREAKPOINTS] if ttl else ():  # the longest prefixes save most
         del block[_CACHE]
     return messages
 
 
 def _content(parts: tuple[Part, ...], ttl: str) -> str | list[dict[str, Any]]:
-    """One text, which every server takes; or blocks of text, with cache breakpoints, and of media."""
+    """A single text, which every server accepts; or blocks if there are cache breakpoints or media."""
     if not ttl and not any(part.media for part in parts):
         return wire_text("".join(part.text for part in parts))
     blocks = []
@@ -208,11 +208,11 @@ _FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.from
 
 
 def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | None:
-    """Note in `learned` which optional fields of `body` the server rejects, and return a sentence to put after the
-    model's name; None when it rejects none of them."""
+    """Record in `learned` the optional fields of `body` that the server rejects, and return a message to follow the
+    model's name; None if it rejects none of them."""
     if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.all)):
         return None
-    # a server that failed may repeat the whole request
+    # a failed server (status 500) may quote the whole request
     fields = [key for key in body if key not in _REQUIRED and error.status < 500 and _is_about(error, key)]
     messages = body.get("messages", ())
     if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.all):
@@ -237,7 +237,7 @@ def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | N
 
 
 def _is_about(error: ApiError, key: str) -> bool:
-    """Whether an error names the field `key`. `stop` is an ordinary word: only in quotes."""
+    """Whether an error names the field `key`. `stop`, an ordinary word, must be quoted or follow a colon."""
     if error.param and error.param.split(".")[0] == key:
         return True
     pattern = r"['\"`]stop['\"`]|: stop\b" if key == "stop" else rf"(?<![a-z_]){key}(?![a-z_])"

@@ -1,7 +1,7 @@
-"""A streamed reply of a server that speaks OpenAI's protocol, as servers really send it.
+"""Parse a streamed reply of a server with OpenAI's protocol, including common deviations.
 
-Lines are parsed here because an SDK's stream does not tell an end from a cut, drops what is not an event (a login page,
-an error body) and fails on bytes that are not UTF-8.
+This does not use an SDK, whose stream does not distinguish an end from a cut, drops everything that is not an event (a
+login page, an error body) and fails on invalid UTF-8.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from repoagent.llm.model import Blocks, OnText, Request, Schema, Stop, Usage, wi
 from repoagent.llm.usage import estimate, estimate_tokens
 
 _NO_DATA = (b"event:", b"id:", b"retry:", b":")
-# Reasons for the end of a reply; any other is an end.
+# Values of finish_reason; any other value is a normal end.
 _LENGTHS = ("length", "max_tokens", "model_length", "model_context_window_exceeded")
 _REFUSALS = ("content_filter", "safety", "SAFETY", "refusal", "sensitive")
 _FAILURES = ("error", "network_error", "insufficient_system_resource")
@@ -23,14 +23,14 @@ _THINK, _THINK_END = "<think>", "</think>"
 
 
 class ThoughtSplitter:
-    """Splits a text that may start with <think>…</think> into thought and reply, in whatever pieces it arrives."""
+    """Splits a text that may start with <think>…</think>, and arrives in pieces, into thought and reply."""
 
     def __init__(self) -> None:
         self._rest = ""
         self._in_text = False
 
     def feed(self, piece: str, *, final: bool = False) -> tuple[str, str]:
-        """The thought and the text that are certain by now."""
+        """The thought and the text that are complete so far."""
         self._rest += piece
         thought = ""
         if not self._in_text:
@@ -52,10 +52,10 @@ class ThoughtSplitter:
 
 
 class StreamedChat:
-    """A reply of Chat Completions so far. Fields that a server omits or garbles count as absent.
+    """A reply of Chat Completions so far. Invalid fields count as absent.
 
-    began: something of a reply came, which is paid for. finish: the reason for the end. error: the server's, in the
-    stream or instead of it. other: what came that is not an event. garbled: a complete tool call is not JSON.
+    began: a part of a reply has arrived, which costs money. finish: the reason for the end. error: the server's error,
+    in the stream or instead of it. other: content that is not an event. garbled: a complete tool call is not JSON.
     """
 
     def __init__(self, tools: Sequence[Schema] = (), on_event: Any = None) -> None:
@@ -66,20 +66,20 @@ class StreamedChat:
         self.error: object = None
         self.other = ""
         self.garbled = False
-        self.calls: list[tuple[str, str]] = []  # the id and the tag of each
+        self.calls: list[tuple[str, str]] = []  # (id, tag)
         self._tools = tools
         self._on_event = on_event
-        self._done = False  # [DONE] came
+        self._done = False  # [DONE] has arrived
         self._text_before_calls = ""
         self._call_pieces: dict[int, dict[str, str]] = {}
         self._pieces: list[str] = []
-        self._thoughts: list[str] = []  # not part of the reply, but paid for
+        self._thoughts: list[str] = []  # not part of the reply, but counted in the usage
         self._splitter = ThoughtSplitter()
         self._counts: dict[str, int] = {}
         self._cost: float | None = None
 
     def take(self, chunks: Iterable[bytes], on_text: OnText) -> None:
-        """Read a response to its end, to [DONE], or to an error. Raises json.JSONDecodeError for a cut line."""
+        """Read a response to its end, to [DONE], or to an error. Raises json.JSONDecodeError for a truncated line."""
         other: list[bytes] = []
         try:
             for line in _lines(chunks):
@@ -110,7 +110,7 @@ class StreamedChat:
 
     @property
     def ended(self) -> bool:
-        """Whether the reply is complete: the server gave a reason for the end, or [DONE] came after some text."""
+        """Whether the reply is complete: the server sent a reason for the end, or [DONE] after some text."""
         return bool(self.finish) or (self._done and bool(self._pieces or self.refusal))
 
     @property
@@ -126,11 +126,11 @@ class StreamedChat:
 
     @property
     def prompt_tokens(self) -> int | None:
-        """The length of the prompt by the server's count; None where it does not say."""
+        """The length of the prompt counted by the server; None if it does not report it."""
         return self._counts.get("prompt")
 
     def _take_body(self, body: bytes, on_text: OnText) -> None:
-        """A body that is not a stream: an error, or the reply of a server that does not stream."""
+        """Process a body that is not a stream: an error, or the reply of a server that does not stream."""
         if not body.strip() or self.began:
             return
         value = _parsed(body)
@@ -162,7 +162,11 @@ class StreamedChat:
 
     def _take_choice(self, choice: Mapping[str, Any], on_text: OnText) -> None:
         delta = _mapping(choice.get("delta") or choice.get("message"))
-        names = ("reasoning_content", "reasoning", "thinking")  # some servers send one text under two names
+        names = (
+            "reasoning_content",
+            "reasoning",
+            "thinking",
+        )  # some servers send the same text under two names
         thought = next((delta[name] for name in names if isinstance(delta.get(name), str)), "")
         more, text = _content(delta.get("content"))
         self._add(thought + more, "", on_text)
@@ -190,7 +194,7 @@ class StreamedChat:
             on_text(text)
 
     def _add_call(self, call_id: str, name: str, arguments: str, on_text: OnText) -> None:
-        """Add a complete call as a tag on a line of its own."""
+        """Add a complete call as a tag on a separate line."""
         try:
             values = json.loads(arguments or "{}")
         except json.JSONDecodeError:
@@ -201,7 +205,7 @@ class StreamedChat:
         self._add("", text, on_text)
 
     def blocks(self, spec: str) -> Blocks | None:
-        """The reply with its calls, to be sent back; None where it has none."""
+        """The reply with its calls, to be sent back; None if it has no calls."""
         if not self.calls:
             return None
         calls = [
@@ -217,7 +221,7 @@ class StreamedChat:
         return Blocks(spec, (item,), "", tuple(self.calls))
 
     def _count(self, usage: Mapping[str, Any]) -> None:
-        """Take the latest plausible numbers; later nonsense does not undo an earlier count."""
+        """Store the latest plausible numbers; implausible ones do not replace earlier counts."""
         prompt, output, total = (
             _tokens(usage.get(name)) for name in ("prompt_tokens", "completion_tokens", "total_tokens")
         )
@@ -234,12 +238,12 @@ class StreamedChat:
             self._counts["output"] = output
         cost = usage.get("cost")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf"):
-            # with the user's own key at another provider, that one bills
+            # if the user's key of another provider is used, that provider charges the cost
             self._cost = None if usage.get("is_byok") else float(cost)
 
     def usage(self, request: Request, *, in_dollars: bool = False) -> Usage:
-        """The usage of the attempt, estimated where the server has not counted (yet). `in_dollars`: the cost that it
-        reports is in dollars."""
+        """The usage of the attempt, estimated if the server has not reported it (yet). `in_dollars`: whether the
+        reported cost is in dollars."""
         if not self.began:
             return Usage()
         counts = self._counts
@@ -305,7 +309,7 @@ class StreamedResponse(StreamedChat):
                 self.error = response.get("error") or {"message": "the response failed"}
 
     def blocks(self, spec: str) -> Blocks | None:
-        """The items to send back; None where they are only text, or the reasoning came unencrypted."""
+        """The items to send back; None if they are only text, or if the reasoning is not encrypted."""
         kinds = {item.get("type") for item in self._items}
         if not kinds <= {"reasoning", "message", "function_call"} or kinds <= {"message"}:
             return None
@@ -315,7 +319,7 @@ class StreamedResponse(StreamedChat):
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines, which end at a line feed only: JSON may contain U+2028 and the like unescaped."""
+    """Split at line feeds only: JSON may contain unescaped U+2028 and similar characters."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -325,7 +329,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _content(content: object) -> tuple[str, str]:
-    """Thought and text of `content`: a text, or (Mistral) a list of parts of both kinds."""
+    """Thought and text of `content`: a string, or (Mistral) a list of parts of both kinds."""
     if isinstance(content, str):
         return "", content
     thought, text = "", ""
