@@ -27,7 +27,7 @@ cat "$1/reply-$asked" || { echo "the script has no reply for call $asked" >&2; e
 
 @dataclass
 class Script:
-    """A model that gives prepared replies, one a call, and keeps the prompts it was sent."""
+    """A model that gives prepared replies, one per call, and records the prompts."""
 
     folder: Path
 
@@ -38,7 +38,7 @@ class Script:
             (self.folder / f"reply-{number:02}").write_text(reply)
 
     def act(self, call: int, command: str) -> None:
-        """While it is asked for its reply number `call` (from 0) it runs `command`, in the folder it is run in."""
+        """Run `command` before reply number `call` (from 0), in the current folder."""
         (self.folder / f"act-{call:02}").write_text(command)
 
     @property
@@ -63,7 +63,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(repo: GitRepo, script: Script) -> Run:
-    """`repoagent ARGS` in the repository, with the scripted model; standard input is empty unless given."""
+    """`repoagent ARGS` in the repository, with the scripted model; standard input is empty by default."""
 
     def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
         model = {"REPOAGENT_MODEL": script.spec, **(env or {})}
@@ -77,7 +77,7 @@ def run(repo: GitRepo, script: Script) -> Run:
 
 
 def diff(path: str, *lines: str) -> str:
-    """A fenced diff of one file with one hunk, as a model writes it."""
+    """A fenced diff of one file with one hunk, as written by a model."""
     return "\n".join(["```diff", f"--- a/{path}", f"+++ b/{path}", "@@", *lines, "```", ""])
 
 
@@ -89,7 +89,7 @@ def greeting(old: str, new: str) -> str:
     return diff("src/app.py", " def greet(name):", f"-    return {old}", f"+    return {new}")
 
 
-HELLO = "'hello ' + name"  # what it returns at first
+HELLO = "'hello ' + name"  # the original line
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A file too long to be asked for as a whole, and an edit of it that is ready to be asked for."""
+"""A file that is too long to be rewritten as a whole, and a prepared edit of it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def asked(
 
 
 def answer(prepared: Prepared, reply: str) -> Observation:
-    """What the edit tool says of a reply, read as the loop reads it."""
+    """The observation of the edit tool for a reply, parsed as in the loop."""
     (tool, *_) = prepared.tools
     read = parse(reply, {"edit"}, loose=tool.loose)
     assert read.problem is None
@@ -73,5 +73,5 @@ def answer(prepared: Prepared, reply: str) -> Observation:
 
 
 def result(prepared: Prepared, path: str = "shop.py") -> str:
-    """The file as it would be written."""
+    """The new content of the file."""
     return prepared.session.draft.texts()[path].data.decode()

@@ -1,4 +1,4 @@
-"""Taking an edit back, making it again, and asking for it in other words."""
+"""Undo an edit, redo it, and request it again with another instruction."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SHOUT = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "
 
 
 def states(repo: GitRepo, slug: str = "app-py") -> list[str]:
-    """What the memory of a file says of its edits, the oldest first."""
+    """The states of the edits in the memory of a file, the oldest first."""
     (folder,) = (repo.top / ".repoagent/memory").glob(f"{slug}-*")
     return [edit.state for edit in read_edits(folder / "edits.jsonl")]
 
 
 @pytest.mark.soak
-def test_back_and_forth_several_steps_with_later_work(repo: GitRepo, run: Run, script: Script) -> None:
+def test_undo_and_redo_several_edits_with_later_work(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("a.txt", "staged\n")
     repo.git("add", "a.txt")
     script.replies("<commit>First</commit>\n" + GREET)
@@ -48,7 +48,7 @@ def test_back_and_forth_several_steps_with_later_work(repo: GitRepo, run: Run, s
 
 
 @pytest.mark.soak
-def test_an_edit_without_a_commit_is_taken_back_too(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_edit_without_a_commit_can_be_undone(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     before, head = repo.read("src/app.py"), repo.head()
     assert run("edit", "src/app.py", "greet with a comma", "--yes", "--no-commit").code == 0
@@ -62,7 +62,7 @@ def test_an_edit_without_a_commit_is_taken_back_too(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     base = repo.head()
     assert run("edit", "src/app.py::greet", "greet with a comma", "--yes").code == 0
@@ -79,7 +79,7 @@ def test_again_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
 
 
 @pytest.mark.soak
-def test_again_in_the_editor_shows_what_was_said(
+def test_again_in_the_editor_shows_the_conversation(
     repo: GitRepo, script: Script, screen: Open, tmp_path: Path, run: Run
 ) -> None:
     script.replies("My reasons.\n\n" + GREET)
@@ -103,14 +103,14 @@ def test_again_in_the_editor_shows_what_was_said(
 
 
 @pytest.mark.soak
-def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     script.replies(
         diff("a.txt", "-line 5", "+LINE 5"), "no edit at all", diff("a.txt", "-line 5", "+LINE FIVE")
     )
     assert run("edit", "a.txt", "shout", "--yes").code == 0
-    assert run("edit", "--again", "louder", "--yes").code == 1  # taken back, and then the model only talked
+    assert run("edit", "--again", "louder", "--yes").code == 1  # undone, and then the model only answered
     assert repo.git("log", "-1", "--format=%s").strip() == "First"
     done = run("edit", "--again", "louder please", "--yes")
     assert done.code == 0, done.err
@@ -119,7 +119,7 @@ def test_again_after_an_undo_takes_nothing_more_back(repo: GitRepo, run: Run, sc
 
 
 @pytest.mark.soak
-def test_again_of_a_file_that_the_edit_made_or_removed(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_with_a_file_that_the_edit_created_or_deleted(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
     assert run("edit", "new.txt", "make it", "--create", "--yes").code == 0
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+two\n```\n")
@@ -136,12 +136,12 @@ def test_again_of_a_file_that_the_edit_made_or_removed(repo: GitRepo, run: Run, 
 
 
 @pytest.mark.soak
-def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, script: Script) -> None:
+def test_again_undoes_nothing_before_its_preconditions_hold(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     tip = repo.head()
     for code, arguments in [
-        (2, ("shout",)),  # nobody to ask
+        (2, ("shout",)),  # no user to ask
         (4, ("shout", "--yes", "--model", "nobody/knows")),
         (2, ("shout", "--yes", "--max-cost", "1")),
         (3, ("shout", "--yes", "--branch", "main")),
@@ -151,13 +151,11 @@ def test_again_takes_nothing_back_before_it_can_go_on(repo: GitRepo, run: Run, s
     ]:
         done = run("edit", "--again", *arguments)
         assert (done.code, repo.head()) == (code, tip), (arguments, done.err)
-    assert run("redo").code == 1  # nothing was taken back
+    assert run("redo").code == 1  # nothing was undone
 
 
 @pytest.mark.soak
-def test_what_was_done_is_not_undone_by_a_memory_that_is_locked(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     script.act(0, "echo in the way > .repoagent/memory")
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")

@@ -17,14 +17,14 @@ MODEL = "anthropic/claude-haiku-5-5"
 
 
 def breakpoints(request: Received) -> list[str]:
-    """The texts of the blocks at whose end the prompt cache is to be kept, in order."""
+    """The texts of the blocks with a cache breakpoint, in order."""
     blocks: list[Mapping[str, Any]] = [*request.body.get("system", ())]
     blocks += [block for message in request.body["messages"] for block in message["content"]]
     return [block["text"] for block in blocks if "cache_control" in block]
 
 
 def kept(repo: GitRepo) -> bytes:
-    """All that the program has written down."""
+    """The content of all files that the program has written."""
     folders = (repo.top / ".repoagent", repo.top / ".git/repoagent")
     return b"".join(path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file())
 
@@ -53,7 +53,7 @@ def test_a_simple_edit_is_one_call(repo: GitRepo, run: Run) -> None:
 
 
 @pytest.mark.soak
-def test_what_goes_wrong_on_the_way_is_put_right(repo: GitRepo, run: Run) -> None:
+def test_transient_failures_are_retried(repo: GitRepo, run: Run) -> None:
     """A rate limit, a broken stream, a reply cut in the middle of a line of the diff."""
     reply = "I add a comma.\n\n" + GREET
     half = reply.index("+    return f'hel") + 15
@@ -78,7 +78,7 @@ def test_what_goes_wrong_on_the_way_is_put_right(repo: GitRepo, run: Run) -> Non
 
 
 @pytest.mark.soak
-def test_a_wrong_key_is_said_and_never_shown(repo: GitRepo, run: Run) -> None:
+def test_a_wrong_key_is_reported_and_never_shown(repo: GitRepo, run: Run) -> None:
     with messages_server([status(401, f"invalid x-api-key {KEY}")]) as server:
         done = run("edit", "src/app.py", "greet", "--yes", "-v", "--model", MODEL, env=server.environment)
     assert done.code == 4

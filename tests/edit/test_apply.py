@@ -1,4 +1,4 @@
-"""A patch as it is handed over, the text that it was made for, and what it reaches."""
+"""Apply patches: input formats, the blob that a patch was made for, and its names."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ FENCED = f"```diff\n{GREET}```\n"
         (GREET, ""),
     ],
 )  # fmt: skip
-def test_the_words_of_an_answer_become_the_message(tmp_path: Path, answer: str, message: str) -> None:
+def test_the_prose_of_an_answer_becomes_the_message(tmp_path: Path, answer: str, message: str) -> None:
     assert read_patch_input("x", answer.encode(), tmp_path).message == message
 
 
-def test_a_message_in_an_answer_vouches_for_nothing(tmp_path: Path) -> None:
+def test_trailers_in_an_answer_are_removed(tmp_path: Path) -> None:
     answer = "<commit>Say hello\n\nReviewed-by: R <r@x>\nReview-Ignore: *\n</commit>\n"
     assert read_patch_input("x", answer.encode(), tmp_path).message == "Say hello\n"
     mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
@@ -66,9 +66,9 @@ def formatted(repo: GitRepo, *options: str) -> bytes:
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_a_mail_brings_its_message(repo: GitRepo, wrapped: bool) -> None:
+def test_the_message_of_a_mail_is_used(repo: GitRepo, wrapped: bool) -> None:
     mail = formatted(repo)
-    if wrapped:  # as a mail program sends it
+    if wrapped:  # as sent by a mail program
         body = mail.decode().partition("\n\n")[2]
         message = EmailMessage()
         message["From"], message["Subject"] = "Ada <ada@example.com>", "[PATCH v2] Grüße the world"
@@ -82,7 +82,7 @@ def test_a_mail_brings_its_message(repo: GitRepo, wrapped: bool) -> None:
     assert patch.new == "b/src/app.py" and "wörld" in patch.hunks[0].added[0].text
 
 
-def test_a_mail_becomes_the_commit_of_who_applies_it(repo: GitRepo, here: Here) -> None:
+def test_the_author_is_the_user_who_applies_a_mail(repo: GitRepo, here: Here) -> None:
     mail = formatted(repo).replace(b"From: Ada Tester <ada@example.com>", b"From: Bo <bo@example.com>")
     repo.git("reset", "-q", "--hard", "HEAD^")
     done = here(mail, "-y")
@@ -101,7 +101,7 @@ def test_several_commits_are_refused(repo: GitRepo) -> None:
         read_patch_input("x", repo.git("log", "-p").encode("utf-8", "surrogateescape"), repo.top)
 
 
-def test_what_git_show_prints_brings_its_message(repo: GitRepo) -> None:
+def test_the_message_in_the_output_of_git_show_is_used(repo: GitRepo) -> None:
     formatted(repo)
     given = read_patch_input("x", repo.git("show").encode(), repo.top)
     assert given.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
@@ -109,7 +109,7 @@ def test_what_git_show_prints_brings_its_message(repo: GitRepo) -> None:
     assert [patch.new for patch in read_answer(given.text)] == ["b/src/app.py"]
 
 
-def test_encodings_of_the_text(tmp_path: Path) -> None:
+def test_encodings_of_a_patch(tmp_path: Path) -> None:
     assert read_patch_input("x", b"\xef\xbb\xbf" + GREET.encode(), tmp_path).text == GREET
     assert read_patch_input("x", b"\xff\xfe" + GREET.encode("utf-16-le"), tmp_path).text == GREET
     assert read_patch_input("x", b"caf\xe9", tmp_path).text == "caf\udce9"
@@ -131,7 +131,7 @@ def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> 
     assert repo.read("new.txt") == b"\xfcber\n"
 
 
-def test_the_plain_message_names_the_files() -> None:
+def test_the_default_message_names_the_files() -> None:
     changes = [FileChange(None, f"{name}.py", None, b"", None, "100644") for name in "abcde"]
     assert (
         plain_message("/far/away/fix.patch", changes)
@@ -141,7 +141,7 @@ def test_the_plain_message_names_the_files() -> None:
 
 
 @pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
-def test_a_binding_that_is_none(text: str) -> None:
+def test_a_malformed_binding(text: str) -> None:
     with pytest.raises(UsageError, match="use PATH=BLOB"):
         parse_bindings([text])
 
@@ -152,7 +152,7 @@ def test_bindings() -> None:
         parse_bindings(["a=1234567", "a=1234568"])
 
 
-def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
+def test_the_blob_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
     repo.write(".gitattributes", "win.txt text eol=crlf\n")
     repo.write("win.txt", b"1\r\n2\r\n3\r\n")
     repo.commit("lines")
@@ -163,7 +163,7 @@ def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
     assert bound_source(worktree, now, clean[:7]) is bound_source(worktree, now, raw[:9]) is now
     repo.write("win.txt", b"1\r\n2\r\n3\r\n4\r\n")
     later = read_source(worktree, "win.txt")
-    for blob in (clean[:7], raw):  # by either id it is the text that was in the work tree
+    for blob in (clean[:7], raw):  # both ids select the text that was in the work tree
         assert bound_source(worktree, later, blob).data == b"1\r\n2\r\n3\r\n"
     with pytest.raises(Refused, match="git does not have that blob"):
         bound_source(worktree, later, "1234567")
@@ -171,9 +171,9 @@ def test_the_text_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
         bound_source(worktree, Source("gone", None, None, ""), clean)
 
 
-def test_a_bound_patch_is_carried_to_the_present_text_or_refused(repo: GitRepo, here: Here) -> None:
+def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo, here: Here) -> None:
     blob = repo.git("rev-parse", "HEAD:a.txt").strip()
-    # the text is there twice by now: placed by its lines alone the patch would be a guess
+    # the text now occurs twice: by its lines alone the patch would be ambiguous
     repo.write("a.txt", "intro\n" + repo.read("a.txt").decode() + "\nline 1\nline 2\nline 3\n")
     repo.commit("twice")
     unnumbered = TWO.replace("@@ -1,3 +1,3 @@", "@@")
@@ -191,7 +191,7 @@ def test_a_bound_patch_is_carried_to_the_present_text_or_refused(repo: GitRepo, 
     assert repo.status() == ""
 
 
-def test_a_tree_reads_only_what_is_asked_for(repo: GitRepo) -> None:
+def test_a_tree_reads_files_on_first_access(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     read: list[str] = []
 
@@ -208,7 +208,7 @@ def test_a_tree_reads_only_what_is_asked_for(repo: GitRepo) -> None:
         tree["README.md"]
 
 
-def test_names_from_a_folder() -> None:
+def test_names_relative_to_a_folder() -> None:
     known = {"sub/x.txt", "sub/a/y.txt", "z.txt", "sub/z.txt"}.__contains__
 
     def names(answer: str) -> list[tuple[str | None, str | None]]:
@@ -232,7 +232,7 @@ def test_a_refused_edit_has_the_same_problems_as_json(repo: GitRepo, run: Run, s
     assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
 
 
-def test_the_path_of_a_tracked_file_is_a_name_whatever_it_looks_like(repo: GitRepo, here: Here) -> None:
+def test_the_path_of_a_tracked_file_is_always_a_name(repo: GitRepo, here: Here) -> None:
     for name in ("bin/run", "bin/stop"):
         repo.write(name, "one\ntwo\n")
     repo.git("add", "-A")
@@ -253,7 +253,7 @@ def fleet(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def test_a_diff_under_stand_in_names_is_for_the_path(fleet: GitRepo, here: Here) -> None:
+def test_path_replaces_placeholder_names_in_a_diff(fleet: GitRepo, here: Here) -> None:
     patch = "--- before.py\n+++ after.py\n@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
     done = here(patch, "-y", "--path", "lib/fleet.py")
     assert done.code == 0, done.err
@@ -263,19 +263,19 @@ def test_a_diff_under_stand_in_names_is_for_the_path(fleet: GitRepo, here: Here)
 @pytest.mark.parametrize(
     "header",
     [
-        "--- a/src/app.py\n+++ b/src/app.py\n",  # a file that is there
+        "--- a/src/app.py\n+++ b/src/app.py\n",  # an existing file
         "--- before.py\n+++ app.py\n",  # one of the names is the end of a file's path
         "--- /dev/null\n+++ b/new.py\n",
         "diff --git a/old.py b/new.py\nrename from old.py\nrename to new.py\n--- a/old.py\n+++ b/new.py\n",
     ],
 )
-def test_names_that_stand_for_a_file_are_not_for_another(fleet: GitRepo, here: Here, header: str) -> None:
+def test_path_does_not_replace_names_of_existing_files(fleet: GitRepo, here: Here, header: str) -> None:
     hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
     done = here(header + hunk, "-y", "--path", "lib/fleet.py")
     assert done.code != 0 and fleet.read("lib/fleet.py") == FLEET.encode()
 
 
-def test_stand_in_names_of_two_files_are_refused(fleet: GitRepo, here: Here) -> None:
+def test_placeholder_names_of_two_files_are_refused(fleet: GitRepo, here: Here) -> None:
     hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
     patch = f"--- a.py\n+++ b.py\n{hunk}--- c.py\n+++ d.py\n{hunk}"
     done = here(patch, "-y", "--path", "lib/fleet.py")
@@ -286,20 +286,20 @@ def whole(text: str, words: str = "") -> str:
     return f"{words}\n\nHere's the full updated `fleet.py`:\n\n```python\n{text}```\n"
 
 
-def test_a_whole_file_is_taken_under_the_words_that_present_it(fleet: GitRepo, here: Here) -> None:
+def test_a_whole_file_is_accepted_below_its_name(fleet: GitRepo, here: Here) -> None:
     done = here(whole(FLEET.replace("return 0", "return 5")), "-y")
     assert done.code == 0, done.err
     assert b"return 5" in fleet.read("lib/fleet.py")
 
 
-def test_a_definition_that_another_replaces_is_not_lost(fleet: GitRepo, here: Here) -> None:
+def test_a_replaced_definition_is_not_a_loss(fleet: GitRepo, here: Here) -> None:
     renamed = FLEET.replace("def leave():\n    return 1", "def depart():\n    return EXIT")
     done = here(whole(renamed), "-y")
     assert done.code == 0, done.err
     assert b"depart" in fleet.read("lib/fleet.py")
 
 
-def test_a_definition_that_a_whole_file_leaves_out_must_be_named(fleet: GitRepo, here: Here) -> None:
+def test_a_definition_missing_from_a_whole_file_must_be_named(fleet: GitRepo, here: Here) -> None:
     without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
     done = here(whole(without), "-y")
     assert done.code == 3 and "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err

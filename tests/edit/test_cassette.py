@@ -1,4 +1,4 @@
-"""Record once, replay anywhere: the same commit without a call, or a sentence that says what differs."""
+"""Record once, replay anywhere: the same commit without a call, or an error that names the difference."""
 
 from __future__ import annotations
 
@@ -41,13 +41,17 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
 
 
 @pytest.mark.soak
-def test_a_cassette_that_can_not_be_used(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
+def test_an_unusable_cassette(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("no json\n")
     for name in ("missing", "broken"):
         done = run("edit", "a.txt", "x", "--yes", "--model", f"replay:{tmp_path / name}")
         assert done.code == 4
         assert name in done.err
     script.replies(GREET)
-    for name in ("broken/tape", ".", "new/tape"):  # a file in the way, a folder, and a folder to be made
+    for name in (
+        "broken/tape",
+        ".",
+        "new/tape",
+    ):  # a file instead of a folder, a folder, and a missing folder
         done = run("edit", "src/app.py", "x", "--dry-run", "--record", str(tmp_path / name))
         assert (done.code, len(script.prompts)) == ((0, 1) if name == "new/tape" else (2, 0)), done.err

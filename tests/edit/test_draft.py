@@ -1,4 +1,4 @@
-"""Several answers of a model fold into one change from the bytes that were read."""
+"""Several answers of a model are merged into one change of the bytes that were read."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def change(old: str | None, new: str | None, before: bytes | None, after: bytes 
 @pytest.mark.parametrize(
     ("first", "second", "folded", "texts"),
     [
-        # two edits of one file are one change; an edit taken back is none
+        # two edits of one file are one change; an edit and its reversal are none
         (("a", "a", b"1", b"2"), ("a", "a", b"2", b"3"), [("a", "a", b"1", b"3")], {"a": b"3"}),
         (("a", "a", b"1", b"2"), ("a", "a", b"2", b"1"), [], {"a": b"1"}),
         # a rename, then an edit, is a rename with an edit
         (("a", "b", b"1", b"1"), ("b", "b", b"1", b"2"), [("a", "b", b"1", b"2")], {"b": b"2"}),
-        # a new file that is deleted again leaves nothing; a deleted file that is written again is a change
+        # a new file that is deleted is no change; a deleted file that is created again is a change
         ((None, "n", None, b"x"), ("n", None, b"x", None), [], {"a": b"1"}),
         (("a", None, b"1", None), (None, "a", None, b"2"), [("a", "a", b"1", b"2")], {"a": b"2"}),
     ],
 )
-def test_changes_are_folded(
+def test_changes_are_merged(
     first: tuple[str | None, str | None, bytes | None, bytes | None],
     second: tuple[str | None, str | None, bytes | None, bytes | None],
     folded: list[tuple[str, str, bytes, bytes]],
@@ -39,5 +39,5 @@ def test_changes_are_folded(
     assert {path: text.data for path, text in draft.texts().items()} == texts
 
 
-def test_a_source_keeps_the_bytes_it_was_bound_to() -> None:
+def test_a_known_source_is_not_replaced() -> None:
     assert BOUND.with_source(Source("a", b"other", REGULAR, "y")).sources["a"].data == b"1"

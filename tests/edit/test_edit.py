@@ -1,4 +1,4 @@
-"""`repoagent edit` as a user runs it."""
+"""`repoagent edit` from the command line."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_the_prompt_has_the_file_history_and_the_request_and_no_hash(
     assert positions == sorted(positions) and prompt.rindex("greet with a comma") > positions[-1]
 
 
-def test_show_prompt_prints_what_is_sent_and_sends_nothing(
+def test_show_prompt_prints_the_request_and_sends_nothing(
     repo: GitRepo, run: Run, edit: Run, script: Script
 ) -> None:
     shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt")
     assert shown.code == 0 and "total tokens" in shown.err
     script.replies(GREET)
     edit()
-    sent = script.prompts[0].split("=====")  # the marks between system and user are the command's own
+    sent = script.prompts[0].split("=====")  # the command adds the marks between system and user
     assert sent[0].strip() in shown.out and sent[2].strip() in shown.out
 
 
@@ -88,7 +88,7 @@ WHOLE_WITHOUT_MAIN = "```src/app.py\ndef greet(name):\n    return f'hello, {name
     ("reply", "objection"),
     [
         (greeting("'good bye ' + name", "name"), "return 'hello ' + name"),  # the nearest lines
-        (WHOLE_WITHOUT_MAIN, "removes main"),  # which the request does not name
+        (WHOLE_WITHOUT_MAIN, "removes main"),  # a file that the request does not name
         (greeting(HELLO, "('hello ' + name"), "no longer parse"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_refused_answer_goes_back_with_the_reason(
     assert b"def main" in repo.read("src/app.py")
 
 
-def test_a_diff_that_never_fits_is_refused_and_nothing_is_touched(
+def test_a_diff_that_never_fits_is_refused_and_changes_nothing(
     repo: GitRepo, edit: Run, script: Script
 ) -> None:
     script.replies(*(greeting(str(n), "name") for n in range(6)))
@@ -112,9 +112,7 @@ def test_a_diff_that_never_fits_is_refused_and_nothing_is_touched(
     assert len(script.prompts) == 4  # the first answer and three more
 
 
-def test_a_change_that_is_already_there_is_reported_in_one_sentence(
-    repo: GitRepo, edit: Run, script: Script
-) -> None:
+def test_a_change_that_the_file_already_has_is_reported(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(GREET)
     edit()
     script.replies(*[GREET] * 4)
@@ -125,7 +123,7 @@ def test_a_change_that_is_already_there_is_reported_in_one_sentence(
     assert "Leave this hunk out" not in done.err
 
 
-def test_an_answer_or_a_rejection_is_exit_1_and_no_commit(repo: GitRepo, edit: Run, script: Script) -> None:
+def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: Run, script: Script) -> None:
     before = state(repo)
     script.replies("It greets by name.\n")
     assert edit(request="what does greet do?", code=1).out == "It greets by name.\n"
@@ -138,7 +136,7 @@ def test_an_answer_or_a_rejection_is_exit_1_and_no_commit(repo: GitRepo, edit: R
 
 
 @pytest.mark.parametrize("second", [greeting("'hi ' + name", "f'hello, {name}'"), GREET])
-def test_a_failing_check_goes_back_until_it_passes(
+def test_a_failed_check_goes_back_until_it_passes(
     repo: GitRepo, edit: Run, script: Script, second: str
 ) -> None:
     """The second answer is relative to the first, or the whole edit again."""
@@ -149,9 +147,7 @@ def test_a_failing_check_goes_back_until_it_passes(
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_a_check_that_never_passes_leaves_everything_as_it_was(
-    repo: GitRepo, edit: Run, script: Script
-) -> None:
+def test_a_check_that_never_passes_changes_nothing(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*(greeting(old, new) for old, new in [(HELLO, "1"), ("1", "2"), ("2", "3")]))
     before = state(repo)
     edit("--check", "false", "--max-turns", "3", code=6)
@@ -170,7 +166,7 @@ def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, edit: Run, script:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_several_files_are_one_commit(repo: GitRepo, run: Run, script: Script, named: bool) -> None:
-    """They are named, or one is read by a model that may change any file."""
+    """Both are named, or the model reads one of them and may change any file."""
     script.replies(*([] if named else ['<read path="README.md"/>\n']), BOTH_FILES)
     files, scope = (["src/app.py", "README.md"], []) if named else (["src/app.py"], ["--scope", "repo"])
     assert run("edit", *files, "greet with a comma", "--yes", *scope).code == 0
@@ -217,7 +213,7 @@ def test_the_instruction_from_standard_input_and_from_a_file(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("src/app.py", "greet"), "--yes"),  # a pipe is not asked and assumes nothing
+        (("src/app.py", "greet"), "--yes"),  # in a pipe there is no question and no default
         (("nowhere.py", "write it", "--yes"), "--create"),
         (("--dry-run", "src/app.py", "-"), ""),  # an empty request
         (("--dry-run", "src/app.py::nothing", "x"), "nothing"),
@@ -225,7 +221,7 @@ def test_the_instruction_from_standard_input_and_from_a_file(
         (("src/app.py", "greet", "--yes", "--max-cost", "1"), "price"),
     ],
 )
-def test_what_is_refused_before_a_model_is_asked(
+def test_errors_before_the_first_model_call(
     run: Run, script: Script, arguments: tuple[str, ...], words: str
 ) -> None:
     done = run("edit", *arguments, stdin=" \n")
@@ -238,7 +234,7 @@ def test_max_tokens_is_checked_before_the_call(edit: Run, script: Script) -> Non
     assert script.prompts == []
 
 
-def test_lines_of_the_request_are_told_to_the_model(run: Run, script: Script) -> None:
+def test_the_prompt_names_the_lines_of_the_request(run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "--dry-run", "src/app.py::greet", "add a comma").code == 0
     assert "greet in src/app.py (lines 1-2)" in script.prompts[0]
@@ -266,7 +262,7 @@ def test_secret_and_ignored_files_need_a_name(repo: GitRepo, edit: Run, script: 
     edit(file="vendor/lib.py", code=3)
 
 
-def test_in_the_middle_of_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: Script) -> None:
+def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: Script) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.commit("side", **{"README.md": "side\n"})
     repo.git("checkout", "-q", "main")
@@ -280,7 +276,7 @@ def test_in_the_middle_of_a_merge_only_no_commit_works(repo: GitRepo, edit: Run,
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n"])
-def test_line_endings_and_the_missing_final_newline_stay(
+def test_line_ends_and_a_missing_final_newline_are_preserved(
     repo: GitRepo, edit: Run, script: Script, ending: str
 ) -> None:
     repo.git("config", "core.autocrlf", "false")

@@ -1,4 +1,4 @@
-"""The commit is the user's own: their hooks, their signature, their other work, and what they do meanwhile."""
+"""The user's hooks, signature, other work, and changes during an edit."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     assert len(script.prompts) == 1
 
 
-def test_signed_and_with_a_hook_that_sweeps_all_in(
+def test_a_signed_commit_with_a_hook_that_adds_all_files(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path
 ) -> None:
     key = tmp_path / "key"
@@ -71,7 +71,7 @@ def test_signed_and_with_a_hook_that_sweeps_all_in(
     assert any("README.md" in remark for remark in done.json["remarks"])
 
 
-def test_a_signature_that_fails_is_nothing_for_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_failed_signature_does_not_go_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("config", "gpg.format", "ssh")
     repo.git("config", "user.signingKey", "/nowhere/key")
     script.replies(GREET)
@@ -81,7 +81,7 @@ def test_a_signature_that_fails_is_nothing_for_the_model(repo: GitRepo, run: Run
     assert "nowhere" in done.err
     assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    assert len(script.prompts) == 1  # the answer was kept
+    assert len(script.prompts) == 1  # the answer was saved
 
 
 def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: Script) -> None:
@@ -96,7 +96,7 @@ def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: 
     assert (repo.head(), repo.status()) == (head, "")
 
 
-def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script: Script) -> None:
+def test_commits_and_saves_of_the_user_during_an_edit(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     script.act(
         0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py"
@@ -115,7 +115,7 @@ def test_commits_and_saves_of_the_user_meanwhile(repo: GitRepo, run: Run, script
     assert repo.status() == " M src/app.py\n"
 
 
-def test_a_change_that_does_not_fit_any_more_is_kept(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_change_that_no_longer_fits_is_saved(repo: GitRepo, run: Run, script: Script) -> None:
     for act in ("sed -i s/hello/bye/ src/app.py", "rm src/app.py"):
         repo.git("checkout", "-q", "--", "src/app.py")
         script.replies(GREET)

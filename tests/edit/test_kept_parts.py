@@ -1,4 +1,4 @@
-"""A refused edit of several parts: what fits is kept, the model is asked for the rest, nothing lands before that."""
+"""A refused edit of several parts: those that fit are kept until the model sends the rest; then all are committed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def landed(repo: GitRepo) -> bool:
 
 
 @pytest.mark.parametrize("again", [README, README + GREET, GREET + README])
-def test_the_rest_or_all_of_it_may_come_again(repo: GitRepo, run: Run, script: Script, again: str) -> None:
+def test_the_model_may_send_the_rest_or_the_whole_edit(
+    repo: GitRepo, run: Run, script: Script, again: str
+) -> None:
     script.replies(GREET + WRONG, again)
     done = run(*COMMAND)
     assert done.code == 0, done.err
@@ -34,7 +36,7 @@ def test_the_rest_or_all_of_it_may_come_again(repo: GitRepo, run: Run, script: S
 
 
 @pytest.mark.parametrize("end", ["<finish/>\n", "That is all.\n", "<reject>No.</reject>\n", GREET])
-def test_half_an_edit_never_lands(repo: GitRepo, run: Run, script: Script, end: str) -> None:
+def test_a_partial_edit_is_never_committed(repo: GitRepo, run: Run, script: Script, end: str) -> None:
     script.replies(GREET + WRONG, end, end, end, end)
     head = repo.head()
     done = run(*COMMAND)
@@ -44,12 +46,14 @@ def test_half_an_edit_never_lands(repo: GitRepo, run: Run, script: Script, end: 
     assert len(script.prompts) == (4 if end == GREET else 3)
 
 
-def test_it_is_asked_for_once_before_the_end(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_missing_part_is_requested_once_before_the_end(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + WRONG, "<finish/>\n", README)
     assert run(*COMMAND).code == 0 and landed(repo)
 
 
-def test_what_an_earlier_answer_names_may_go(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_definition_named_in_an_earlier_answer_may_be_removed(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     gone = diff("src/app.py", "-def greet(name):", "-    return 'hello ' + name", "+hello = 'hello '")
     script.replies(f"The function `greet` goes.\n\n{gone}{WRONG}", README)
     done = run(*COMMAND)
@@ -57,7 +61,7 @@ def test_what_an_earlier_answer_names_may_go(repo: GitRepo, run: Run, script: Sc
     assert landed(repo)
 
 
-def test_a_hunk_that_has_nothing_to_do_is_not_waited_for(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_hunk_that_changes_nothing_is_not_missing(repo: GitRepo, run: Run, script: Script) -> None:
     already = diff("README.md", "-A repository.", "+A small repository.")
     script.replies(GREET + already, GREET)
     assert run(*COMMAND).code == 0
@@ -65,7 +69,7 @@ def test_a_hunk_that_has_nothing_to_do_is_not_waited_for(repo: GitRepo, run: Run
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
 
 
-def test_what_is_kept_survives_a_kill(repo: GitRepo, run: Run, script: Script) -> None:
+def test_kept_parts_survive_a_kill(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + WRONG, "")
     script.act(1, "exit 1")
     assert run(*COMMAND).code == 4
@@ -80,7 +84,7 @@ FILE = "".join(f"line {number}\n" for number in range(1, 31))
 
 
 def hunk(number: int, *, right: bool = True, before: int = 1, below: int = 1, add: bool = False) -> str:
-    """A change of line `number`, or a line added below it, with some lines around it."""
+    """A hunk that changes line `number`, or adds a line below it, with some context."""
     old = [f"line {n}" for n in range(number - before, number + below + 1)]
     lines = [f" {line}" for line in old]
     lines[before : before + 1] = (
@@ -96,7 +100,7 @@ def answer(*hunks: str) -> str:
 
 
 def _after(answers: Sequence[str]) -> bytes | None:
-    """What the answers come to one after another, each with what is kept of those before."""
+    """The result of the answers one after another, each with the kept parts of the earlier ones."""
     sources = {"f.txt": SourceText(FILE.encode())}
     kept: tuple[Outcome, ...] = ()
     for text in answers:
@@ -141,14 +145,14 @@ def test_no_hunk_is_lost_or_applied_twice(
     assert _after([first, second]) == wanted.encode()
 
 
-def test_what_changes_a_kept_part_in_part_is_refused() -> None:
+def test_a_partial_change_of_a_kept_part_is_refused() -> None:
     first = answer(hunk(10, add=True), hunk(20, right=False))
     other = answer("@@\n line 9\n line 10\n+another\n line 11\n", hunk(20))
     assert _after([first, other]) is None
     assert _after([first, other, answer(hunk(10, add=True), hunk(20))]) is not None
 
 
-def test_what_is_made_on_top_of_what_is_kept() -> None:
+def test_changes_on_top_of_kept_parts() -> None:
     first = answer(hunk(10), hunk(20, right=False))
     on_top = answer("@@\n line 9\n-new 10\n+newer 10\n line 11\n", hunk(20))
     after = _after([first, on_top])

@@ -1,4 +1,4 @@
-"""Files that are too long for a prompt: what of them is shown, how the rest is reached, and that edits stay right."""
+"""Files that are too long for a prompt: the shown parts, how to read the rest, and correct edits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def task(name: str, line: str = "result = value") -> str:
 
 
 def source(count: int = 1_500, **changed: str) -> str:
-    """A file of `count` functions task_0, task_1, … and, in the middle of them, those of `changed`."""
+    """A file of `count` functions task_0, task_1, …, with those of `changed` in the middle."""
     made = [task(f"task_{n}") for n in range(count)]
     made[count // 2 : count // 2] = [task(name, line) for name, line in changed.items()]
     return HEAD + "".join(made)
@@ -52,13 +52,13 @@ def asked(
     return prepare(worktree, request, load(layout(worktree), repo.top), how)
 
 
-def test_a_range_that_is_none_or_outside_is_refused() -> None:
+def test_an_invalid_range_is_refused() -> None:
     for lines, characters in (("x", ""), ("4-9", ""), ("3-2", ""), ("1", "9-12"), ("1", "x"), ("", "1-2")):
         with pytest.raises(UsageError):
             read_part("abc\ndef\nghi\n", lines, characters, 100)
 
 
-def test_read_says_what_it_left_out() -> None:
+def test_read_reports_omitted_lines() -> None:
     part = read_part("a\n" * 10, "2-9", "", 8)
     assert (part.text, part.first, part.last) == ("a\na\na\na", 2, 5)
     assert 'lines="6-9"' in part.rest
@@ -66,7 +66,7 @@ def test_read_says_what_it_left_out() -> None:
     assert (whole.text, whole.last, whole.rest) == ("a\nb", 2, "")
 
 
-def test_a_line_that_is_too_long_is_read_in_pieces() -> None:
+def test_a_long_line_is_read_in_pieces() -> None:
     line = "".join(map(str, range(1000)))
     part = read_part(f"{line}\nnext\n", "1-2", "", 100)
     assert (part.text, part.characters) == (line[:100], (1, 100))
@@ -76,7 +76,7 @@ def test_a_line_that_is_too_long_is_read_in_pieces() -> None:
     assert read_part(line, "1", f"{len(line)}", 100).rest == ""
 
 
-def test_room_is_shared_and_the_longest_files_give_way() -> None:
+def test_room_is_shared_and_the_longest_files_are_cut() -> None:
     assert too_long({"a": 10, "b": 64}, 64, None) == {}
     assert set(too_long({"a": 10, "b": 65}, 64, None)) == {"b"}
     assert set(too_long({"a": 10_000, "b": 20_000, "c": 60_000}, 65_536, 50_000)) == {"c"}
@@ -88,7 +88,7 @@ def test_room_is_shared_and_the_longest_files_give_way() -> None:
 
 
 @given(st.text(alphabet="ab_ \n\r\té€😀({;", max_size=6_000), st.sampled_from(["x.txt", "x.py", "x.js"]))
-def test_the_units_of_a_text_are_the_text(text: str, path: str) -> None:
+def test_the_units_of_a_text_join_to_the_text(text: str, path: str) -> None:
     text = text.replace("\r", "")
     found = units(path, text)
     assert "".join(unit.text for unit in found) == text
@@ -110,7 +110,7 @@ def test_one_long_line_is_cut_by_characters_and_named() -> None:
         assert part.columns and data[slice(*part.columns)].decode() == part.text
 
 
-def test_a_request_is_read() -> None:
+def test_a_request_is_parsed() -> None:
     query = read_query('in `parse_it` of a.py:12-14 say "no such thing"; File "/x/b.py", line 99', "src/a.py")
     assert query.lines == ((12, 14),)
     assert "no such thing" in query.quotes and "parse_it" in query.names
@@ -126,7 +126,7 @@ def test_a_request_is_read() -> None:
         ('File "/home/me/big.py", line 5300, in task_9\nValueError', "result = value + 42"),
     ],
 )
-def test_what_the_request_is_about_is_shown(request_: str, line: str) -> None:
+def test_the_parts_that_a_request_is_about_are_shown(request_: str, line: str) -> None:
     text = source(special_case='raise ValueError("the frobnicator is empty")', other="result = value + 42")
     words = request_.replace("5300", str(_line(text, "+ 42")))
     found = excerpt_of("big.py", text.encode(), About(words), ROOM)
@@ -137,7 +137,7 @@ def test_what_the_request_is_about_is_shown(request_: str, line: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Rounder.apply", "Rounder::apply()", "`_carry_over`", "carry_over()"])
-def test_a_definition_that_is_named_comes_before_what_repeats_the_words(name: str) -> None:
+def test_a_named_definition_ranks_above_repeated_words(name: str) -> None:
     repeats = "".join(
         f"def step_{n}(value):\n    # round values above the limit, then apply the limit to values\n"
         f"    return round_value(value, LIMIT, {n})\n\n\n"
@@ -154,7 +154,7 @@ def _line(text: str, what: str) -> int:
     return text[: text.index(what)].count("\n") + 1
 
 
-def test_even_where_nothing_matches_the_file_is_shown() -> None:
+def test_without_matches_the_beginning_is_shown() -> None:
     for request in ("", "?", "xyzzy"):
         found = excerpt_of("big.py", source().encode(), About(request), ROOM)
         assert found.parts[0].text.startswith(HEAD)
@@ -176,7 +176,7 @@ def test_definitions_without_room_for_a_line_are_named(count: int, longest: int)
         assert text.split("\n")[int(line) - 1].startswith(f"def {name}(")
 
 
-def test_a_part_does_not_break_off_a_few_lines_before_the_end_of_a_function() -> None:
+def test_a_part_is_extended_to_a_nearby_end_of_a_function() -> None:
     rows = "".join(f"    value = step_{n}(value, {n}) + LIMIT\n" for n in range(54))
     broken = f"def special_case(value):\n    frobnicate()\n{rows}    return value\n\n\n"
     for text in (
@@ -192,13 +192,13 @@ def test_a_part_does_not_break_off_a_few_lines_before_the_end_of_a_function() ->
             assert part.text == "".join(whole.splitlines(keepends=True)[part.first - 1 : part.last])
 
 
-def test_a_place_counts_more_than_words(repo: GitRepo) -> None:
+def test_named_lines_rank_above_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
     text = shown(asked(repo, "as special_case does", first=9_000))
     assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)">', text))
 
 
-def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> None:
+def test_a_small_file_is_shown_in_full_and_the_limit_can_be_set(repo: GitRepo) -> None:
     repo.write("big.py", source(300))
     assert "too long" not in shown(asked(repo, "task_7 shall round"))
     repo.git("config", "repoagent.edit.inlineLimit", "20000")
@@ -207,7 +207,7 @@ def test_a_small_file_is_shown_whole_and_a_limit_can_be_set(repo: GitRepo) -> No
     assert len(text) < 20_000
 
 
-def test_a_window_that_is_smaller_than_the_limit_decides(repo: GitRepo) -> None:
+def test_a_context_window_smaller_than_the_limit_applies(repo: GitRepo) -> None:
     text = source(400)
     repo.write("big.py", text)
     assert text in shown(asked(repo, "task_7 shall round", AnswerFormat(window=200_000)))
@@ -216,7 +216,7 @@ def test_a_window_that_is_smaller_than_the_limit_decides(repo: GitRepo) -> None:
     assert len(small) < 24_000
 
 
-def test_a_file_to_read_is_cut_likewise(repo: GitRepo) -> None:
+def test_a_file_for_reading_is_also_cut(repo: GitRepo) -> None:
     repo.write("big.py", "x = 1\n")
     repo.write("other.py", source(2_000, special_case="pass"))
     text = shown(asked(repo, "do as special_case does", read=("other.py",)))
@@ -265,7 +265,7 @@ def test_a_large_file_is_edited_through_read_and_a_diff(
 
 
 @pytest.mark.soak
-def test_a_block_that_stands_elsewhere_too_is_refused_and_a_number_decides(
+def test_an_ambiguous_block_is_refused_unless_a_line_number_decides(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     text = source(3_000)
@@ -291,7 +291,7 @@ def test_a_block_that_stands_elsewhere_too_is_refused_and_a_number_decides(
     assert changed == [line]
 
 
-def test_a_symbol_is_read_without_its_underscore(repo: GitRepo) -> None:
+def test_read_finds_a_symbol_without_its_underscore(repo: GitRepo) -> None:
     repo.write("big.py", source(3, _special_case="pass"))
     (read,) = (tool for tool in asked(repo, "x").tools if tool.name == "read")
     seen = read.perform(Action("read", {"path": "big.py", "symbol": "Special_Case"}))
@@ -299,7 +299,7 @@ def test_a_symbol_is_read_without_its_underscore(repo: GitRepo) -> None:
     assert "def _special_case(value):" in seen.text and "task_0" not in seen.text
 
 
-def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
+def test_tools_report_what_they_cannot_show(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000) + "x = '" + "a" * 50_000 + "needle" + "'\n")
     tools = {tool.name: tool for tool in asked(repo, "x").tools}
     whole = tools["read"].perform(Action("read", {"path": "big.py"}))
@@ -310,7 +310,7 @@ def test_tools_report_what_they_can_not_show(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_lines_that_were_not_seen_must_be_quoted_as_they_are(repo: GitRepo, run: Run, script: Script) -> None:
+def test_unseen_lines_must_be_quoted_exactly(repo: GitRepo, run: Run, script: Script) -> None:
     body = "    first = 1\n    second = first + 1\n    third = second * 7\n    return third\n\n\n"
     text = source(3_000, far_away_marker="pass")
     text = text.replace("def far_away_marker", f"def far_away():\n{body}def far_away_marker")
@@ -327,7 +327,7 @@ def test_lines_that_were_not_seen_must_be_quoted_as_they_are(repo: GitRepo, run:
     assert repo.read("big.py").decode() == text.replace("second * 7", "second * 8")
 
 
-def test_what_was_changed_lately_is_likelier(repo: GitRepo) -> None:
+def test_recently_changed_lines_rank_higher(repo: GitRepo) -> None:
     text = source(1_500)
     repo.commit("big", **{"big.py": text})
     repo.commit("turn", **{"big.py": text.replace("def task_700(value):", "def task_700(value):  # turned")})

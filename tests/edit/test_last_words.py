@@ -1,4 +1,4 @@
-"""What the model says last, and what it says on the way, is shown however the edit ends."""
+"""The last reply of the model and its earlier messages are shown, however the edit ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
 
-def test_words_beside_the_edit_and_messages_come_in_a_pipe(repo: GitRepo, run: Run, script: Script) -> None:
+def test_messages_and_other_text_of_a_reply_are_printed_in_a_pipe(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(f"<message>b.txt has to change too\nand c.txt</message>\nOnly a half.\n\n{GREET}")
     done = run("edit", "src/app.py", "greet", "--yes")
     assert done.code == 0
@@ -25,7 +27,7 @@ def test_words_beside_the_edit_and_messages_come_in_a_pipe(repo: GitRepo, run: R
 @pytest.mark.parametrize(
     "last", ["<finish>b.txt would have to change</finish>", "b.txt would have to change"]
 )
-def test_nothing_after_a_failed_check_is_exit_6_with_the_words(
+def test_no_edit_after_a_failed_check_exits_6_with_the_reply(
     repo: GitRepo, run: Run, script: Script, last: str
 ) -> None:
     before = repo.head(), repo.read("src/app.py")
@@ -41,9 +43,7 @@ def test_nothing_after_a_failed_check_is_exit_6_with_the_words(
     assert (error["exit"], error["words"]) == (6, "b.txt would have to change")
 
 
-def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_finishing_after_a_refused_edit_is_not_a_success(repo: GitRepo, run: Run, script: Script) -> None:
     bad = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@\n-no such line\n+x\n```\n"
     script.replies(bad, "<finish>all done</finish>", "<finish>all done</finish>")
     done = run("edit", "src/app.py", "greet", "--yes")
@@ -52,7 +52,7 @@ def test_a_finish_after_a_refused_edit_goes_back_and_is_no_success(
     assert "Your last edit was refused and is not part of the change." in script.prompts[2]
 
 
-def test_an_edit_that_fits_is_not_dropped_by_words(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_reply_without_action_does_not_drop_an_edit(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(f'{GREET}\n<read path="README.md"/>', "That is all.", "<finish>done</finish>")
     assert run("edit", "src/app.py", "greet", "--yes").code == 0
     assert "Your edit applies but is not committed" in script.prompts[2]
@@ -61,7 +61,7 @@ def test_an_edit_that_fits_is_not_dropped_by_words(repo: GitRepo, run: Run, scri
 @pytest.mark.parametrize(
     "reply", ["<bash>ls</bash>", "```bash\nls\n```", '{"name": "run", "arguments": {"command": "ls"}}']
 )
-def test_where_nothing_is_run_the_tools_there_are_are_named(
+def test_without_commands_the_available_tools_are_named(
     repo: GitRepo, run: Run, script: Script, reply: str
 ) -> None:
     script.replies(reply, "Then I can't say.")

@@ -1,4 +1,4 @@
-"""A file that the last commit has and the work tree has not: what is advised brings it back."""
+"""A file of the last commit that is missing from the work tree: the advice in the error restores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an edit leaves among the notes of its files, and what the next prompt says of it."""
+"""The notes that an edit adds to its files, and how the next prompt shows them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def memory_folder(repo: GitRepo) -> Path:
 
 
 def notes(repo: GitRepo) -> list[str]:
-    """The notes without their date and blob."""
+    """The notes without date and blob."""
     path = memory_folder(repo) / "notes.md"
     lines = path.read_text().splitlines() if path.exists() else []
     return [line.partition(" by ")[2] for line in lines if line.startswith("- ")]
@@ -34,7 +34,7 @@ def test_a_plain_success_leaves_no_note(repo: GitRepo, run: Run, script: Script)
 
 
 @pytest.mark.soak
-def test_the_models_note_is_kept_with_its_source_and_told_next_time(
+def test_a_note_of_the_model_is_saved_with_its_source_and_shown_next_time(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     script.replies("<note>`greet` is called with bytes too</note>\n" + GREET)
@@ -50,7 +50,7 @@ def test_the_models_note_is_kept_with_its_source_and_told_next_time(
     assert run("edit", "src/app.py", "greet without a name", "--yes").code == 0
     (prompt,) = script.prompts
     assert "Notes on this file:\n- 20" in prompt and "`greet` is called with bytes too\n" in prompt
-    assert len(notes(repo)) == 1  # it said so again
+    assert len(notes(repo)) == 1  # the model repeated its note
     said, file = prompt.index("Notes on this file"), prompt.index("File src/app.py")
     earlier, request = prompt.index("Earlier requests for this file"), prompt.index("Request:\n")
     assert said < file < earlier < request
@@ -58,9 +58,7 @@ def test_the_models_note_is_kept_with_its_source_and_told_next_time(
 
 
 @pytest.mark.soak
-def test_a_note_about_code_that_is_gone_is_not_repeated_as_fact(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_note_about_removed_code_is_marked(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<note>`greet` must return a text</note>\n" + GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     path = repo.top / "src/app.py"
@@ -75,7 +73,7 @@ def test_a_note_about_code_that_is_gone_is_not_repeated_as_fact(
 
 
 @pytest.mark.soak
-def test_what_was_refused_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_refusal_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(*[OFF.replace("'x'", f"'{n}'") for n in range(6)])
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 3
     (note,) = notes(repo)
@@ -86,10 +84,12 @@ def test_what_was_refused_is_noted_with_its_reason(repo: GitRepo, run: Run, scri
     assert " " not in code and code.islower()
     script.replies(GREET)
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 0
-    assert notes(repo) == []  # it is done by now
+    assert notes(repo) == []  # the request has been done since
 
 
-def test_a_failed_check_is_noted_with_its_first_telling_line(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_failed_check_is_noted_with_its_first_relevant_line(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     check = "grep -q comma src/app.py || { echo Traceback x; echo 'ValueError: no comma in it'; exit 1; }"
     script.replies(HI, HI, HI)
     done = run("edit", "src/app.py", "greet", "--yes", "--check", check, "--max-turns", "2")
@@ -99,7 +99,7 @@ def test_a_failed_check_is_noted_with_its_first_telling_line(repo: GitRepo, run:
     ]
 
 
-def test_what_failed_first_is_noted_when_it_then_worked(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_first_failure_is_noted_after_a_success(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(HI, GREET)
     check = "grep -q 'hello,' src/app.py || { echo 'AssertionError: too short'; exit 1; }"
     assert run("edit", "src/app.py", "greet", "--yes", "--check", check).code == 0
@@ -131,7 +131,7 @@ def test_the_reason_of_a_rejection_is_a_note_of_the_user(
 
 
 @pytest.mark.soak
-def test_what_is_taken_back_is_noted_until_it_is_made_again(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_undone_edit_is_noted_until_it_is_redone(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     assert run("undo").code == 0
@@ -167,7 +167,7 @@ def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
 
 
 @pytest.mark.soak
-def test_a_small_model_is_told_no_earlier_turns(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_small_model_gets_no_earlier_turns(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     whole = (repo.top / "src/app.py").read_text().replace("hello, ", "hi, ")
@@ -177,7 +177,7 @@ def test_a_small_model_is_told_no_earlier_turns(repo: GitRepo, run: Run, script:
     assert "Last edits of this file:\n- 20" in script.prompts[0]
 
 
-def test_a_conversation_that_a_person_has_cut_is_taken_as_it_is(
+def test_a_conversation_that_the_user_shortened_is_used_unchanged(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     script.replies("An answer about lobsters.")
@@ -191,7 +191,7 @@ def test_a_conversation_that_a_person_has_cut_is_taken_as_it_is(
 
 
 @pytest.mark.soak
-def test_a_copy_says_that_it_inherits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_note_says_that_a_copy_inherits_no_memory(repo: GitRepo, run: Run, script: Script) -> None:
     assert run("memory", "note", "src/app.py", "greets by name").code == 0
     (folder,) = (repo.top / ".repoagent/memory").glob("app-py-*")
     newer = folder.with_name("newer-01234567")
@@ -206,9 +206,9 @@ def test_a_copy_says_that_it_inherits_nothing(repo: GitRepo, run: Run, script: S
         f"`repoagent memory note copy.py --from {folder.name}` copies its notes\n"
     )
     assert done.code == 1 and done.err.count(said) == 1 and "greets by name" not in script.prompts[0]
-    assert done.err.count("format version 99") == 1  # a warning is said once
+    assert done.err.count("format version 99") == 1  # the warning is printed once
     script.replies("No change.")
-    assert "inherit" not in run("edit", "src/copy.py", "and now?", "--yes").err  # it has its own by now
+    assert "inherit" not in run("edit", "src/copy.py", "and now?", "--yes").err  # it now has its own memory
 
 
 def test_a_note_goes_to_the_file_that_it_is_about() -> None:
@@ -246,7 +246,7 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
         ),
     ],
 )
-def test_what_is_worth_a_line(state: str, answer: str, said: list[tuple[str, str]]) -> None:
+def test_lines_worth_a_note(state: str, answer: str, said: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
     assert list(lessons("x\ny", turns, state, answer, "m")) == said
     assert len(undo_note("x " * 900)) < 200

@@ -1,4 +1,4 @@
-"""Wherever git works: linked work trees, folders, a detached or unborn HEAD, new branches, names of every kind."""
+"""Edits in linked work trees and folders, with a detached or unborn HEAD, new branches, and names of every kind."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_new_branch_signed_off_in_the_editor_then_a_fixup(
     assert "Repoagent-Edit: " in repo.git("log", "-1", "--format=%B")
 
 
-def test_a_message_left_empty_commits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_empty_message_commits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     head = repo.head()
     done = run("edit", "src/app.py", "greet", "--yes", "-e", env={"GIT_EDITOR": ": >"})

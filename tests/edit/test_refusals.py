@@ -1,4 +1,4 @@
-"""What can't be done is said in one sentence, with the right exit code, before a model is paid."""
+"""Errors before a model is paid: one sentence, with the right exit code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ BAD: list[tuple[int, str, tuple[str, ...]]] = [
 
 @pytest.fixture
 def odd(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> GitRepo:
-    """The sample with a binary file, a link, a submodule, an untracked file, a removed one."""
+    """The sample with a binary file, a link, a submodule, an untracked and a removed file."""
     inner = make_repo("inner")
     inner.write("x.txt", "x\n")
     inner.commit("inner")
@@ -95,7 +95,9 @@ def test_no_model_is_configured(run: Run) -> None:
     assert max(map(len, done.err.splitlines())) <= 80
 
 
-def test_what_would_stop_the_commit_is_known_before_the_call(repo: GitRepo, run: Run, script: Script) -> None:
+def test_errors_of_the_commit_are_reported_before_the_model_call(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(GREET)
     command = ("edit", "src/app.py", "greet with a comma", "--yes")
     done = run(*command, env={"GIT_CONFIG_GLOBAL": "/dev/null", "EMAIL": "", "GIT_COMMITTER_NAME": ""})
@@ -104,11 +106,11 @@ def test_what_would_stop_the_commit_is_known_before_the_call(repo: GitRepo, run:
     done = run(*command)
     assert (done.code, "index.lock" in done.err) == (7, True)
     assert script.prompts == []
-    done = run(*command, "--no-commit")  # it needs neither
+    done = run(*command, "--no-commit")  # --no-commit needs neither
     assert done.code == 0
 
 
-def test_a_file_named_twice_is_one(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_file_named_twice_counts_once(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     done = run(
         "edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json"
@@ -118,7 +120,7 @@ def test_a_file_named_twice_is_one(repo: GitRepo, run: Run, script: Script) -> N
     assert len(done.json["files"]) == 1
 
 
-def test_an_ignored_or_unseen_file_is_not_made_nor_overwritten(
+def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     repo.write(".gitignore", "build/\n")

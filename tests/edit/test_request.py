@@ -1,4 +1,4 @@
-"""What the command line means: places in files, and which argument is the instruction."""
+"""Parse the arguments of `edit`: lines and symbols of files, and which argument is the instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from repoagent.errors import UsageError
         ("C:name", Target("C:name")),
     ],
 )
-def test_a_target_is_a_file_or_a_place_in_it(tmp_path: Path, text: str, target: Target) -> None:
+def test_a_target_is_a_file_lines_or_a_symbol(tmp_path: Path, text: str, target: Target) -> None:
     assert parse_target(text, tmp_path) == target
 
 
@@ -31,7 +31,7 @@ def test_an_empty_range_is_refused(tmp_path: Path, text: str) -> None:
         parse_target(text, tmp_path)
 
 
-def test_a_file_that_has_such_a_name_wins(tmp_path: Path) -> None:
+def test_an_existing_file_of_that_name_takes_precedence(tmp_path: Path) -> None:
     (tmp_path / "odd:10").write_text("x")
     assert parse_target("odd:10", tmp_path) == Target("odd:10")
 
@@ -58,6 +58,6 @@ def test_the_last_argument_is_the_instruction_unless_it_is_a_file(tmp_path: Path
     )
 
 
-def test_a_very_long_instruction_is_no_file_name(tmp_path: Path) -> None:
+def test_a_very_long_instruction_is_not_a_file_name(tmp_path: Path) -> None:
     long = "rewrite " * 2000
     assert split_arguments(["a.py", long], instruction_elsewhere=False, cwd=tmp_path) == (["a.py"], long)

@@ -1,4 +1,4 @@
-"""A run that was killed or could not go on: the same command goes on, nothing is paid twice, nothing is left behind."""
+"""A run that was killed or failed: the same command resumes it, pays for nothing twice, and leaves no files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ from tests.program import Running
 Killed = Callable[..., None]
 
 
-def test_a_lock_that_can_not_be_removed_spoils_nothing(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_cannot_be_removed_is_harmless(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
@@ -37,10 +35,10 @@ def test_a_lock_that_can_not_be_removed_spoils_nothing(
 
 @pytest.fixture
 def killed(repo: GitRepo, script: Script) -> Killed:
-    """Start `repoagent ARGS` and kill it as soon as the file `when` is there."""
+    """Start `repoagent ARGS` and kill it as soon as the file `when` exists."""
 
     def killed(when: Path, *args: str) -> None:
-        with Path(os.devnull).open("r+b") as null:  # its model outlives it, and would hold a pipe
+        with Path(os.devnull).open("r+b") as null:  # its model continues to run, and would keep a pipe open
             streams = [null.fileno()] * 3
             process = Running(args, repo.top, {**os.environ, "REPOAGENT_MODEL": script.spec}, streams)
         while not when.exists():
@@ -53,7 +51,7 @@ def killed(repo: GitRepo, script: Script) -> Killed:
 
 
 def left_behind(repo: GitRepo) -> list[str]:
-    """Files of edits in flight, and their locks."""
+    """The files of unfinished edits, and their locks."""
     found = [
         *(repo.top / ".repoagent/conversations").iterdir(),
         *(repo.top / ".git/repoagent/locks").iterdir(),
@@ -62,7 +60,7 @@ def left_behind(repo: GitRepo) -> list[str]:
 
 
 @pytest.mark.soak
-def test_killed_while_the_model_is_asked(repo: GitRepo, run: Run, script: Script, killed: Killed) -> None:
+def test_killed_during_the_model_call(repo: GitRepo, run: Run, script: Script, killed: Killed) -> None:
     script.replies('<read path="README.md"/>\n', "never given", GREET)
     script.act(1, "sleep 5")
     command = ("edit", "src/app.py", "greet with a comma", "--yes")
@@ -70,7 +68,7 @@ def test_killed_while_the_model_is_asked(repo: GitRepo, run: Run, script: Script
     assert repo.status() == ""
     done = run(*command, "--json")
     assert done.code == 0, done.err
-    assert len(script.prompts) == 3  # the last one asked anew, the first not
+    assert len(script.prompts) == 3  # the last call was repeated, the first was not
     assert "A small repository." in script.prompts[2]
     assert done.json["usage"]["calls"] == 1
     assert left_behind(repo) == []
@@ -85,7 +83,7 @@ def test_killed_during_the_check(
     command = ("edit", "src/app.py", "greet with a comma", "--yes", "--check-unconfined", "--check", check)
     repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
     killed(started, *command)
-    assert (repo.top / ".git/index.lock").exists()  # git refuses now, rather than lose
+    assert (repo.top / ".git/index.lock").exists()  # git now refuses, so that nothing is lost
     done = run(*command)
     assert done.code == 0, done.err
     assert "recovered: " in done.err
@@ -96,7 +94,7 @@ def test_killed_during_the_check(
 
 
 @pytest.mark.soak
-def test_a_model_that_fails_is_asked_again_later_or_anew(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_failed_model_call_is_resumed_or_started_over(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies('<read path="README.md"/>\n')
     command = ("edit", "src/app.py", "greet with a comma", "--dry-run")
     assert run(*command).code == 4
@@ -114,7 +112,7 @@ def test_a_model_that_fails_is_asked_again_later_or_anew(repo: GitRepo, run: Run
     assert kept.startswith("kept-")
 
 
-def test_without_any_reply_nothing_is_kept_for_long(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_run_without_a_reply_leaves_no_file(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies()
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
     assert run("edit", "README.md", "say more", "--yes").code == 4
@@ -122,7 +120,7 @@ def test_without_any_reply_nothing_is_kept_for_long(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_what_a_person_broke_in_the_conversation_is_said(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_broken_conversation_file_is_reported(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + "<read path='README.md'/>\n")
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
     (file,) = (repo.top / ".repoagent/conversations").glob("edit-*.md")
@@ -132,7 +130,7 @@ def test_what_a_person_broke_in_the_conversation_is_said(repo: GitRepo, run: Run
     assert "--conversation fresh" in done.err
 
 
-def test_killed_between_the_commit_and_the_memory_of_it(repo: GitRepo, run: Run, script: Script) -> None:
+def test_killed_between_the_commit_and_the_memory(repo: GitRepo, run: Run, script: Script) -> None:
     repo.hook("post-commit", "cp .repoagent/conversations/edit-*.md ..\n")
     script.replies(GREET, GREET)
     command = ("edit", "src/app.py", "greet with a comma", "--yes")
@@ -140,13 +138,13 @@ def test_killed_between_the_commit_and_the_memory_of_it(repo: GitRepo, run: Run,
     (file,) = repo.top.parent.glob("edit-*.md")
     file.rename(repo.top / ".repoagent/conversations" / file.name)
     assert run("undo").code == 0
-    done = run(*command)  # that edit is made and taken back: this is another one
+    done = run(*command)  # the first edit was made and undone: this is another one
     assert done.code == 0, done.err
     assert len(script.prompts) == 2
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
 
 
-def test_old_requests_are_forgotten(repo: GitRepo, run: Run, script: Script) -> None:
+def test_old_requests_are_removed(repo: GitRepo, run: Run, script: Script) -> None:
     sent = repo.top / ".repoagent/sent"
     sent.mkdir(parents=True)
     for name, days in [("old.txt", 31), ("long.txt.gz", 31), ("new.txt", 29)]:
@@ -159,7 +157,7 @@ def test_old_requests_are_forgotten(repo: GitRepo, run: Run, script: Script) -> 
     assert len(list(sent.glob("*.txt"))) == 2
 
 
-def test_a_long_request_is_kept_gzipped(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_long_request_is_compressed(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("task.md", "greet with a comma\n" * 4_000)
     script.replies(GREET)
     assert run("edit", "src/app.py", "-F", "task.md", "--dry-run").code == 0

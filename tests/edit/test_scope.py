@@ -1,4 +1,4 @@
-"""Files that have to change too and that the edit may not change: asked about, or kept until `--scope repo`."""
+"""Files outside the scope that have to change: a question, or a saved answer for `--scope repo`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def files_of_head(repo: GitRepo) -> list[str]:
     return repo.git("show", "--format=", "--name-only").split()
 
 
-def test_the_kept_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(BOTH)
     done = run(*COMMAND, "--yes")
     assert done.code == 3 and repo.status() == ""
@@ -29,7 +29,7 @@ def test_the_kept_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, 
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-def test_a_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(BOTH)
     with screen(*COMMAND) as window:
         window.expect(ASKED)
@@ -40,7 +40,7 @@ def test_a_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open
     assert files_of_head(repo) == ["README.md", "src/app.py"] and len(script.prompts) == 1
 
 
-def test_a_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(BOTH, BOTH, GREET)
     with screen(*COMMAND) as window:
         window.expect(ASKED)
@@ -52,7 +52,7 @@ def test_a_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Op
     assert "README.md: this edit may not change it (only src/app.py)." in script.prompts[1]
 
 
-def test_what_does_not_fit_is_shown_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(GREET + README.replace("-A small", "-The small"), README)
     with screen(*COMMAND) as window:
         window.expect(ASKED)
@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_shown_the_file(repo: GitRepo, screen: Open, script
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-def test_a_file_that_was_not_seen_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
+def test_an_unseen_file_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + "README.md\n```\n# Sample\n\nAnother.\n```\n", BOTH)
     done = run(*COMMAND, "--yes", "--scope", "repo")
     assert done.code == 0, done.err
@@ -91,7 +91,7 @@ def test_a_rejection_that_names_a_file(repo: GitRepo, screen: Open, script: Scri
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
 
-def test_a_rejection_goes_on_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(REJECTED, BOTH)
     done = run(*COMMAND, "--yes")
     assert done.code == 3 and "--scope repo" in done.err
@@ -103,7 +103,7 @@ def test_a_rejection_goes_on_with_a_wider_scope(repo: GitRepo, run: Run, script:
 @pytest.mark.parametrize(
     "path", [".env", "secret.txt", "out/x.txt", ".github/workflows/ci.yml", "../there.txt"]
 )
-def test_what_is_never_offered(repo: GitRepo, run: Run, script: Script, path: str) -> None:
+def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, path: str) -> None:
     repo.write(".gitignore", "out/\n")
     repo.write(".repoagentignore", "secret.txt\n")
     repo.write(path, "A small text.\nwithheld\n")
@@ -117,7 +117,7 @@ def test_what_is_never_offered(repo: GitRepo, run: Run, script: Script, path: st
 
 
 @pytest.mark.soak
-def test_an_allowed_file_that_changed_since_is_not_taken_for_what_was_seen(
+def test_an_allowed_file_that_changed_since_is_refused(
     repo: GitRepo, run: Run, screen: Open, script: Script
 ) -> None:
     script.replies(REJECTED, BOTH)

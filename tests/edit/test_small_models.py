@@ -1,4 +1,4 @@
-"""How a small model is asked: the part first, one file at a time, its first try shown when a check has failed."""
+"""Prompts of small models: first the part to change, one file at a time, the first attempt after a failed check."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def edit(run: Run, *args: str, **env: str) -> tuple[int, str]:
 
 
 @pytest.mark.soak
-def test_words_alone_go_back_twice(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_reply_without_an_edit_goes_back_twice(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     new = old.replace("hello ", "hi ")
     script.replies("I will change it.", "Done!", fenced("src/app.py", new))
@@ -36,13 +36,13 @@ def test_words_alone_go_back_twice(repo: GitRepo, run: Run, script: Script) -> N
     assert (done.code, done.out) == (1, "It says hi already.\n")
 
 
-def test_a_model_that_is_asked_for_a_diff_may_answer(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_model_may_answer_a_request_for_a_diff_in_words(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("It says hi already.")
     done = run("edit", "src/app.py", "say hi", "--yes")
     assert (done.code, done.out) == (1, "It says hi already.\n")
 
 
-def test_the_part_is_asked_for_first_where_the_request_names_none(
+def test_the_model_selects_the_part_if_the_request_names_none(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     repo.write("shop.py", SHOP)
@@ -71,7 +71,9 @@ def test_an_answer_that_names_no_part(repo: GitRepo, run: Run, script: Script) -
 def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("shop.py", SHOP)
     repo.commit("shop")
-    script.replies("Basket.total_price", fenced("shop.py", "        return 1\n"))  # and then it has no reply
+    script.replies(
+        "Basket.total_price", fenced("shop.py", "        return 1\n")
+    )  # the model has no reply for the second call
     code, said = edit(run, "shop.py", "whole cents")
     assert code == 4, said
     script.replies(fenced("shop.py", ROUNDED))
@@ -81,7 +83,7 @@ def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: 
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
 
-def test_several_files_are_asked_for_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:
+def test_several_files_are_requested_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
     script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 2\n"))
     assert edit(run, "a.py", "b.py", "make it 2")[0] == 0
@@ -92,7 +94,7 @@ def test_several_files_are_asked_for_one_at_a_time(repo: GitRepo, run: Run, scri
     assert repo.git("show", "--format=", "--name-only").split() == ["a.py", "b.py"]
 
 
-def test_after_a_failed_check_only_the_file_that_it_names_is_asked_for_again(
+def test_after_a_failed_check_only_the_named_file_is_requested_again(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
@@ -108,7 +110,7 @@ def test_after_a_failed_check_only_the_file_that_it_names_is_asked_for_again(
 
 
 @pytest.mark.soak
-def test_the_form_goes_by_what_is_known_of_the_model(repo: GitRepo, run: Run, script: Script) -> None:
+def test_the_form_depends_on_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     env = {"REPOAGENT_MODEL": "ollama/qwen2.5-coder:1.5b"}
     small = run("edit", "src/app.py", "say hi", "--show-prompt", "--json", env=env).json
     large = run(
@@ -127,7 +129,7 @@ def test_the_form_goes_by_what_is_known_of_the_model(repo: GitRepo, run: Run, sc
     assert "```diff" in json.dumps(told)
 
 
-def test_who_says_the_same_again_is_asked_in_other_words(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_repeated_answer_changes_the_wording_of_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     wrong, right = old.replace("hello ", "hey "), old.replace("hello ", "hi ")
     replies = [fenced("src/app.py", text) for text in (wrong, wrong, right)]
@@ -140,9 +142,7 @@ def test_who_says_the_same_again_is_asked_in_other_words(repo: GitRepo, run: Run
     assert "with this change, in a code block." in third and "info string" not in third
 
 
-def test_who_sends_back_what_is_there_is_asked_in_other_words(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_an_unchanged_file_changes_the_wording_of_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     script.replies(fenced("src/app.py", old), fenced("python", old.replace("hello ", "hi ")))
     assert edit(run, "src/app.py", "say hi")[0] == 0
@@ -150,7 +150,7 @@ def test_who_sends_back_what_is_there_is_asked_in_other_words(
     assert repo.read("src/app.py").decode() == old.replace("hello ", "hi ")
 
 
-def test_what_a_check_says_without_what_it_measures() -> None:
+def test_the_noise_of_test_runners_is_removed() -> None:
     tap = "TAP version 13\n# Subtest: x\nnot ok 1 - x\n  ---\n  duration_ms: 6.2\n  error: |-\n    + 100\n    - 50\n  code: 'ERR'\n  ...\n"
     assert first_lines(tap) == "    + 100\n    - 50"
     python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n    ^^^\nValueError: no\n\nRan 1 test in 0.1s\n'

@@ -1,4 +1,4 @@
-"""An edit before a person's eyes: a real terminal, questions, the editor, ^C."""
+"""Edits on a real terminal: questions, the editor, ^C."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[s
     assert repo.status() == ""
 
 
-def test_interrupted_at_the_question_it_goes_on_there(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_interrupted_at_the_question_it_resumes_there(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(GREET)
     head = repo.head()
     with screen("edit", "src/app.py", "greet with a comma") as window:
@@ -119,7 +119,7 @@ def test_interrupted_at_the_question_it_goes_on_there(repo: GitRepo, screen: Ope
 
 
 @pytest.mark.soak
-def test_interrupted_while_the_model_is_asked(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_interrupted_during_the_model_call(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies('<read path="README.md"/>\n', GREET)
     script.act(1, "sleep 60")
     head = repo.head()
@@ -133,7 +133,7 @@ def test_interrupted_while_the_model_is_asked(repo: GitRepo, screen: Open, scrip
     assert time.monotonic() - started < 30
     assert (repo.head(), repo.status()) == (head, "")
     assert "Traceback" not in window.seen
-    (script.folder / "prompt-01").unlink()  # as if the model had never heard of it
+    (script.folder / "prompt-01").unlink()  # as if it had never been sent to the model
     (script.folder / "act-01").unlink()
     with screen("edit", "src/app.py", "greet with a comma", "--yes") as window:
         assert window.end() == 0
@@ -181,9 +181,7 @@ def test_without_an_instruction_the_editor_opens(
     assert len(script.prompts) == 1
 
 
-def test_nothing_a_model_or_a_file_says_acts_on_the_terminal(
-    repo: GitRepo, screen: Open, script: Script
-) -> None:
+def test_escape_sequences_never_reach_the_terminal(repo: GitRepo, screen: Open, script: Script) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\u202e"
     repo.write("src/app.py", f"def greet(name):  # {evil}\n    return 'hello ' + name\n")
     repo.write("b.py", "x = 1\n")

@@ -1,4 +1,4 @@
-"""Two edits of one repository at the same time: nothing is lost, and nobody waits for nothing."""
+"""Two edits of one repository at the same time: nothing is lost, and neither waits without need."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def both(one: program.Running, other: program.Running) -> list[dict[str, object]
 
 
 @pytest.mark.soak
-def test_two_files_and_a_check_that_takes_its_time(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+def test_two_files_and_a_slow_check(repo: GitRepo, script: Script, tmp_path: Path) -> None:
     other = second(tmp_path)
     script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
     other.replies(diff("README.md", "-A small repository.", "+A smaller one."))
     held = tmp_path / "held"
     other.act(
         0, f"while [ ! -e {held} ]; do sleep 0.01; done"
-    )  # the other lands while the first is at its check
+    )  # the second commits while the check of the first runs
     first = start(repo, script, "a.txt", "shout", "--check", f"touch {held}; sleep 1", "--check-unconfined")
     values = both(first, start(repo, other, "README.md", "say less"))
     assert repo.status() == ""
@@ -49,12 +49,12 @@ def test_two_files_and_a_check_that_takes_its_time(repo: GitRepo, script: Script
     assert repo.git("show", "--format=", "--name-only", "HEAD").count("\n") == 1
 
 
-def test_one_file_at_two_places(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+def test_two_edits_of_one_file(repo: GitRepo, script: Script, tmp_path: Path) -> None:
     other = second(tmp_path)
     script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
     other.replies(diff("a.txt", " line 8", "-line 9", "+LINE 9", " line 10"))
     started = tmp_path / "started"
-    for model in (script, other):  # both have read the file before any of them writes
+    for model in (script, other):  # both have read the file before either writes
         model.act(0, f"echo >> {started}; while [ $(wc -l < {started}) -lt 2 ]; do sleep 0.01; done")
     values = both(start(repo, script, "a.txt", "shout"), start(repo, other, "a.txt", "shout below"))
     assert repo.read("a.txt").count(b"LINE") == 2
@@ -74,7 +74,7 @@ def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
         script.act(2, "exit 1")
         again = start(repo, script, "a.txt", "shout")
         again.communicate()
-        assert again.returncode == 4  # it began anew, and its own model failed: the first still runs
+        assert again.returncode == 4  # it started over, and its own model failed: the first still runs
         assert "A small repository." not in script.prompts[2]
     finally:
         first.send_signal(signal.SIGTERM)

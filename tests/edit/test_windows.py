@@ -1,4 +1,4 @@
-"""Which part of a long file is shown, and that nothing outside of it can change."""
+"""The part of a long file to show; nothing outside of it can change."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def found(instruction: str, *places: tuple[int, int], data: bytes = DATA, path: 
         "make it faster",
         "add a limit to the result",  # plain words
         "change task_1, task_5, task_9, task_13, task_17 and task_21",  # too many parts
-        "rename Task_1",  # not word for word
+        "rename Task_1",  # not verbatim
     ],
 )
-def test_nothing_is_shown_where_nothing_certain_is_named(instruction: str) -> None:
+def test_no_part_is_shown_if_the_request_is_unclear(instruction: str) -> None:
     assert found(instruction) == []
 
 
@@ -58,14 +58,14 @@ def test_nothing_is_shown_where_nothing_certain_is_named(instruction: str) -> No
         ("task_3 and `task_4`", ["task_3 and task_4 (lines 49-60)"]),
     ],
 )
-def test_names_and_quotes_lead_to_definitions(instruction: str, labels: list[str]) -> None:
+def test_names_and_quotations_select_definitions(instruction: str, labels: list[str]) -> None:
     assert found(instruction) == labels
 
 
-def test_a_place_is_widened_to_its_definition() -> None:
+def test_lines_are_extended_to_their_definition() -> None:
     assert found("x", (22, 23)) == ["Basket.total_price (lines 21-25)"]
     assert found("x", (30, 36)) == ["task_0 and task_1 (lines 28-39)"]
-    assert found("total_price", (3, 3)) == ["lines 3-4"]  # the person's word counts more
+    assert found("total_price", (3, 3)) == ["lines 3-4"]  # lines that the user names take precedence
     assert found("x", (1, 240)) == []
 
 
@@ -84,7 +84,7 @@ def test_a_long_class_is_shown_without_most_of_its_members() -> None:
     assert found("Huge needs a new method", data=data, path="h.py") == ["Huge.part_0 (lines 1-3)"]
 
 
-def test_a_model_that_is_asked_names_the_part() -> None:
+def test_the_answer_of_the_model_selects_the_part() -> None:
     assert "Basket.total_price\n" in question("shop.py", DATA, "make it faster")
     assert question("notes.txt", b"words\n", "x") == ""
     named = answered_windows("shop.py", DATA, "- `Basket.total_price`\n- read_names\n", 150)
@@ -92,7 +92,7 @@ def test_a_model_that_is_asked_names_the_part() -> None:
     assert answered_windows("shop.py", DATA, "I can't tell.", 150) == ()
 
 
-def test_a_window_moves_with_what_changes_around_it() -> None:
+def test_a_window_moves_with_changes_around_it() -> None:
     before = list("abcdef")
     window = Window("x", 3, 4)
     assert rows_now(window, before, before) == (2, 4)
@@ -138,7 +138,7 @@ def test_nothing_outside_the_rows_changes(
     assert (after.bom, after.final_newline) == (text.bom, text.final_newline)
 
 
-def test_what_is_to_be_followed_is_no_place_even_if_it_comes_first() -> None:
+def test_an_example_to_follow_is_not_selected_even_if_named_first() -> None:
     text = b"services:\n  postgres:\n    image: pg\n    healthcheck: x\n\n  redis:\n    image: redis\n\n  web:\n    image: web\n"
     source = Source("c.yml", text, "100644", "")
     for request in (

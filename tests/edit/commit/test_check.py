@@ -1,4 +1,4 @@
-"""The check: its limit, what it leaves behind, and the sandbox around code that nobody has seen."""
+"""The check: its time limit, its background processes, and the sandbox for code that the user has not seen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["run", "script"]
 in_sandbox = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
 
 
-def test_a_check_that_takes_too_long_is_ended_with_its_group(repo: GitRepo) -> None:
+def test_a_timeout_kills_the_process_group_of_the_check(repo: GitRepo) -> None:
     stubborn = "trap '' TERM; echo begun; sleep 60 & echo $! >pid; sleep 60; sleep 60; sleep 60"
     began = time.monotonic()
     result = run_check(Check(stubborn, 0.5), open_worktree(repo.top), accepted=True)
@@ -39,15 +39,16 @@ def test_a_check_that_takes_too_long_is_ended_with_its_group(repo: GitRepo) -> N
     assert _is_gone(int(repo.read("pid")))
 
 
-def test_a_check_that_ends_well_when_it_is_stopped_has_failed(repo: GitRepo) -> None:
+def test_a_stopped_check_fails_even_with_exit_code_0(repo: GitRepo) -> None:
     result = run_check(
         Check("trap 'exit 0' TERM; sleep 60 & wait", 0.5), open_worktree(repo.top), accepted=True
     )
     assert not result.passed and "check.timeout" in result.how
 
 
-def test_what_a_check_leaves_does_not_hold_it_up(repo: GitRepo) -> None:
-    """In its group it is ended; what made a session of its own stays, as a build server does, and is not waited for."""
+def test_background_processes_do_not_delay_the_check(repo: GitRepo) -> None:
+    """Processes of its group are killed. A process with its own session, such as a build server, stays, and the check
+    does not wait for it."""
     daemon = (
         "import os; os.setsid(); open('daemon', 'w').write(str(os.getpid())); import time; time.sleep(60)"
     )
@@ -62,20 +63,20 @@ def test_what_a_check_leaves_does_not_hold_it_up(repo: GitRepo) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs subreapers")
-def test_a_check_dies_with_the_program(repo: GitRepo, tmp_path: Path) -> None:
+def test_a_check_is_killed_with_the_program(repo: GitRepo, tmp_path: Path) -> None:
     code = (
         "import sys\nfrom pathlib import Path\nfrom repoagent.edit.checks import run_check\nfrom repoagent.edit.request import Check\n"
         "from repoagent.git.worktree import open_worktree\n"
         "run_check(Check('sleep 60 & echo $! >pid.new; mv pid.new pid; wait'), open_worktree(Path.cwd()), accepted=True)"
     )
-    env = {**os.environ, "TMPDIR": str(tmp_path)}  # its scratch folder is left there
+    env = {**os.environ, "TMPDIR": str(tmp_path)}  # the kill leaves its scratch folder there
     with subprocess.Popen([sys.executable, "-c", code], cwd=repo.top, env=env) as process:
         _wait((repo.top / "pid").exists)
         process.kill()
     assert _is_gone(int(repo.read("pid")))
 
 
-def test_the_limit_is_half_an_hour_unless_it_is_set(repo: GitRepo) -> None:
+def test_the_default_limit_is_half_an_hour(repo: GitRepo) -> None:
     _set("check", "true")
     assert _check(repo).timeout == 1800
     _set("check.timeout", "7")
@@ -84,7 +85,7 @@ def test_the_limit_is_half_an_hour_unless_it_is_set(repo: GitRepo) -> None:
     assert _check(repo).timeout is None
 
 
-def test_a_time_out_fails_the_edit_and_names_the_key(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(_edit("x = 1"))
     limit = {"REPOAGENT_CHECK__TIMEOUT": "0.3"}
     done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "sleep 60", env=limit)
@@ -108,10 +109,11 @@ open('target/made', 'w').close()"""
 
 @in_sandbox
 @pytest.mark.parametrize("how", ["edit", "run", "apply", "unconfined"])
-def test_a_check_of_code_that_nobody_saw_is_confined(
+def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
     repo: GitRepo, run: Run, script: Script, clean_environment: Path, how: str
 ) -> None:
-    """A line that the model puts into the tests neither writes to HOME nor reaches a listener; artefacts are made."""
+    """Code that the model adds to the tests can neither write to HOME nor connect to a listener; it can write
+    artefacts."""
     repo.commit(**{".gitignore": "target/\nport\n", "tests/conftest.py": "pass\n", "target/x/y": "1\n"})
     patch = diff("tests/conftest.py", "-pass", *(f"+{line}" for line in HOSTILE.split("\n")))
     check = ("--check", f"'{sys.executable}' tests/conftest.py")
@@ -135,9 +137,7 @@ def test_a_check_of_code_that_nobody_saw_is_confined(
 
 
 @in_sandbox
-def test_a_check_that_misses_home_or_the_network_is_told_the_way_out(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_check_that_needs_home_or_network_names_the_option(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(_edit("x = 1"))
     done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "touch ~/mine")
     assert done.code == 6 and "--check-unconfined" in done.err
@@ -147,14 +147,14 @@ def test_a_check_that_misses_home_or_the_network_is_told_the_way_out(
 
 
 @in_sandbox
-def test_the_repository_can_not_take_its_check_out_of_the_sandbox(repo: GitRepo) -> None:
+def test_the_repository_cannot_disable_the_sandbox(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "[check]\nunconfined = true\n")
     _set("check", "true")
     assert _check(repo).confine is not None
 
 
 @in_sandbox
-def test_who_accepted_the_change_has_its_check_run_as_ever(repo: GitRepo, clean_environment: Path) -> None:
+def test_a_check_of_an_accepted_change_is_not_confined(repo: GitRepo, clean_environment: Path) -> None:
     _set("check", "touch ~/mine")
     worktree = open_worktree(repo.top)
     assert not run_check(_check(repo), worktree, accepted=False).passed

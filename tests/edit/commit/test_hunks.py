@@ -1,4 +1,4 @@
-"""A part of a change: what is taken is what git would apply of it, to the byte."""
+"""Select a part of a change: the result is what git would apply, to the byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def modified(before: bytes, after: bytes, path: str = "f") -> FileChange:
 
 
 def numbered(count: int, **changed: str) -> bytes:
-    """Lines `1` to `count`; `l5="x"` puts another text in the place of line 5."""
+    """Lines `1` to `count`; `l5="x"` replaces line 5."""
     return "".join(changed.get(f"l{n}", str(n)) + "\n" for n in range(1, count + 1)).encode()
 
 
@@ -65,7 +65,7 @@ def joined(lines: list[bytes], ended: bool) -> bytes:
 @pytest.mark.soak
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(both=texts(), data=st.data())
-def test_any_part_is_what_git_applies_of_it(
+def test_a_selection_equals_what_git_applies(
     tmp_path: Path, both: tuple[bytes, bytes], data: st.DataObject
 ) -> None:
     before, after = both
@@ -82,7 +82,7 @@ def test_any_part_is_what_git_applies_of_it(
 
 
 @given(both=texts())
-def test_hunks_are_read_as_they_were_written(both: tuple[bytes, bytes]) -> None:
+def test_parsed_hunks_render_the_same_text(both: tuple[bytes, bytes]) -> None:
     diff = canonical_diff([modified(*both)])
     header, hunks = parse_hunks(diff)
     again = header + "".join(hunk.text for hunk in hunks)
@@ -112,12 +112,12 @@ def test_a_hunk_of_another_change_is_an_error() -> None:
         select([other], pieces([one]))
 
 
-def test_what_is_no_hunk_is_an_error() -> None:
+def test_a_malformed_hunk_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a hunk header"):
         parse_hunks("@@ -1 +1 @@\n-a\n+b\nprose\n")
 
 
-def test_a_hunk_ends_by_its_counts_not_by_what_it_looks_like() -> None:
+def test_the_counts_of_a_hunk_decide_where_it_ends() -> None:
     lines = ["--- a", "+++ b", "\\ No newline at end of file", "--- c"]
     assert hunk_end(lines, 0, 1, 1) == 3
 
@@ -132,14 +132,14 @@ def test_a_hunk_ends_by_its_counts_not_by_what_it_looks_like() -> None:
         FileChange("bin", "bin", b"a\0", b"b\0", REGULAR, REGULAR),
     ],
 )
-def test_what_is_one_piece(change: FileChange) -> None:
+def test_files_that_are_one_piece(change: FileChange) -> None:
     assert pieces([change]) == (Piece(0, "file"),)
     assert split(Piece(0, "file")) == (Piece(0, "file"),)
     assert select([change], [Piece(0, "file")]) == [change]
     assert select([change], []) == []
 
 
-def test_rename_mode_and_text_are_taken_apart() -> None:
+def test_rename_mode_and_text_are_separate_pieces() -> None:
     change = FileChange("old", "new", numbered(9), numbered(9, l5="x"), REGULAR, EXECUTABLE)
     rename, mode, hunk = pieces([change])
     assert [piece.kind for piece in (rename, mode, hunk)] == ["rename", "mode", "hunk"]
@@ -155,7 +155,7 @@ def test_rename_mode_and_text_are_taken_apart() -> None:
     assert select([change], [rename, mode, hunk]) == [change]
 
 
-def test_a_file_that_takes_the_place_of_a_renamed_one_needs_the_rename() -> None:
+def test_a_file_at_the_old_path_of_a_rename_needs_the_rename() -> None:
     moved = FileChange("a", "b", b"x\n", b"x\n", REGULAR, REGULAR)
     new = FileChange(None, "a", None, b"y\n", None, REGULAR)
     rename, whole = pieces([moved, new])
@@ -164,7 +164,7 @@ def test_a_file_that_takes_the_place_of_a_renamed_one_needs_the_rename() -> None
         select([moved, new], [whole])
 
 
-def test_pieces_keep_to_their_own_file() -> None:
+def test_pieces_apply_only_to_their_own_file() -> None:
     changes = [modified(numbered(9), numbered(9, l5="x"), name) for name in ("one", "two")]
     first, second = pieces(changes)
     assert select(changes, [second]) == [changes[1]]

@@ -1,4 +1,4 @@
-"""`.repoagentignore`: what git would leave out, in linear time, and no more than a file of a sensible size."""
+"""`.repoagentignore`: ignores the same files as git, without exponential time, and has a size limit."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def by_git(repo: GitRepo, lines: list[str], paths: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_it_leaves_out_what_git_would(repo: GitRepo, seed: int) -> None:
+def test_it_ignores_the_same_files_as_git(repo: GitRepo, seed: int) -> None:
     chosen = random.Random(seed)
     for _ in range(25):
         count = chosen.randint(1, 4)
         lines = ["".join(chosen.choices(PIECES, k=chosen.randint(1, 6))) for _ in range(count)]
-        # git compares two unrelated pointers where `**` follows something else than a slash, and may take it for `*/**`;
-        # before an escaped slash it takes it for one folder at least
+        # git compares two unrelated pointers where `**` follows something else than a slash, and may take it for
+        # `*/**`; before an escaped slash it takes it for one folder at least
         lines = [line for line in lines if not re.search(r"[^/]\*\*/|\*\*\*|\*\*\\/", line)]
         paths = sorted({"/".join(chosen.choices(NAMES, k=chosen.randint(1, 4))) for _ in range(60)})
         paths = [path for path in paths if not any(other.startswith(f"{path}/") for other in paths)]
@@ -46,13 +46,13 @@ def test_it_leaves_out_what_git_would(repo: GitRepo, seed: int) -> None:
         ("[" * 100_000, "a"), ("[a]" * 50_000 + "[", "a"),
     ],
 )  # fmt: skip
-def test_no_pattern_takes_long(pattern: str, path: str) -> None:
+def test_no_pattern_takes_exponential_time(pattern: str, path: str) -> None:
     began = time.process_time()
     assert not IgnoreFile(pattern.encode()).match_file(path)
     assert time.process_time() - began < 2
 
 
-def test_a_file_of_patterns_has_a_limit(tmp_path: Path) -> None:
+def test_the_ignore_file_has_a_size_limit(tmp_path: Path) -> None:
     (tmp_path / ".repoagentignore").write_text("a\n" * LARGEST)
     with pytest.raises(Refused, match="more than 256 KiB"):
         gate(tmp_path, ())

@@ -1,4 +1,4 @@
-"""The parse gate in each command that has it: what it refuses, its note, and the way past it."""
+"""The parse check in each command that has it: what it refuses, its note, and how to disable it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_run(repo: GitRepo, run: Run, script: Script) -> None:
     assert b"if (x) {" in repo.read("f.c")
 
 
-def test_the_configuration_turns_it_off(repo: GitRepo) -> None:
+def test_the_configuration_disables_the_check(repo: GitRepo) -> None:
     repo.git("config", "repoagent.edit.parseCheck", "false")
     done = apply(repo.top, BROKEN, "--yes", "--json")
     assert done.code == 0, done.err

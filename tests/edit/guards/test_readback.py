@@ -1,4 +1,4 @@
-"""The diff that is shown says exactly what is written."""
+"""The shown diff is exactly the written change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change(before: bytes, after: bytes) -> FileChange:
 
 
 @given(TEXT, TEXT)
-def test_what_a_second_parser_reads_is_what_is_written(before: bytes, after: bytes) -> None:
+def test_the_parsed_diff_produces_the_written_bytes(before: bytes, after: bytes) -> None:
     if before == after:
         return
     changes = [change(before, after)]
@@ -44,7 +44,7 @@ def test_what_a_second_parser_reads_is_what_is_written(before: bytes, after: byt
     assert stat.added + stat.removed > 0
 
 
-def test_a_diff_that_says_something_else_is_a_defect() -> None:
+def test_a_diff_that_differs_from_the_bytes_is_an_error() -> None:
     changes = [change(b"1\n2\n3\n", b"1\nzwei\n3\n")]
     diff = canonical_diff(changes)
     assert read_back(diff, changes) == DiffStat(1, 1, 1)

@@ -1,4 +1,4 @@
-"""What may be shown and changed."""
+"""Which files may be shown and changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is
         ".docker/config.json", "home/.docker/config.json", "vpn/office.ovpn",
     ],
 )  # fmt: skip
-def test_files_that_usually_hold_secrets_must_be_named(tmp_path: Path, path: str) -> None:
+def test_files_with_likely_secrets_must_be_named(tmp_path: Path, path: str) -> None:
     assert "name it on the command line" in (gate(tmp_path, ())(path) or "")
     assert gate(tmp_path, (path,))(path) is None
 
@@ -29,11 +29,11 @@ def test_files_that_usually_hold_secrets_must_be_named(tmp_path: Path, path: str
         "config.json", "docker/config.json", "src/kubeconfig.go",
     ],
 )  # fmt: skip
-def test_ordinary_files_hold_none(path: str) -> None:
+def test_ordinary_files_need_no_name(path: str) -> None:
     assert not holds_secrets(path)
 
 
-def test_the_ignore_file_holds_even_for_named_files(tmp_path: Path) -> None:
+def test_the_ignore_file_applies_to_named_files(tmp_path: Path) -> None:
     (tmp_path / ".repoagentignore").write_text("vendor/\n*.lock\n!keep.lock\n")
     why_not = gate(tmp_path, ("vendor/x.py",))
     assert ".repoagentignore" in (why_not("vendor/x.py") or "")

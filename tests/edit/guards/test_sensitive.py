@@ -1,4 +1,4 @@
-"""Files that make git, a server or an editor do something by themselves."""
+"""Files that git, a server or an editor runs or reads without being asked to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def new(path: str, after: bytes = b"x\n", mode: str = "100644") -> FileChange:
         ".repoagentignore", "CODEOWNERS", ".github/CODEOWNERS", "docs/CODEOWNERS", ".claude/settings.json", ".mcp.json",
     ],
 )  # fmt: skip
-def test_what_is_on_the_list(path: str) -> None:
+def test_listed_files(path: str) -> None:
     assert listed(path)
 
 
@@ -45,7 +45,7 @@ def test_what_is_on_the_list(path: str) -> None:
         ".editorconfig", "a.gitmodules", "envrc",
     ],
 )  # fmt: skip
-def test_what_is_not(path: str) -> None:
+def test_unlisted_files(path: str) -> None:
     assert listed(path) is None
 
 
@@ -65,7 +65,9 @@ def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tup
         ({"core.fsmonitor": "tools/watch"}, "tools/watch", "core.fsmonitor"),
     ],
 )
-def test_what_this_git_runs_or_obeys(repo: GitRepo, settings: dict[str, str], path: str, why: str) -> None:
+def test_files_that_the_configuration_of_git_runs_or_reads(
+    repo: GitRepo, settings: dict[str, str], path: str, why: str
+) -> None:
     repo.write("team.gitcfg", "[user]\n")
     for key, value in settings.items():
         repo.git("config", key, value)
@@ -81,7 +83,7 @@ def test_the_target_of_a_linked_hook(repo: GitRepo) -> None:
     assert not found(repo, "tools/other.sh")
 
 
-def test_both_names_of_a_renamed_file_count_and_a_named_one_is_asked_for(repo: GitRepo) -> None:
+def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRepo) -> None:
     worktree = open_worktree(repo.top)
     moved = FileChange(".gitattributes", "x.txt", b"x\n", b"x\n", "100644", "100644")
     assert [c.path for c in concerns([moved], (), worktree)] == [".gitattributes"]
@@ -91,7 +93,7 @@ def test_both_names_of_a_renamed_file_count_and_a_named_one_is_asked_for(repo: G
     assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
 
 
-def test_a_secret_of_the_environment_is_never_asked_for(
+def test_a_secret_of_the_environment_never_counts_as_requested(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "canary-8c2e")
@@ -117,13 +119,13 @@ def test_a_secret_of_the_environment_is_never_asked_for(
         (new("a", b"caf\xe9 \x93quoted\x94\n"), ""),
     ],
 )  # fmt: skip
-def test_what_a_diff_does_not_show_is_said(change: FileChange, words: str) -> None:
+def test_invisible_changes_are_reported(change: FileChange, words: str) -> None:
     sentences = " ".join(hidden_changes([change]))
     assert words in sentences
     assert bool(words) == bool(sentences)
 
 
-def test_yes_is_no_yes_to_them(repo: GitRepo, run: Run, script: Script) -> None:
+def test_yes_does_not_accept_sensitive_files(repo: GitRepo, run: Run, script: Script) -> None:
     before = repo.head()
     script.replies(FILTERS)
     command = ("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
@@ -141,7 +143,9 @@ def test_yes_is_no_yes_to_them(repo: GitRepo, run: Run, script: Script) -> None:
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes", "src/app.py"]
 
 
-def test_a_dry_run_shows_them_and_a_named_file_is_asked_for(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_dry_run_lists_sensitive_files_and_named_files_need_no_question(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(FILTERS)
     done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo")
     assert done.code == 0 and ".gitattributes decides" in done.err
@@ -152,18 +156,22 @@ def test_a_dry_run_shows_them_and_a_named_file_is_asked_for(repo: GitRepo, run: 
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes"]
 
 
-def test_further_patterns_are_the_persons_own(repo: GitRepo, run: Run, script: Script) -> None:
+def test_more_patterns_come_only_from_the_users_configuration(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(GREET)
     repo.git("config", "repoagent.edit.sensitive", "src/")
     done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")
-    assert done.code != 0  # a file to read is not changed
+    assert done.code != 0  # a file for reading is not changed
     script.replies(GREET + NEW.format("src/new.py"))
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
     assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err
 
 
 @pytest.mark.parametrize(("key", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
-def test_they_are_asked_about_apart(repo: GitRepo, screen: Open, script: Script, key: str, code: int) -> None:
+def test_sensitive_files_need_a_second_confirmation(
+    repo: GitRepo, screen: Open, script: Script, key: str, code: int
+) -> None:
     script.replies(FILTERS)
     before = repo.head()
     with screen("edit", "src/app.py", "greet with a comma", "--scope", "repo") as window:
@@ -177,13 +185,13 @@ def test_they_are_asked_about_apart(repo: GitRepo, screen: Open, script: Script,
     assert (len(changed), repo.status()) == (0 if code else 2, "")
 
 
-def test_hunk_by_hunk_they_can_be_left_out(repo: GitRepo, screen: Open, script: Script) -> None:
+def test_sensitive_files_can_be_deselected_by_hunk(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(FILTERS)
     with screen("edit", "src/app.py", "greet with a comma", "--scope", "repo", "-p") as window:
         window.expect("]? ")
         window.send("y\n")  # the hunk of src/app.py
         window.expect("]? ")
-        window.send("n\n")  # that of .gitattributes
+        window.send("n\n")  # the hunk of .gitattributes
         assert window.end() == 0
     assert "You did not ask" not in window.seen
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]

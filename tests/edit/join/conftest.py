@@ -1,4 +1,4 @@
-"""A file that is split, and `repoagent split` in this process."""
+"""A split file, and `repoagent split` in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOURCE = "".join(
 
 @dataclass(frozen=True)
 class Split:
-    """A split of `name` in a repository, a segment for each function."""
+    """A split of `name` in a repository, with one segment per function."""
 
     repo: GitRepo
     name: str
@@ -52,7 +52,7 @@ class Split:
         return self.source.read_bytes()
 
     def everything(self) -> object:
-        """All that a refused join must not change."""
+        """Everything that a refused join must not change."""
         files = {path.name: path.read_bytes() for path in self.folder.iterdir() if path.name != ".lock"}
         return self.source.read_bytes(), self.repo.head(), self.repo.git("ls-files", "-s"), files
 

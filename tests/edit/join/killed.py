@@ -1,8 +1,8 @@
-"""Kill a join at one change on disk after the other; the next one must find the source old or new, and finish.
+"""Kill a join at each of its changes on disk; the next join must find the source either old or new, and finish.
 
     python -m tests.edit.join.killed FOLDER EVERY
 
-in the environment of tests/crash/machine.py. Prints how many kills there were, and a line for each that went wrong.
+in the environment of tests/crash/machine.py. Prints the number of kills, and a line for each failure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ JOIN = ("split", "--join", "parts")
 
 
 def prepare(template: GitRepo) -> bytes:
-    """A split with two edits, one with a flaw to be put right, of a source that has moved on; the joined bytes."""
+    """Split a file, edit two segments (one needs a repair), and change the source. Returns the bytes of the join."""
     template.top.mkdir(parents=True)
     template.git("init", "-q")
     template.commit("the file", **{"big.py": SOURCE})
@@ -39,7 +39,7 @@ def prepare(template: GitRepo) -> bytes:
 
 
 def wrong(repo: GitRepo, old: bytes, new: bytes) -> str:
-    """What is wrong after a kill and two more joins; "" for nothing."""
+    """What is wrong after a kill and two more joins; "" if nothing."""
     if repo.read("big.py") not in (old, new):
         return "the source is neither old nor new"
     codes = [in_child(lambda: run(*JOIN)), in_child(lambda: run(*JOIN))]
@@ -69,7 +69,7 @@ def main(folder: Path, every: int) -> None:
 
     faults = Faults()
     fresh()
-    run(*JOIN)  # what is imported late is there from now on
+    run(*JOIN)  # import the lazily imported modules now
     fresh()
     whole = faults.run(lambda: run(*JOIN), COUNT)
     assert whole.code == 0, whole.code

@@ -1,4 +1,4 @@
-"""Edited segments become one commit of their source, beside whatever else is going on there."""
+"""Edited segments become one commit of their source, whatever other work is in the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.edit.join.conftest import NAMES, SOURCE, MakeSplit, Split
 
 
 def is_fresh(split: Split) -> bool:
-    """Whether the folder is that of the present source, with nothing edited."""
+    """Whether the folder has the current source, without edits."""
     index = read_index(split.folder)
     data = base_bytes(index)
     files = b"".join((split.folder / segment.file).read_bytes() for segment in index.segments)
@@ -54,7 +54,7 @@ def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -
     assert split.source.read_bytes() == SOURCE and split.repo.head() == before
 
 
-def test_each_join_has_a_diff_of_its_own_and_a_message_if_one_is_given(split: Split) -> None:
+def test_each_join_saves_its_diff_and_uses_the_message(split: Split) -> None:
     split.edit(1, b"first", b"one")
     assert split.join().code == 0
     split.edit(2, b"first", b"two")
@@ -79,7 +79,7 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(split: Split) -> None:
     assert split.repo.git("apply", "--check", "-", stdin=done.out.encode()) == ""
 
 
-def test_without_a_commit_the_file_is_written_and_can_be_undone(split: Split) -> None:
+def test_no_commit_writes_the_file_and_can_be_undone(split: Split) -> None:
     head = split.repo.head()
     split.edit(2, b"second = first", b"second = 2")
     assert split.join("--no-commit").code == 0
@@ -88,7 +88,7 @@ def test_without_a_commit_the_file_is_written_and_can_be_undone(split: Split) ->
     assert program(split.repo.top, "undo").code == 0 and split.source.read_bytes() == SOURCE
 
 
-def test_staged_and_unstaged_work_stays_what_it_was(split: Split) -> None:
+def test_staged_and_unstaged_work_is_unchanged(split: Split) -> None:
     split.change(b"def load(value):", b"def load(value, staged):")
     split.repo.git("add", "src/big.py")
     split.change(b"def close(value):", b"def close(value, unstaged):")
@@ -105,7 +105,7 @@ def test_staged_and_unstaged_work_stays_what_it_was(split: Split) -> None:
     assert "its changes are kept" in done.err and is_fresh(split)
 
 
-def test_what_the_source_has_already_is_not_joined_again(split: Split) -> None:
+def test_edits_that_the_source_already_has_are_not_joined_again(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2")
     split.edit(3, b"second = first", b"second = 3")
     now = SOURCE.replace(b"second = first", b"second = 2", 2).replace(b"second = 2", b"second = first", 1)
@@ -119,7 +119,7 @@ def test_what_the_source_has_already_is_not_joined_again(split: Split) -> None:
 
 
 @pytest.mark.parametrize("script", ["kill -9 $(ps -o ppid= -p $PPID)"])
-def test_a_kill_between_the_commit_and_the_folder_is_understood(split: Split, script: str) -> None:
+def test_a_kill_between_the_commit_and_the_refresh_is_recovered(split: Split, script: str) -> None:
     split.edit(2, b"second = first", b"second = 2")
     split.repo.hook("post-commit", f"{script}\n")
     assert program(split.repo.top, "split", "--join", "parts").code == -signal.SIGKILL
@@ -132,7 +132,7 @@ def test_a_kill_between_the_commit_and_the_folder_is_understood(split: Split, sc
     assert split.repo.status() == "" and not (split.repo.top / ".git/index.lock").exists()
 
 
-def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> None:
+def test_the_folder_follows_a_formatting_hook(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2  ")
     split.repo.hook("pre-commit", "sed -i 's/ *$//' src/big.py && git add src/big.py\n")
     done = split.join()
@@ -151,7 +151,7 @@ def test_a_formatting_hook_has_its_say_and_the_folder_follows(split: Split) -> N
         (lambda data: b"\xef\xbb\xbf" + data, "removed a byte-order mark"),
     ],
 )
-def test_what_an_editor_did_by_itself_is_put_right(
+def test_automatic_changes_of_an_editor_are_reverted(
     split: Split, edit: Callable[[bytes], bytes], note: str
 ) -> None:
     split.edit(2, b"second = first", b"second = 2")
@@ -165,13 +165,13 @@ def test_what_an_editor_did_by_itself_is_put_right(
     assert split.source.read_bytes() == wanted and is_fresh(split)
 
 
-def test_where_only_the_form_of_a_segment_changed_there_is_nothing_to_join(split: Split) -> None:
+def test_a_segment_with_only_changed_line_ends_is_not_joined(split: Split) -> None:
     split.file(2).write_bytes(split.file(2).read_bytes().replace(b"\n", b"\r\n"))
     done = split.join()
     assert done.code == 1 and "no text was changed (002.py: changed the line endings from CRLF" in done.err
 
 
-def test_other_encodings_come_back_as_they_were(make_split: MakeSplit) -> None:
+def test_other_encodings_are_preserved(make_split: MakeSplit) -> None:
     split = make_split(SOURCE.replace(b"value", "wért".encode("latin-1")), "src/old.txt")
     text = split.file(2).read_bytes().decode("latin-1").replace("second = first", "second = é")
     split.file(2).write_bytes(text.encode())
@@ -183,7 +183,7 @@ def test_other_encodings_come_back_as_they_were(make_split: MakeSplit) -> None:
     assert split.source.read_bytes().count(b"second = \xe9\n") == 1
 
 
-def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(split: Split) -> None:
+def test_an_emptied_segment_deletes_its_text_and_other_files_stay(split: Split) -> None:
     split.file(3).write_bytes(b"")
     litter = ("003.py~", ".003.py.swp", "#003.py#", "003.py.orig")
     for name in (*litter, "006.py"):
@@ -197,7 +197,7 @@ def test_an_emptied_segment_takes_its_text_out_and_other_files_are_left_alone(sp
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
 
-def test_a_segment_that_was_edited_before_a_refresh_is_merged_from_what_it_was_edited_from(
+def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(
     split: Split,
 ) -> None:
     split.edit(2, b"second = first", b"second = 2")
@@ -205,7 +205,7 @@ def test_a_segment_that_was_edited_before_a_refresh_is_merged_from_what_it_was_e
     split.repo.commit("moved on")
     assert split.program("--refresh", str(split.folder)).code == 0
     done = split.join()
-    if done.code == 0:  # lines beside each other: git says that they clash
+    if done.code == 0:  # adjacent lines: a conflict for git
         pytest.fail("two changes beside each other were merged")
     assert done.code == 3 and "002.py" in done.err
     split.file(2).write_bytes(
@@ -234,7 +234,7 @@ def test_a_linked_work_tree_has_its_own_source(split: Split) -> None:
     assert b"side" in (side / "src/big.py").read_bytes() and split.source.read_bytes() == SOURCE
 
 
-def test_the_split_of_a_repository_inside_of_another_is_joined_in_its_own(
+def test_a_split_of_a_nested_repository_is_joined_there(
     split: Split, make_repo: Callable[[str], GitRepo]
 ) -> None:
     inner = make_repo("repo/inner")
@@ -259,7 +259,7 @@ def test_a_prototype_and_its_function_are_named_once(make_split: MakeSplit) -> N
     assert split.repo.git("log", "-1", "--format=%s") == "Change sum in a.c\n"
 
 
-def test_outside_of_a_repository_the_file_is_written(tmp_path: Path, program: Callable[..., Done]) -> None:
+def test_outside_a_repository_the_file_is_written(tmp_path: Path, program: Callable[..., Done]) -> None:
     place = tmp_path / "place"
     place.mkdir()
     (place / "big.py").write_bytes(SOURCE)
@@ -281,7 +281,7 @@ def test_outside_of_a_repository_the_file_is_written(tmp_path: Path, program: Ca
 @given(st.data())
 @pytest.mark.soak
 def test_random_edits_and_random_changes_elsewhere_are_both_joined(split: Split, data: st.DataObject) -> None:
-    """Of each function, one side at most changes a line; the other functions stay as they are."""
+    """At most one side changes a line of each function."""
     split.source.write_bytes(SOURCE)
     assert split.program("--refresh", str(split.folder)).code == 0
     sides = data.draw(st.lists(st.sampled_from(["ours", "theirs", "nobody"]), min_size=5, max_size=5))

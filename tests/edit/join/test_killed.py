@@ -1,4 +1,4 @@
-"""A join that is killed anywhere is finished by the next one, and never made twice."""
+"""A join that is killed at any point is finished by the next one, and never made twice."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_nothing_edited(split: Split) -> None:
     refused(split, "has changed, and `repoagent split --refresh parts` brings", code=1)
 
 
-def test_the_same_lines_are_named_in_both_files(split: Split) -> None:
+def test_conflicting_lines_are_named_in_both_files(split: Split) -> None:
     split.edit(*OURS)
     split.change(b"def load(value):\n", b"def load(value):\n    # new\n")
     split.change(PARSE + b"first", PARSE + b"theirs")
@@ -44,7 +44,7 @@ def test_the_same_lines_are_named_in_both_files(split: Split) -> None:
     }  # fmt: skip
 
 
-def test_force_without_a_terminal_shows_what_would_go_and_refuses(split: Split) -> None:
+def test_force_without_a_terminal_shows_the_discarded_changes_and_refuses(split: Split) -> None:
     split.edit(*OURS)
     split.change(PARSE + b"first", PARSE + b"theirs")
     refused(
@@ -88,7 +88,7 @@ def test_missing_and_emptied_segments(split: Split) -> None:
     refused(split, "all segments are empty")
 
 
-def test_the_source_is_gone_or_elsewhere_or_something_else(split: Split) -> None:
+def test_a_missing_moved_or_replaced_source(split: Split) -> None:
     split.edit(*OURS)
     data = split.source.read_bytes()
     split.repo.git("mv", "src/big.py", "src/large.py")
@@ -160,7 +160,7 @@ def test_a_failing_hook_and_a_merge_in_progress(split: Split) -> None:
     [("--join", "parts", "x.py"), ("--join", "parts", "--natural"), ("a.txt", "--force"), ("a.txt", "-m", "x"),
      ("--join", "parts", "-m", " "), ("--join", "parts", "-n", "--no-commit"), ("--join", "nowhere")],
 )  # fmt: skip
-def test_options_that_make_no_sense(split: Split, options: tuple[str, ...]) -> None:
+def test_conflicting_options(split: Split, options: tuple[str, ...]) -> None:
     split.edit(*OURS)
     before = split.everything()
     assert split.program(*options).code == 2

@@ -1,4 +1,4 @@
-"""Which files a model is told that there are."""
+"""The tool `files`: which files it lists for a model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def tree(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def test_a_folder_is_listed_with_what_its_folders_hold(tree: GitRepo) -> None:
+def test_a_folder_is_listed_with_the_counts_of_its_folders(tree: GitRepo) -> None:
     text = listed(tree)
     assert "lib/  4 files" in text and "odd[1]/  1 file\n" in text
     assert re.search(r"^top\.py  6 B  \d{4}-\d\d-\d\d$", text, re.MULTILINE)
@@ -67,7 +67,7 @@ def test_a_pattern_is_a_glob_at_any_depth(tree: GitRepo, path: str, pattern: str
     assert ("No file matches." in text) == (not found)
 
 
-def test_what_is_left_out_is_counted_and_where_it_is(repo: GitRepo) -> None:
+def test_omitted_files_are_counted_by_folder(repo: GitRepo) -> None:
     for number in range(150):
         repo.write(f"{'one' if number < 90 else 'two'}/f{number:03}.py", "")
     text = listed(repo, pattern="f*.py")
@@ -76,7 +76,7 @@ def test_what_is_left_out_is_counted_and_where_it_is(repo: GitRepo) -> None:
     assert "left out" not in listed(repo, path="two", pattern="*.py")
 
 
-def test_a_path_out_of_the_repository_is_refused(tree: GitRepo) -> None:
+def test_a_path_outside_the_repository_is_refused(tree: GitRepo) -> None:
     (tree.top / "away").symlink_to("/etc")
     for path in ("../", "/etc", ".git", "nowhere"):
         assert not paths(listed(tree, path=path)), path

@@ -1,4 +1,4 @@
-"""What a model is asked for, and what is made of what it answers, down to the slips of small ones."""
+"""The requested formats, and how answers are read, including typical mistakes of small models."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fenced(path: str, text: str) -> str:
     return f"I round it.\n\n```{path}\n{text}```\n"
 
 
-# Refused, always with the reminder of what to send, and nothing is changed.
+# Refused, with the reminder of what to send, and without a change.
 REFUSED = {
     "lacks the definition": (
         "        return round(total, 2)\n",
@@ -59,7 +59,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_whole_part_is_sent_back(repo: GitRepo, name: str) -> None:
+def test_an_incomplete_part_is_sent_back(repo: GitRepo, name: str) -> None:
     text, why = REFUSED[name]
     prepared = asked(repo, "total_price shall round to cents")
     seen = answer(prepared, fenced("shop.py", text))
@@ -72,7 +72,7 @@ def test_what_is_no_whole_part_is_sent_back(repo: GitRepo, name: str) -> None:
     assert result(prepared) == SHOP
 
 
-def test_an_answer_that_was_cut_is_never_applied(repo: GitRepo) -> None:
+def test_a_truncated_answer_is_never_applied(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     seen = answer(prepared, fenced("shop.py", ROUNDED).removesuffix("```\n"))
     assert not seen.ok and "ends before its last line" in seen.text
@@ -106,8 +106,8 @@ ANSWERS = {
 }
 
 
-def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
-    """A model that was never shown a function makes it up."""
+def test_code_that_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
+    """A model invents a function that it has not seen."""
     prepared = asked(repo, "total_price shall round to cents")
     new = "def read_names(file):\n    return []\n"
     for reply in (new, f"def helper():\n    return 1\n\n\n{new}"):
@@ -116,7 +116,7 @@ def test_what_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
     assert result(prepared) == SHOP
 
 
-def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_retry_does_not_show_a_small_model_its_bad_answer(repo: GitRepo, run: Run, script: Script) -> None:
     old = repo.read("src/app.py").decode()
     new = old.replace("'hello ' + name", "f'hello, {name}'")
     script.replies(
@@ -132,17 +132,17 @@ def test_a_small_model_is_asked_anew_without_its_bad_answer(repo: GitRepo, run: 
     opening, _, _ = first.partition("Answer with the whole")
     assert second.startswith(opening.rstrip())
     for prompt in (second, third):
-        assert prompt.count("Answer with the whole") == 2  # in the system prompt, and at the end
+        assert prompt.count("Answer with the whole") == 2  # in the system prompt and at the end
         assert "I round it" not in prompt
     assert "An earlier answer was wrong:\nNot applied: " in second and "the rest as before" not in second
     assert (
         "howdy" in third and "'hello ' + name" not in third
-    )  # it is shown its first try in place of the file
+    )  # the prompt shows its first attempt as the file
     assert "which fails the check:\n<output>" in third
     assert "An earlier answer" not in third
 
 
-def test_a_grammar_holds_the_answer_to_its_fence(repo: GitRepo) -> None:
+def test_the_grammar_limits_the_answer_to_a_fence(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     turns = [Turn("user", "x"), Turn("assistant", "y"), Turn("observation", "Not applied", {"ok": "no"})]
     for some in (turns[:1], turns):
@@ -153,7 +153,7 @@ def test_a_grammar_holds_the_answer_to_its_fence(repo: GitRepo) -> None:
     assert asked(repo, "x", "diff").prompts[0].grammar == ""
 
 
-def test_code_is_only_quoted_where_a_diff_was_asked_for(repo: GitRepo) -> None:
+def test_code_in_an_answer_is_only_a_quotation_if_a_diff_was_requested(repo: GitRepo) -> None:
     reply = "Do you mean this?\n\n```python\n" + ROUNDED + "```\n"
     assert not parse(reply, {"edit"}).actions
     assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
@@ -171,18 +171,18 @@ def test_tags_in_a_nameless_fence_are_code() -> None:
     assert "<finish>" in action.body
 
 
-def test_what_a_small_model_sees(repo: GitRepo) -> None:
+def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     prompt = "".join(part.text for part in (*prepared.prompts[0].system, *prepared.prompts[0].opening))
     assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```\n" in prompt
     assert (
         "read_names" not in prompt and "import os" not in prompt
-    )  # what stands near is taken for code to write
+    )  # a small model rewrites everything near the part
     assert prompt.endswith("and nothing else.\n")
     assert len(prompt) < 1_200
 
 
-def test_what_the_request_likens_it_to_is_shown_to_read(repo: GitRepo) -> None:
+def test_an_example_that_the_request_names_is_shown_for_reading(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents, as task_3 does")
     prompt = "".join(part.text for part in prepared.prompts[0].opening)
     assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
@@ -191,7 +191,7 @@ def test_what_the_request_likens_it_to_is_shown_to_read(repo: GitRepo) -> None:
     assert [window.names for window in alone.session.windows["shop.py"]] == [("task_3",)]
 
 
-def test_what_is_added_is_no_place(repo: GitRepo) -> None:
+def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
     text = SHOP.replace("def task_5(", "def low(")
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
         windows = asked(repo, request, text=text).session.windows.get("shop.py", ())
@@ -199,7 +199,7 @@ def test_what_is_added_is_no_place(repo: GitRepo) -> None:
     assert asked(repo, "Add a test to low()", text=text).session.windows["shop.py"][0].names == ("low",)
 
 
-def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
+def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
     pointed = asked(repo, "round", targets=[Target("shop.py", 22, 23)])
     assert pointed.form == "function"
     asks = asked(repo, "make it round to cents")
@@ -225,7 +225,7 @@ def test_a_place_or_an_answer_shows_the_part(repo: GitRepo) -> None:
         ("diff", "total_price shall round", SHOP, "diff"),
     ],
 )
-def test_the_form_goes_by_the_file(
+def test_the_form_depends_on_the_file(
     repo: GitRepo, form: Form, instruction: str, text: str, chosen: str
 ) -> None:
     assert asked(repo, instruction, form, text=text).form == chosen
@@ -245,7 +245,7 @@ def test_other_forms_after_refusals() -> None:
     assert not fits_whole(b"\0", 16_000)
 
 
-def test_another_form_is_asked_for_after_two_refusals(repo: GitRepo) -> None:
+def test_another_form_is_requested_after_two_refusals(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     texts = [answer(prepared, fenced("shop.py", TOTAL)).text for _ in range(3)]
     assert not any("<<<<<<< SEARCH" in text for text in texts)  # a small model would copy the example
@@ -283,7 +283,7 @@ def test_from_the_command_line(repo: GitRepo, run: Run, script: Script) -> None:
     assert "Not applied:" in second
 
 
-def test_search_replace_is_asked_for(repo: GitRepo, run: Run, script: Script) -> None:
+def test_search_replace_is_requested(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("```src/app.py\n<<<<<<< SEARCH\ndef nothing\n=======\nx\n>>>>>>> REPLACE\n```\n", GREET)
     done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "search")
     assert done.code == 0, done.err
@@ -304,18 +304,18 @@ def edited(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", ANSWERS)
-def test_slips_of_small_models_are_understood(repo: GitRepo, name: str) -> None:
+def test_typical_mistakes_of_small_models_are_repaired(repo: GitRepo, name: str) -> None:
     assert edited(repo, "total_price shall round to cents", ANSWERS[name]) == EXPECTED
 
 
-def test_imports_go_to_the_others(repo: GitRepo) -> None:
+def test_imports_are_moved_to_the_other_imports(repo: GitRepo) -> None:
     text = ROUNDED.replace("round(total, 2)", "math.fsum([total])")
     reply = fenced("shop.py", f"import math\nimport os\nfrom pathlib import Path\n\n{text}")
     wanted = SHOP.replace(TOTAL, text).replace("import Path\n", "import Path\nimport math\n")
     assert edited(repo, "total_price shall use fsum", reply) == wanted
 
 
-def test_a_second_answer_finds_the_part_where_it_is_now(repo: GitRepo) -> None:
+def test_a_second_answer_replaces_the_part_at_its_current_lines(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents")
     longer = f"import math\n\n{TOTAL}\n    def pay(self):\n        return math.ceil(self.total_price())\n"
     for reply in (longer, ROUNDED):
@@ -323,7 +323,7 @@ def test_a_second_answer_finds_the_part_where_it_is_now(repo: GitRepo) -> None:
     assert result(prepared) == EXPECTED.replace("import Path\n", "import Path\nimport math\n")
 
 
-def test_bytes_outside_the_part_stay(repo: GitRepo) -> None:
+def test_bytes_outside_the_part_do_not_change(repo: GitRepo) -> None:
     text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
     prepared = asked(repo, "in read_names skip the head", text=text)
     new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
@@ -360,11 +360,11 @@ SUM_PRICE = TOTAL.replace("total_price", "sum_price")
         # a definition that must stay
         ("one returns 3. keep_me stays as it is.", "t.py", (FROZEN, FROZEN.replace("1", "3")), ("t.py", FROZEN.replace("1", "3").replace("2", "4"))),
         ("one returns 3, keep_me 4.", "t.py", (FROZEN, FROZEN.replace("1", "3").replace("2", "4")), ("t.py", FROZEN.replace("1", "3").replace("2", "4"))),
-        # texts in quotes in a rename
+        # string literals in a rename
         ("Rename total to net_total.", "t.py", (HEADS, NET.replace("'net_total'", "'total'")), ("t.py", NET)),
         ("Rename total to net_total, and the heading 'total' too.", "t.py", (HEADS, NET), ("t.py", NET)),
         ("Call total net_total everywhere.", "t.py", (HEADS, NET), ("t.py", NET)),
-        # what was overwritten
+        # an overwritten definition
         ("Add a method low to Shelf.", "s.py", (SHELF, f"{SHELF}\n{LOW}"), ("s.py", OVERWRITTEN)),
         ("Put low in place of _find.", "s.py", (SHELF, OVERWRITTEN), ("s.py", OVERWRITTEN)),
         ("Give redis a healthcheck.", "c.yml", (REDIS, REDIS.replace(VOLUMES, VOLUMES + HEALTH)), ("c.yml", REDIS.replace(VOLUMES, HEALTH))),
@@ -374,24 +374,24 @@ SUM_PRICE = TOTAL.replace("total_price", "sum_price")
         ("Rename Basket.total_price to Basket.sum_price", "shop.py", (SHOP, SHOP.replace(TOTAL, SUM_PRICE)), ("shop.py", SUM_PRICE)),
     ],
 )  # fmt: skip
-def test_what_the_request_does_not_mention_stays(
+def test_unrequested_changes_are_reverted(
     repo: GitRepo, request_: str, path: str, texts: tuple[str, str], reply: tuple[str, str]
 ) -> None:
     old, wanted = texts
     assert edited(repo, request_, fenced(*reply), path, old) == wanted
 
 
-def test_another_name_than_that_of_the_request_is_refused(repo: GitRepo) -> None:
+def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> None:
     other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
 
 
-def test_a_definition_that_must_stay_is_not_shown(repo: GitRepo) -> None:
+def test_a_definition_that_must_not_change_is_not_shown(repo: GitRepo) -> None:
     prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
     assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
 
 
-def test_a_markdown_file_is_asked_for_in_another_fence(repo: GitRepo) -> None:
+def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
     prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=MAKE)
     assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
     new = MAKE.replace("make test", "pytest")
@@ -420,7 +420,7 @@ def test_whole_files(repo: GitRepo) -> None:
         assert edited(repo, "greet with a comma", reply, "src/app.py", old) == new
 
 
-def test_a_name_is_changed_in_the_whole_file_where_that_is_short(repo: GitRepo) -> None:
+def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
     text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
     for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
         assert asked(repo, request, "function", targets=[Target("t.py")], text=text).form == form

@@ -1,4 +1,4 @@
-"""Keys in files: never sent, never stored, never lost."""
+"""Secrets in files: never sent, never stored, never lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def made(prefix: str, length: int, seed: int = 7) -> str:
-    """Something of a key's shape that opens nothing, made here so that no scanner of this repository finds it."""
+    """A fake key, built at run time so that secret scanners do not find it in this repository."""
     chosen = random.Random(seed)
     return prefix + "".join(chosen.choice(_LETTERS) for _ in range(length))
 
@@ -40,9 +40,7 @@ def holding(secret: str, *roots: Path) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_key_in_a_file_is_masked_and_the_line_can_be_edited_all_the_same(
-    repo: GitRepo, run: Run, script: Script, token: str
-) -> None:
+def test_a_line_with_a_masked_key_can_be_edited(repo: GitRepo, run: Run, script: Script, token: str) -> None:
     repo.commit(
         "settings", **{"src/conf.py": f'TOKEN = "{token}"\nRETRIES = 1\n', "b.py": f'KEY = "{token}"\n'}
     )
@@ -69,9 +67,7 @@ def test_a_key_in_a_file_is_masked_and_the_line_can_be_edited_all_the_same(
     assert token not in repo.git("log", "-1", "--format=%B")
 
 
-def test_a_placeholder_that_stands_for_nothing_is_written_into_no_file(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_an_unknown_placeholder_is_never_written(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(*[diff("src/app.py", " def greet(name):", "+    key = '<<secret 0a0a0a0a>>'")] * 5)
     done = run("edit", "src/app.py", "add a key", "--yes")
     assert done.code != 0
@@ -91,7 +87,7 @@ def test_a_private_key_keeps_its_lines(repo: GitRepo, run: Run, script: Script) 
     assert key.encode() in repo.read("k.py") and b"2048" in repo.read("k.py")
 
 
-def test_no_call_of_a_model_sends_a_key_whoever_makes_it(token: str) -> None:
+def test_no_call_of_a_model_sends_a_key(token: str) -> None:
     model = Scripted([Reply("done", "end")])
     complete(model, ask(f"what is {token}?", system=f"You know {token}."), Meter())
     (sent,) = model.seen
@@ -99,7 +95,7 @@ def test_no_call_of_a_model_sends_a_key_whoever_makes_it(token: str) -> None:
 
 
 @pytest.mark.soak
-def test_an_interrupted_edit_of_a_line_with_a_key_goes_on(
+def test_an_interrupted_edit_of_a_line_with_a_key_is_resumed(
     repo: GitRepo, run: Run, script: Script, token: str
 ) -> None:
     repo.commit("settings", **{"c.py": f'TOKEN = "{token}"\nRETRIES = 1\n'})
@@ -108,7 +104,7 @@ def test_an_interrupted_edit_of_a_line_with_a_key_goes_on(
     script.replies(
         diff("c.py", f'-TOKEN = "{name}"', f'+TOKEN = "{name}"  # a', "-RETRIES = 1", "+RETRIES = 2")
     )
-    assert run(*words).code == 4  # the model is gone when it is told that the check failed
+    assert run(*words).code == 4  # the model fails when it gets the failed check
     assert token not in script.prompts[1]
     script.replies(diff("c.py", f' TOKEN = "{name}"  # a', "-RETRIES = 2", "+RETRIES = 3"))
     done = run(*words)

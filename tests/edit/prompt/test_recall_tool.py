@@ -1,4 +1,4 @@
-"""What a model is told when it asks what is remembered."""
+"""The tool `recall`: what it shows to a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def note(repo: GitRepo, file: str, text: str) -> None:
     repo.write(f"{folder}/notes.md", f"- 2026-11-01: {text}\n")
 
 
-def test_a_model_recalls_but_not_what_is_off_limits(repo: GitRepo) -> None:
+def test_recall_omits_files_that_are_off_limits(repo: GitRepo) -> None:
     repo.write(".repoagentignore", "secret.py\n")
     request = EditRequest("anything", (Target("a.txt"),))
     bench = EditSession(open_worktree(repo.top), request, Draft({}), {"a.txt"}, gate(repo.top, ("a.txt",)))

@@ -1,4 +1,4 @@
-"""What the prompt says of the rules of this run is true: a model that goes by it does what the gate lets it do."""
+"""The rules in the prompt are true: the gate allows what a model does that follows them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rules(prompt: str) -> str:
 
 
 def obedient(script: Script, allowed: str, then: str, other: str) -> None:
-    """A model that sends `then` if the rules it reads have `allowed`, else `other`."""
+    """A model that sends `then` if the rules in its prompt contain `allowed`, else `other`."""
     for name, text in (("then", then), ("else", other)):
         (script.folder / name).write_text(text)
     (script.folder / "model.sh").write_text(
@@ -41,7 +41,7 @@ def obedient(script: Script, allowed: str, then: str, other: str) -> None:
         ("greet by names", (), ""),
     ],
 )
-def test_what_may_be_made_is_said_and_made(
+def test_files_that_the_rules_allow_can_be_created(
     run: Run, script: Script, words: str, options: tuple[str, ...], allowed: str
 ) -> None:
     made = bool(allowed)
@@ -51,7 +51,9 @@ def test_what_may_be_made_is_said_and_made(
     assert made or "src/names.py is needed" in done.err
 
 
-def test_a_new_file_that_nobody_named_is_refused(repo: GitRepo, run: Run, script: Script) -> None:
+def test_a_new_file_that_the_request_does_not_name_is_refused(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
     script.replies(*[GREET + NEW] * 4)
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
     assert done.code != 0 and "this edit may not create this file" in done.err
@@ -73,7 +75,7 @@ def test_a_file_is_named_by_its_path_or_the_end_of_it(path: str, named: bool) ->
 
 
 def test_the_check_is_in_the_rules(repo: GitRepo, run: Run, script: Script) -> None:
-    """The model writes the word that the check looks for, which it can know from the rules alone."""
+    """The model writes the word that the check looks for, which it can only know from the rules."""
     (script.folder / "model.sh").write_text(
         "word=$(sed -n 's/^After your edit `grep -q \\([a-z]*\\) .*committed only if that passes.*/\\1/p')\n"
         'sed "s/hello, /$word /" "$1/greet"\n'
@@ -116,9 +118,7 @@ def test_the_system_text_is_short_and_the_same_for_every_edit(repo: GitRepo, run
     assert "<think>" not in found[0] and "line endings" not in found[0]
 
 
-def test_the_prompt_depends_neither_on_the_index_nor_on_the_load(
-    repo: GitRepo, run: Run, tmp_path: Path
-) -> None:
+def test_the_prompt_does_not_depend_on_the_index_or_the_load(repo: GitRepo, run: Run, tmp_path: Path) -> None:
     lines = []
     for number in range(1, 1_301):
         own = ["src/app.py", "docs/guide.md"] if number % 20 == 0 else [f"other{number % 50}.c"]
@@ -133,7 +133,7 @@ def test_the_prompt_depends_neither_on_the_index_nor_on_the_load(
     (slow / "git").write_text(f'#!/bin/sh\ncase " $* " in *" log "*) sleep 0.7;; esac\nexec {git} "$@"\n')
     (slow / "git").chmod(0o755)
     show = ("edit", "src/app.py", "greet", "--show-prompt")
-    quiet = {"CI": "1"}  # nothing is mined in the background
+    quiet = {"CI": "1"}  # no background indexing of the history
     loaded = {**quiet, "PATH": f"{slow}:/usr/bin:/bin"}
 
     cold = run(*show, env=quiet).out

@@ -1,4 +1,4 @@
-"""What `search` answers: every pattern in Perl's syntax finds its lines, and "no line matches" is true."""
+"""The tool `search`: patterns in Perl's syntax find their lines, and "no line matches" is true."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def test_a_line_of_a_crlf_file_ends_before_it(files: GitRepo) -> None:
     assert "src/dos.txt:1:class Dos(A):" in seen(files, r"\):$").text
 
 
-def test_what_would_match_without_regard_to_case_is_counted(files: GitRepo) -> None:
+def test_matches_with_another_case_are_counted(files: GitRepo) -> None:
     assert "No line matches; 2 lines match if case is ignored" in seen(files, r"IF.RANGE").text
     assert "; 1 line matches if" in seen(files, "LAZY").text
-    assert seen(files, "plan").text == "No line matches."  # what is withheld is not counted either
+    assert seen(files, "plan").text == "No line matches."  # withheld files are not counted
     assert seen(files, "nowhere").text == "No line matches."
     assert r"without its \n" in seen(files, r"lazy.*\nx").text
 
@@ -93,19 +93,19 @@ def test_an_invalid_pattern_is_refused_with_the_reason(files: GitRepo, pattern: 
 
 
 @pytest.mark.parametrize(("pattern", "why"), [("f(", "missing closing"), ('data["k"]', "as plain text")])
-def test_plain_text_is_found_though_it_is_no_such_expression(files: GitRepo, pattern: str, why: str) -> None:
+def test_an_invalid_expression_is_searched_as_plain_text(files: GitRepo, pattern: str, why: str) -> None:
     found = seen(files, pattern)
     assert found.ok and why in found.text
     assert 'src/range.py:4:x = data["k"] + f(1)' in found.text
 
 
-def test_a_pattern_that_takes_too_long_is_not_said_to_match_nothing(files: GitRepo) -> None:
+def test_a_pattern_that_takes_too_long_is_an_error(files: GitRepo) -> None:
     files.write("long.txt", "a" * 40_000 + "!\n")
     found = seen(files, r"(a|aa)+[bc]")
     assert not found.ok and "takes too long" in found.text
 
 
-def test_more_lines_of_one_file_than_are_shown_are_mentioned(repo: GitRepo) -> None:
+def test_omitted_matches_of_a_file_are_mentioned(repo: GitRepo) -> None:
     repo.write("many.txt", "needle\n" * 44)
     repo.write("one.txt", "needle\n")
     text = seen(repo, "needle").text
@@ -114,7 +114,7 @@ def test_more_lines_of_one_file_than_are_shown_are_mentioned(repo: GitRepo) -> N
     assert seen(repo, "needle", path="many.txt").text.count("many.txt:") == 44
 
 
-def test_an_output_is_searched_the_same_way(tmp_path: Path) -> None:
+def test_outputs_are_searched_the_same_way(tmp_path: Path) -> None:
     (tmp_path / "run-1.txt").write_bytes(b"one\nERROR: 17\0 failed\nf(x)\n")
     assert search(tmp_path, r"error: \d+", lambda path: "", "run-1.txt", output=True).rows[0].startswith("2:")
     assert search(tmp_path, "f(x)", lambda path: "", "run-1.txt", output=True).rows == ("3:f(x)",)
