@@ -43,21 +43,21 @@ class Model:
         return Reply(text, "end", Usage(10, 5))
 
     @property
-    def told(self) -> str:
+    def last_prompt(self) -> str:
         """The full text of the last request."""
         last = self.seen[-1]
         return "".join(part.text for part in last.system) + "".join(m.text for m in last.messages)
 
 
 @dataclass
-class Person:
+class User:
     """A scripted user: accepts or rejects edits as in `says`, and answers approval requests with `allows`."""
 
     says: Sequence[str] = ()
-    allows: Callable[[ApprovalRequest], Verdict] = lambda asked: Verdict(True)
-    asked: list[ApprovalRequest] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    seen: list[Observation] = field(default_factory=list)
+    allows: Callable[[ApprovalRequest], Verdict] = lambda request: Verdict(True)
+    requests: list[ApprovalRequest] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
     waited: float = 0.0
 
@@ -70,7 +70,7 @@ class Person:
         return Decision("yes") if word == "yes" else Decision("no", reason=word)
 
     def approve(self, request: ApprovalRequest) -> Verdict:
-        self.asked.append(request)
+        self.requests.append(request)
         return self.allows(request)
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
@@ -78,10 +78,10 @@ class Person:
 
     def event(self, event: LoopEvent) -> None:
         if event.observation is not None:
-            self.seen.append(event.observation)
+            self.observations.append(event.observation)
 
     def say(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
 
     def text(self, piece: str) -> None: ...
     def void(self, text: str) -> None: ...
@@ -98,17 +98,17 @@ def go(
     repo: GitRepo,
     *answers: Answer,
     prompt: str = "do it",
-    person: Person | None = None,
+    user: User | None = None,
     limits: Limits | None = None,
     **wishes: object,
-) -> tuple[RunOutcome, Model, Person]:
+) -> tuple[RunOutcome, Model, User]:
     """Run once in `repo` with these answers."""
     worktree = open_worktree(repo.top)
-    model, person = Model(list(answers)), person or Person()
+    model, user = Model(list(answers)), user or User()
     settings = load(layout(worktree), flags={})
     model_setup = ModelSetup(settings, model, Meter(limits or Limits()))
     request = RunRequest(prompt, **{"name": NAME, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
-    return run(worktree, request, settings, person, model_setup), model, person
+    return run(worktree, request, settings, user, model_setup), model, user
 
 
 def diff(path: str, old: str, new: str) -> str:

@@ -103,12 +103,12 @@ def counts(*args, **given):
 
 class Counts:
     def step(self, state):
-        told = "; ".join(f"{turn.role} {turn.meta.get('kind', '')}" for turn in state.news)
+        news = "; ".join(f"{turn.role} {turn.meta.get('kind', '')}" for turn in state.news)
         if all(turn.role != "assistant" for turn in state.turns):
             return Turn("assistant", '<task add="Look"/>\\n<delegate kind="explore">Where?</delegate>')
         plan = "Look" if "- [ ] 1. Look" in state.plan else "no plan"
         model = "no model" if "needs a model, and none" in state.news[-1].text else state.news[-1].text
-        return Turn("assistant", f'<task n="1" state="done"/>\\n<finish>news: {told}. plan: {plan}. {model}</finish>')
+        return Turn("assistant", f'<task n="1" state="done"/>\\n<finish>news: {news}. plan: {plan}. {model}</finish>')
 """
 
 
@@ -122,10 +122,10 @@ def test_an_agent_of_a_package_needs_no_model(repo: GitRepo, tmp_path: Path) -> 
         "[repoagent.agents]\ncounts = my_agents:counts\n"
     )
     repo.commit(**{"a.py": "x = 1\n"})
-    asked = ["run", "--mode", "auto", "--max-cost", "1", "Count."]
-    none = program.run(asked, repo.top, env={"PYTHONPATH": str(package)})
+    command = ["run", "--mode", "auto", "--max-cost", "1", "Count."]
+    none = program.run(command, repo.top, env={"PYTHONPATH": str(package)})
     assert none.returncode == 4 and b"no model is configured" in none.stderr
-    done = program.run([*asked, "--agent", "counts"], repo.top, env={"PYTHONPATH": str(package)})
+    done = program.run([*command, "--agent", "counts"], repo.top, env={"PYTHONPATH": str(package)})
     assert done.returncode == 0, done.stderr
     assert b"observation task; observation delegate" in done.stdout
     assert b"plan: Look. no model" in done.stdout

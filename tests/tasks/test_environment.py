@@ -17,7 +17,7 @@ confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 DONE = "<finish>done</finish>"
 
 
-def told(request: Request) -> str:
+def environment_notice(request: Request) -> str:
     """The environment notice in the first message."""
     found = re.search(r"This run:\n(.*?)\n</observation", request.messages[0].text, re.DOTALL)
     return found[1] if found else ""
@@ -25,7 +25,12 @@ def told(request: Request) -> str:
 
 def line(name: str, request: Request) -> str:
     return next(
-        (row.partition(": ")[2] for row in told(request).split("\n") if row.startswith(f"{name}: ")), ""
+        (
+            row.partition(": ")[2]
+            for row in environment_notice(request).split("\n")
+            if row.startswith(f"{name}: ")
+        ),
+        "",
     )
 
 
@@ -49,8 +54,8 @@ def writes(request: Request) -> str:
 
 @confined
 def test_commands_can_do_only_what_the_prompt_says(repo: GitRepo) -> None:
-    _, _, person = go(repo, writes, DONE, DONE, mode="auto")
-    assert person.seen[0].data["exit"] == 0, person.seen[0].text
+    _, _, user = go(repo, writes, DONE, DONE, mode="auto")
+    assert user.observations[0].data["exit"] == 0, user.observations[0].text
 
 
 @confined
@@ -85,14 +90,16 @@ def test_the_prompt_describes_the_confinement(
     repo: GitRepo, wishes: dict[str, object], has: str, lacks: str
 ) -> None:
     _, model, _ = go(repo, "an answer", prompt="look", **wishes)
-    assert has in told(model.seen[0]) and lacks not in told(model.seen[0]), told(model.seen[0])
+    assert has in environment_notice(model.seen[0]) and lacks not in environment_notice(model.seen[0]), (
+        environment_notice(model.seen[0])
+    )
 
 
 @confined
 def test_the_prompt_names_the_test_command(repo: GitRepo) -> None:
     repo.write("Makefile", "test := x\ntest: ; @echo well done\n")
-    _, _, person = go(repo, one, DONE, DONE, mode="auto")
-    assert "well done" in person.seen[0].text
+    _, _, user = go(repo, one, DONE, DONE, mode="auto")
+    assert "well done" in user.observations[0].text
 
 
 @pytest.mark.parametrize(
@@ -134,19 +141,19 @@ def test_the_listing_omits_hidden_files_and_quotes_names(repo: GitRepo) -> None:
 def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -> None:
     failing = "<run>echo 'ERROR: from versions: none'; touch ~/x; exit 1</run>"
     answers: list[str | Callable[[Request], str]] = [failing] * (1 + again)
-    _, model, person = go(repo, *answers, DONE, DONE, mode="auto")
-    first, *later = [seen.text for seen in person.seen if seen.kind == "run"]
+    _, model, user = go(repo, *answers, DONE, DONE, mode="auto")
+    first, *later = [seen.text for seen in user.observations if seen.kind == "run"]
     assert "--network" in first
     assert "run.write" in first  # with mounts and without
     assert not any("--network" in text or "run.write" in text for text in later)
-    assert model.told.count("no network in this run") == 1
+    assert model.last_prompt.count("no network in this run") == 1
 
 
 def test_nothing_is_explained_without_a_sandbox(repo: GitRepo) -> None:
     _, model, _ = go(
         repo, "<run>echo 'Could not resolve host'; exit 1</run>", DONE, DONE, mode="ask", confine=False
     )
-    assert "--network" not in model.told
+    assert "--network" not in model.last_prompt
 
 
 def test_the_system_text_is_the_same_for_each_run(repo: GitRepo) -> None:

@@ -34,16 +34,16 @@ def test_tolerances_of_a_hunk_are_reported(repo: GitRepo, fence: str) -> None:
     said = "Applied: f.txt:1, f.txt:7.\nHunk 2 of f.txt, line 7: lines matched ignoring typographic punctuation; "
     unclosed = "The fence of the diff was not closed; the diff was read to the end of the answer.\n"
     said += "the file's own was kept.\n" + unclosed * (not fence)
-    outcome, _, person = go(repo, LOOSE + fence, if_told(said))
-    assert outcome.kind == "done", person.seen[0].text
+    outcome, _, user = go(repo, LOOSE + fence, if_told(said))
+    assert outcome.kind == "done", user.observations[0].text
     assert repo.read("f.txt").decode() == QUOTED.replace("two", "2").replace("eight", "8")
-    assert ("fence" in person.seen[0].text) == (not fence)
+    assert ("fence" in user.observations[0].text) == (not fence)
 
 
 def test_an_exact_hunk_has_no_remarks(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": QUOTED})
-    _, _, person = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
-    assert person.seen[0].text == "Applied: f.txt:1, f.txt:7."
+    _, _, user = go(repo, LOOSE.replace('"seven"', "\u201cseven\u201d") + "```\n", DONE)
+    assert user.observations[0].text == "Applied: f.txt:1, f.txt:7."
 
 
 def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
@@ -52,10 +52,8 @@ def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     outcome, _, _ = go(repo, f"{LOOSE}```\n<run>false</run>\n{DONE}", if_told(kept, FINISH), mode="auto")
     assert outcome.kind == "done"
     assert repo.git("log", "-1", "--format=%s") == "say it once\n"
-    _, _, person = go(
-        repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef"
-    )
-    assert person.seen[-1].text == "finish was not performed, because `run` before it failed."
+    _, _, user = go(repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef")
+    assert user.observations[-1].text == "finish was not performed, because `run` before it failed."
 
 
 NO_WAY = ", and nothing can be installed in the sandbox"
@@ -79,8 +77,8 @@ NO_WAY = ", and nothing can be installed in the sandbox"
 )
 def test_missing_software_is_reported_once(repo: GitRepo, command: str, missing: str) -> None:
     repo.commit(**{"lib/ours/__init__.py": "", "errors.txt": "ModuleNotFoundError: No module named 'x'\n"})
-    _, _, person = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
-    first, second = (seen.text for seen in person.seen if seen.kind == "run")
+    _, _, user = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
+    first, second = (seen.text for seen in user.observations if seen.kind == "run")
     said = f"`{missing}` is not installed here{NO_WAY}; what needs it fails without your change, too."
     assert (said in first) if missing else "is not installed" not in first, first
     assert "is not installed" not in second
@@ -92,5 +90,5 @@ def test_missing_software_with_a_network_or_without_a_sandbox(
 ) -> None:
     if find() is None and "network" in wishes:
         pytest.skip("no sandbox works here")
-    _, _, person = go(repo, "<run>no-such-tool</run>", "no", **{"mode": "auto", **wishes})
-    assert "`no-such-tool` is not installed here; what needs it fails" in person.seen[0].text
+    _, _, user = go(repo, "<run>no-such-tool</run>", "no", **{"mode": "auto", **wishes})
+    assert "`no-such-tool` is not installed here; what needs it fails" in user.observations[0].text

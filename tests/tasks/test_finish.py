@@ -23,7 +23,7 @@ def test_a_sensitive_file_is_refused_to_the_model(repo: GitRepo) -> None:
     repo.commit(**{"f.txt": "one\n", ".github/workflows/x.yml": "on: pull\n"})
     restore = '<restore path=".github/workflows/x.yml"/>'
     outcome, model, _ = go(repo, EDIT, FLOW, DONE, restore + DONE, mode="ask")
-    assert "is run by a server on a push" in model.told
+    assert "is run by a server on a push" in model.last_prompt
     assert (outcome.kind, repo.status()) == ("done", "")
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
 
@@ -46,8 +46,11 @@ def test_a_failed_check_of_a_read_only_run(repo: GitRepo) -> None:
 def test_a_read_only_run_offers_no_changes(repo: GitRepo, only: dict[str, object]) -> None:
     repo.commit(**{"f.txt": "one\n"})
     _, model, _ = go(repo, '<delegate kind="edit">change it</delegate>', DONE, **only)
-    assert "what was done, and how it was checked" not in model.told and "\n- edit:" not in model.told
-    assert "unknown kind edit: choose one of explore, review" in model.told
+    assert (
+        "what was done, and how it was checked" not in model.last_prompt
+        and "\n- edit:" not in model.last_prompt
+    )
+    assert "unknown kind edit: choose one of explore, review" in model.last_prompt
 
 
 def _plan(repo: GitRepo) -> Path:
@@ -70,9 +73,9 @@ def test_an_unreadable_plan_is_renamed_and_rebuilt(repo: GitRepo, broken: str) -
         return DONE
 
     task = '<task add="Make it two"/>'
-    outcome, model, person = go(repo, task, EDIT, spoil, '<task n="1" state="done"/>' + DONE)
-    assert "Tasks of the plan are open: 1 Make it two" in model.told
+    outcome, model, user = go(repo, task, EDIT, spoil, '<task n="1" state="done"/>' + DONE)
+    assert "Tasks of the plan are open: 1 Make it two" in model.last_prompt
     assert (outcome.kind, len(outcome.commits)) == ("done", 1)
-    assert "kept it as plan.md.broken-1" in "\n".join(person.said)
+    assert "kept it as plan.md.broken-1" in "\n".join(user.messages)
     aside = _plan(repo).with_name("plan.md.broken-1")
     assert (aside / "mine").read_text() == "kept" if aside.is_dir() else b"caf\xe9" in aside.read_bytes()

@@ -20,7 +20,7 @@ from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_file
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
 from tests.program import run
-from tests.tasks.bare import NAME, Person, diff, go
+from tests.tasks.bare import NAME, User, diff, go
 
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
@@ -90,10 +90,10 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
     repo.commit(**{"sub dir/f.txt": "one\n"})
     monkeypatch.chdir(repo.top / "sub dir")
     _, model, _ = go(repo, "nothing to do")
-    assert 'the user is in the folder "sub dir"; all paths here are relative to the top' in model.told
+    assert 'the user is in the folder "sub dir"; all paths here are relative to the top' in model.last_prompt
     monkeypatch.chdir(repo.top)
     _, model, _ = go(repo, "nothing to do", name="run-20260101-000000-bbbbbb")
-    assert "the user is in" not in model.told
+    assert "the user is in" not in model.last_prompt
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
     repo: GitRepo, command: str, commit: Options, note: str
 ) -> None:
-    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git(*command.split())), commit=commit)
+    outcome, _, user = go(repo, EDIT, _then(lambda: repo.git(*command.split())), commit=commit)
     assert (outcome.left, outcome.commits) == ((), ())
-    assert note in " ".join(person.said)
+    assert note in " ".join(user.messages)
 
 
 def test_a_change_that_the_user_committed_and_continued_is_not_left(repo: GitRepo) -> None:
@@ -134,8 +134,8 @@ def test_the_runs_change_when_staged_is_not_other_work(repo: GitRepo, all_of_it:
             repo.git("add", "f.txt")
             repo.write("f.txt", "two\n")
 
-    _, _, person = go(repo, EDIT, _then(stage))
-    assert ("other uncommitted work" in " ".join(person.said)) is not all_of_it
+    _, _, user = go(repo, EDIT, _then(stage))
+    assert ("other uncommitted work" in " ".join(user.messages)) is not all_of_it
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert repo.status() == ("" if all_of_it else "MM f.txt\n")
 
@@ -166,7 +166,7 @@ def test_a_restore_unstages_the_change(repo: GitRepo, rejected: bool) -> None:
 def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     repo.commit(**{"g.txt": "later\n"})
-    person = Person()
+    user = User()
 
     def rebase() -> None:
         repo.git(
@@ -180,8 +180,8 @@ def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> Non
         )
 
     with pytest.raises(Refused, match="a rebase is in progress"):
-        go(repo, EDIT, _then(rebase), person=person)
-    assert person.said == []
+        go(repo, EDIT, _then(rebase), user=user)
+    assert user.messages == []
     assert (
         uncommitted_files(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
     )
@@ -191,8 +191,8 @@ def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> Non
 
 
 def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) -> None:
-    outcome, _, person = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
-    assert "its commit is on the branch new" in " ".join(person.said)
+    outcome, _, user = go(repo, EDIT, _then(lambda: repo.git("checkout", "-q", "-b", "new")))
+    assert "its commit is on the branch new" in " ".join(user.messages)
     assert outcome.commits == (repo.head(),)
 
 
@@ -200,11 +200,11 @@ def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) ->
 def test_a_run_whose_files_were_reset_ends_normally(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     both = EDIT + diff("g.txt", "g", "G")
-    outcome, _, person = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
+    outcome, _, user = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
     assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
     assert (
         "f.txt, g.txt no longer contain the run's change: it was removed from the files during the run"
-        in " ".join(person.said)
+        in " ".join(user.messages)
     )
 
 
@@ -259,8 +259,8 @@ def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.Monke
 
 def test_changes_of_a_hook_to_the_commit_are_reported(repo: GitRepo) -> None:
     repo.hook("pre-commit", "echo formatted >> f.txt; git add f.txt\n")
-    _, _, person = go(repo, EDIT, DONE)
-    assert "note: f.txt changed while hooks ran; the new version is committed" in person.said
+    _, _, user = go(repo, EDIT, DONE)
+    assert "note: f.txt changed while hooks ran; the new version is committed" in user.messages
 
 
 def test_a_refused_file_is_reported_with_the_reason(repo: GitRepo) -> None:
@@ -270,17 +270,17 @@ def test_a_refused_file_is_reported_with_the_reason(repo: GitRepo) -> None:
     _, model, _ = go(
         repo, generated, diff("ignored", "one", "two"), diff("no.txt", "one", "two"), "enough", "enough"
     )
-    assert "its header says that it is generated" in model.told
-    assert "ignored may not be changed: git ignores it" in model.told
-    assert "no.txt: no such file.\n" in model.told
-    assert "none" not in model.told.split("no.txt: no such")[1]
+    assert "its header says that it is generated" in model.last_prompt
+    assert "ignored may not be changed: git ignores it" in model.last_prompt
+    assert "no.txt: no such file.\n" in model.last_prompt
+    assert "none" not in model.last_prompt.split("no.txt: no such")[1]
 
 
 def test_a_file_outside_of_the_sparse_checkout_is_reported(repo: GitRepo) -> None:
     repo.commit(**{"in/f.txt": "one\n", "out/g.txt": "one\n"})
     repo.git("sparse-checkout", "set", "in")
     _, model, _ = go(repo, diff("out/g.txt", "one", "two"), "enough", "enough")
-    assert "out/g.txt is tracked, but excluded by the sparse checkout" in model.told
+    assert "out/g.txt is tracked, but excluded by the sparse checkout" in model.last_prompt
 
 
 def test_keep_adds_all_new_files_of_a_folder(repo: GitRepo) -> None:
@@ -292,8 +292,8 @@ def test_keep_adds_all_new_files_of_a_folder(repo: GitRepo) -> None:
 def test_a_change_of_a_large_file_by_a_command_is_reported(repo: GitRepo) -> None:
     repo.write("big.bin", b"\0" * (5 << 20))
     repo.commit()
-    _, _, person = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
-    assert "the command changed big.bin, which is too large to track" in " ".join(person.said)
+    _, _, user = go(repo, "<run>printf x >> big.bin</run>", DONE, mode="auto")
+    assert "the command changed big.bin, which is too large to track" in " ".join(user.messages)
 
 
 @pytest.mark.soak
@@ -354,8 +354,8 @@ def test_untracked_files_are_committed_whole_with_include_dirty(repo: GitRepo) -
 @pytest.mark.soak
 def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
     made = "<run>mkdir u; cd u; seq 2100 | split -l 1 -a 4 -d</run>"
-    _, _, person = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", person=Person())
-    first, second = (seen.text for seen in person.seen[:2])
+    _, _, user = go(repo, made, "<run>echo 1 >> u/x0001</run>", "enough", mode="auto", user=User())
+    first, second = (seen.text for seen in user.observations[:2])
     assert "and 1980 more, which git does not track" in first
     assert (
         "and 80 more: too large, not a regular file, or more files than can be part of your change" in first
@@ -368,10 +368,10 @@ def test_an_edit_checks_all_shown_files_with_one_call_of_git(
 ) -> None:
     names = [f"g{n}.txt" for n in range(6)]
     repo.commit(**dict.fromkeys([*names, "f.txt"], "one\n"))
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def count(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-        asked.append(len(paths))
+        sizes.append(len(paths))
         return is_ignored(worktree, paths)
 
     reads = "".join(f'<read path="{name}"/>\n' for name in names)
@@ -382,4 +382,4 @@ def test_an_edit_checks_all_shown_files_with_one_call_of_git(
         return EDIT
 
     go(repo, reads, edit, "enough", commit=NO_COMMIT)
-    assert asked == [7]
+    assert sizes == [7]

@@ -20,7 +20,7 @@ from tests.conftest import GitRepo
 from tests.llm.media.files import pdf, png
 from tests.llm.providers.messages_server import Received, Server, messages_server
 from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server
-from tests.tasks.bare import NAME, Person, go
+from tests.tasks.bare import NAME, User, go
 
 SHOT = png(800, 600, noise=4000)
 READ = '<read path="shot.png"/>'
@@ -50,7 +50,7 @@ def work(repo: GitRepo, prompt: str = "Look.", model: str = "anthropic/claude-so
     worktree = open_worktree(repo.top)
     settings = load(layout(worktree), flags={"model": model, "timeout": 5})
     ready = model_setup(settings, limits=Limits(turns=20))
-    return run(worktree, RunRequest(prompt, NAME, mode="auto-edit"), settings, Person(), ready).text
+    return run(worktree, RunRequest(prompt, NAME, mode="auto-edit"), settings, User(), ready).text
 
 
 def images(received: Any) -> list[tuple[int, int, bytes]]:
@@ -141,8 +141,8 @@ def test_a_model_that_gets_no_image_gets_the_reason(repo: GitRepo, path: str, sa
     }
     for name, data in {**files, "story.txt": b"%PDF-like beginnings\n"}.items():
         repo.write(name, data)
-    _, model, person = go(repo, f'<read path="{path}"/>', "So.")
-    assert said in person.seen[0].text
+    _, model, user = go(repo, f'<read path="{path}"/>', "So.")
+    assert said in user.observations[0].text
     assert not model.seen[-1].media and not list((repo.top / ".repoagent").rglob("*.png"))
 
 

@@ -54,7 +54,7 @@ def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received
 
 
 def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Path) -> None:
-    told: dict[str, list[tuple[str, str, str]]] = {}
+    conversations: dict[str, list[tuple[str, str, str]]] = {}
     for protocol in ("tags", "tools"):
         copy = GitRepo(tmp_path / protocol / "repo")
         shutil.copytree(repo.top, copy.top)
@@ -62,7 +62,7 @@ def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Pat
         assert thinker.rejected == []
         found = read(copy.top / ".repoagent/conversations/it.md")
         assert found is not None
-        told[protocol] = [
+        conversations[protocol] = [
             (turn.role, turn.meta.get("kind", ""), turn.text.strip().replace(str(copy.top), "REPO"))
             for turn in found.turns
         ]
@@ -78,7 +78,7 @@ def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Pat
             assert results["toolu_3_0"] and not any(results[made] for made in (*ids[:3], ids[-1]))
         assert (re.search(r"^- <read", requests[0].system, re.MULTILINE) is None) == (protocol == "tools")
         assert "greet with" in copy.git("log", "-1", "--format=%s").lower()
-    assert told["tags"] == told["tools"]
+    assert conversations["tags"] == conversations["tools"]
 
 
 def test_an_edit_uses_native_tools(repo: GitRepo) -> None:

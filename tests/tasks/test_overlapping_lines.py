@@ -18,7 +18,7 @@ from repoagent.llm.model import Request
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, Answer, Person, diff, go
+from tests.tasks.bare import NAME, Answer, User, diff, go
 
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
@@ -51,8 +51,8 @@ def run_dir(repo: GitRepo) -> RunDirectory:
     return RunDirectory(layout(open_worktree(repo.top)), NAME)
 
 
-def notes(person: Person) -> str:
-    return "\n".join(person.said)
+def notes(user: User) -> str:
+    return "\n".join(user.messages)
 
 
 def mix(repo: GitRepo) -> list[Answer]:
@@ -61,11 +61,11 @@ def mix(repo: GitRepo) -> list[Answer]:
 
 
 def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
-    outcome, _, person = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
+    outcome, _, user = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
     assert "note: your own changes to f.txt (line 1) are not in the commit: they stay in the file" in notes(
-        person
+        user
     )
     assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
 
@@ -216,8 +216,8 @@ def test_an_inseparable_file_is_committed_whole(repo: GitRepo) -> None:
     with pytest.raises(Inseparable):
         go(repo, *mix(repo))
     repo.write("f.txt", "again\n" + REST + "more\n")
-    outcome, model, person = go(repo, prompt="", commit=Options(include_dirty=True))
-    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(person)
+    outcome, model, user = go(repo, prompt="", commit=Options(include_dirty=True))
+    assert "note: the commit includes your own changes of f.txt (line 1)" in notes(user)
     assert (model.seen, outcome.left, repo.status()) == ([], (), "")
     assert repo.git("show", "HEAD:f.txt") == "again\n" + REST + "more\n"
 
@@ -228,20 +228,20 @@ def test_an_inseparable_file_is_committed_by_hand(repo: GitRepo) -> None:
     with pytest.raises(Inseparable):
         go(repo, diff("g.txt", "one", "two"), *edits)
     repo.git("commit", "-qm", "mine", "f.txt")
-    outcome, _, person = go(repo, prompt="")
+    outcome, _, user = go(repo, prompt="")
     assert (outcome.left, repo.status(), len(outcome.commits)) == ((), "", 1)
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "g.txt\n"
-    assert "the last commit already contains the run's change of f.txt" in notes(person)
+    assert "the last commit already contains the run's change of f.txt" in notes(user)
 
 
 @pytest.mark.parametrize("yes", [True, False])
 def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> None:
     before = repo.commit(**{"g.txt": "one\n" + REST})
     repo.write("g.txt", "one\n" + REST + "dirty\n")
-    person = Person(allows=lambda asked: Verdict(asked.kind != "include" or yes))
+    user = User(allows=lambda request: Verdict(request.kind != "include" or yes))
 
     def run() -> None:
-        go(repo, diff("g.txt", "one", "two"), *mix(repo), person=person, mode="ask")
+        go(repo, diff("g.txt", "one", "two"), *mix(repo), user=user, mode="ask")
 
     if yes:
         run()
@@ -252,7 +252,7 @@ def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> 
         with pytest.raises(Inseparable):
             run()
         assert repo.head() == before
-    assert [(one.kind, "+again" in one.what) for one in person.asked if one.kind == "include"] == [
+    assert [(one.kind, "+again" in one.what) for one in user.requests if one.kind == "include"] == [
         ("include", True)
     ]
 
@@ -260,15 +260,15 @@ def test_the_user_is_asked_to_include_a_whole_file(repo: GitRepo, yes: bool) -> 
 def test_the_user_is_asked_about_earlier_work(repo: GitRepo) -> None:
     repo.write("f.txt", "mine\n" + REST)
     repo.write("u.txt", "one\n")
-    asked: list[ApprovalRequest] = []
+    requests: list[ApprovalRequest] = []
 
-    def allows(one: ApprovalRequest) -> Verdict:
-        asked.append(one)
+    def allows(request: ApprovalRequest) -> Verdict:
+        requests.append(request)
         return Verdict(True)
 
     edits = [diff("f.txt", "mine", "two"), diff("u.txt", "one", "two")]
-    go(repo, *edits, DONE, person=Person(allows=allows), mode="ask")
-    assert [one.kind for one in asked] == ["include", "include"]
+    go(repo, *edits, DONE, user=User(allows=allows), mode="ask")
+    assert [request.kind for request in requests] == ["include", "include"]
     assert (repo.status(), repo.git("show", "HEAD:u.txt")) == ("", "two\n")
 
 

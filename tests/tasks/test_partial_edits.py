@@ -14,7 +14,7 @@ from repoagent.llm.usage import Limits
 from repoagent.tasks import edit_tool, session
 from repoagent.tasks.runs.directory import new_name
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, Answer, Person, diff, go
+from tests.tasks.bare import NAME, Answer, User, diff, go
 
 FIRST = diff("a.txt", "one", "two")
 REST = diff("b.txt", "1", "2")
@@ -53,14 +53,16 @@ def committed(repo: GitRepo) -> list[str]:
 @pytest.mark.parametrize("mode", ["auto-edit", "ask"])
 def test_the_rest_or_the_whole_edit_completes_the_change(files: GitRepo, again: str, mode: str) -> None:
     before = files.head()
-    outcome, model, person = go(files, FIRST + WRONG, looking(files, again), DONE, mode=mode)
+    outcome, model, user = go(files, FIRST + WRONG, looking(files, again), DONE, mode=mode)
     assert (outcome.kind, files.status(), committed(files)) == ("done", "", ["a.txt", "b.txt"])
     assert files.git("rev-parse", "HEAD^").strip() == before
     assert (files.read("a.txt"), files.read("b.txt")) == (b"two\n", b"2\n")
-    assert f'{WAITING} `<restore path="@draft"/>` drops the kept part.' in model.told
-    (edit,) = [proposal for proposal in person.proposals if not proposal.message]
+    assert f'{WAITING} `<restore path="@draft"/>` drops the kept part.' in model.last_prompt
+    (edit,) = [proposal for proposal in user.proposals if not proposal.message]
     assert [change.name for change in edit.changes] == ["a.txt", "b.txt"]
-    assert (person.seen[0].shown or "").endswith("\n1 hunk fits and is kept; waiting for hunk 1 of b.txt")
+    assert (user.observations[0].shown or "").endswith(
+        "\n1 hunk fits and is kept; waiting for hunk 1 of b.txt"
+    )
 
 
 def test_a_commit_per_edit_has_both_parts(files: GitRepo) -> None:
@@ -70,27 +72,27 @@ def test_a_commit_per_edit_has_both_parts(files: GitRepo) -> None:
 
 def test_a_command_in_between_does_not_see_a_partial_edit(files: GitRepo) -> None:
     look = "<run>cat a.txt b.txt</run>"
-    _, _, person = go(files, FIRST + WRONG + look, look, REST + look, DONE, mode="auto")
-    *before, after = (seen.text for seen in person.seen if seen.kind == "run")
+    _, _, user = go(files, FIRST + WRONG + look, look, REST + look, DONE, mode="auto")
+    *before, after = (seen.text for seen in user.observations if seen.kind == "run")
     assert ["one\n1\n" in text for text in before] == [True, True] and "two\n2\n" in after
 
 
 def test_parts_are_sent_one_by_one(files: GitRepo) -> None:
     c = diff("c.txt", "c", "d")
     wrong = diff("c.txt", "x", "d")
-    outcome, _, person = go(files, FIRST + WRONG + wrong, looking(files, REST), looking(files, c), DONE)
+    outcome, _, user = go(files, FIRST + WRONG + wrong, looking(files, REST), looking(files, c), DONE)
     assert committed(files) == ["a.txt", "b.txt", "c.txt"] and outcome.kind == "done"
-    assert [(seen.shown or "").split("\n")[-1] for seen in person.seen[:2]] == [
+    assert [(seen.shown or "").split("\n")[-1] for seen in user.observations[:2]] == [
         "1 hunk fits and is kept; waiting for hunk 1 of b.txt, hunk 1 of c.txt",
         "2 hunks fit and are kept; waiting for hunk 1 of c.txt",
     ]
-    assert person.seen[1].text.startswith("This fits; nothing is written yet")
+    assert user.observations[1].text.startswith("This fits; nothing is written yet")
 
 
 def test_a_second_refusal_keeps_the_kept_part(files: GitRepo) -> None:
-    _, _, person = go(files, FIRST + WRONG, WRONG, diff("gone.txt", "x", "y"), REST, DONE)
+    _, _, user = go(files, FIRST + WRONG, WRONG, diff("gone.txt", "x", "y"), REST, DONE)
     assert committed(files) == ["a.txt", "b.txt"]
-    assert [WAITING in seen.text for seen in person.seen[:3]] == [True] * 3
+    assert [WAITING in seen.text for seen in user.observations[:3]] == [True] * 3
 
 
 def test_all_files_wait_until_the_edit_is_complete(files: GitRepo) -> None:
@@ -109,9 +111,9 @@ def test_a_part_sent_again_in_another_form_replaces_the_kept_part(files: GitRepo
 
 def test_the_model_withdraws_the_edit(files: GitRepo) -> None:
     drop = '<restore path="@draft"/>'
-    outcome, _, person = go(files, FIRST + WRONG, drop, drop, diff("c.txt", "c", "d"), DONE)
+    outcome, _, user = go(files, FIRST + WRONG, drop, drop, diff("c.txt", "c", "d"), DONE)
     assert (outcome.kind, committed(files)) == ("done", ["c.txt"])
-    assert [seen.text for seen in person.seen if seen.kind == "restore"] == [
+    assert [seen.text for seen in user.observations if seen.kind == "restore"] == [
         f"{DROPPED}.",
         "You have not changed @draft.",
     ]
@@ -125,10 +127,10 @@ def test_nothing_is_missing_after_a_withdrawal(files: GitRepo) -> None:
 @pytest.mark.parametrize("path", ["a.txt", "b.txt"])
 def test_a_command_changes_a_file_of_the_edit(files: GitRepo, path: str) -> None:
     change = f"<run>echo more >> {path}</run>"
-    _, model, person = go(files, FIRST + WRONG, change, FIRST + REST, DONE, mode="auto")
+    _, model, user = go(files, FIRST + WRONG, change, FIRST + REST, DONE, mode="auto")
     notice = f"{DROPPED}, because {path} changed since. Send the whole edit again if you still want it."
-    assert model.told.count(notice) == 1
-    assert any(f"{path} changed since" in said for said in person.said)
+    assert model.last_prompt.count(notice) == 1
+    assert any(f"{path} changed since" in said for said in user.messages)
 
 
 def test_a_command_and_the_rest_in_one_reply(files: GitRepo) -> None:
@@ -139,8 +141,8 @@ def test_a_command_and_the_rest_in_one_reply(files: GitRepo) -> None:
         return FIRST + REST
 
     both = f"<run>echo more >> a.txt</run>\n{REST}"
-    _, _, person = go(files, FIRST + WRONG, both, look, DONE, mode="auto")
-    refused = [seen.text for seen in person.seen if seen.kind == "edit" and not seen.ok]
+    _, _, user = go(files, FIRST + WRONG, both, look, DONE, mode="auto")
+    refused = [seen.text for seen in user.observations if seen.kind == "edit" and not seen.ok]
     assert refused[1].startswith(f"Not applied. {DROPPED}, because a.txt changed since.")
     assert files.read("a.txt") == b"two\nmore\n" and files.read("b.txt") == b"2\n"
 
@@ -161,11 +163,11 @@ def test_the_user_changes_a_file_of_the_edit(files: GitRepo, how: str) -> None:
             elif how == "folder":
                 path.mkdir()
 
-    _, model, person = go(
+    _, model, user = go(
         files, FIRST + WRONG, looking(files, '<read path="c.txt"/>', save), REST, "<finish>b</finish>"
     )
-    assert f"{DROPPED}, because a.txt changed since." in model.told
-    assert [seen.ok for seen in person.seen if seen.kind == "edit"] == [False, True]
+    assert f"{DROPPED}, because a.txt changed since." in model.last_prompt
+    assert [seen.ok for seen in user.observations if seen.kind == "edit"] == [False, True]
     if how in {"saved", "mode"}:
         assert path.read_bytes() == (b"one\nmine\n" if how == "saved" else b"one\n")
 
@@ -176,8 +178,8 @@ def test_the_user_saves_at_the_last_moment(files: GitRepo) -> None:
     def save() -> None:
         files.write("a.txt", "one\nmine\n")
 
-    _, _, person = go(files, FIRST + WRONG, looking(files, REST, save), FIRST + REST, "<finish>done</finish>")
-    assert [seen.ok for seen in person.seen if seen.kind == "edit"] == [False, False, True]
+    _, _, user = go(files, FIRST + WRONG, looking(files, REST, save), FIRST + REST, "<finish>done</finish>")
+    assert [seen.ok for seen in user.observations if seen.kind == "edit"] == [False, False, True]
     assert files.read("a.txt") == b"two\nmine\n"
 
 
@@ -188,7 +190,7 @@ def test_a_file_that_the_edit_creates_appears(files: GitRepo) -> None:
         files.write("new.txt", "mine\n")
 
     _, model, _ = go(files, new + WRONG, looking(files, REST, save), REST, "<finish>done</finish>")
-    assert f"{DROPPED}, because new.txt changed since." in model.told
+    assert f"{DROPPED}, because new.txt changed since." in model.last_prompt
     assert files.read("new.txt") == b"mine\n" and files.read("b.txt") == b"2\n"
 
 
@@ -221,14 +223,14 @@ def test_nothing_is_kept_of_an_edit_of_a_binary_file(repo: GitRepo) -> None:
     repo.write("b.bin", bytes(range(256)))
     repo.commit(**{"a.txt": "one\n"})
     _, model, _ = go(repo, FIRST + diff("b.bin", "x", "y"), FIRST, "<finish>a</finish>")
-    assert "Kept as a draft" not in model.told
+    assert "Kept as a draft" not in model.last_prompt
     assert repo.read("a.txt") == b"two\n"
 
 
 def test_a_hunk_that_is_already_applied_is_not_missing(files: GitRepo) -> None:
     both = diff("a.txt", "zero", "one") + REST
     _, model, _ = go(files, both, REST, DONE)
-    assert "Kept as a draft" not in model.told and committed(files) == ["b.txt"]
+    assert "Kept as a draft" not in model.last_prompt and committed(files) == ["b.txt"]
 
 
 @pytest.mark.parametrize("changed", [False, True])
@@ -236,35 +238,35 @@ def test_a_run_cannot_finish_while_a_part_is_missing(files: GitRepo, changed: bo
     """Even if it has changed something else, which stays uncommitted in the files."""
     before = files.head()
     other = [diff("c.txt", "c", "d")] if changed else []
-    outcome, model, person = go(files, *other, FIRST + WRONG, DONE, DONE)
+    outcome, model, user = go(files, *other, FIRST + WRONG, DONE, DONE)
     assert (outcome.kind, outcome.left, files.head()) == ("unfinished", ("c.txt",) if changed else (), before)
-    assert f"Your edit is incomplete. {WAITING}" in model.told
-    assert any("part of the model's last edit was refused" in said for said in person.said)
+    assert f"Your edit is incomplete. {WAITING}" in model.last_prompt
+    assert any("part of the model's last edit was refused" in said for said in user.messages)
     assert (files.read("a.txt"), files.read("b.txt")) == (b"one\n", b"1\n")
 
 
 def test_each_edit_reports_missing_parts(files: GitRepo) -> None:
     wrong = diff("a.txt", "none", "x") + diff("c.txt", "c", "d")
     right = diff("a.txt", "two", "three")
-    outcome, _, person = go(files, FIRST + WRONG, DONE, REST, wrong, DONE, right, DONE)
+    outcome, _, user = go(files, FIRST + WRONG, DONE, REST, wrong, DONE, right, DONE)
     assert outcome.kind == "done" and committed(files) == ["a.txt", "b.txt", "c.txt"]
-    assert sum(seen.kind == "finish" and not seen.ok for seen in person.seen) == 2
+    assert sum(seen.kind == "finish" and not seen.ok for seen in user.observations) == 2
 
 
 def test_a_reply_without_an_action_while_a_part_is_missing(files: GitRepo) -> None:
     outcome, model, _ = go(files, FIRST + WRONG, "I stop.", "I do.")
     assert (outcome.kind, untouched(files)) == ("unfinished", True)
-    assert "your edit is incomplete (missing: hunk 1 of b.txt)" in model.told
+    assert "your edit is incomplete (missing: hunk 1 of b.txt)" in model.last_prompt
 
 
 @pytest.mark.parametrize("kind", ["run", "chat"])
 def test_the_kept_part_is_dropped_at_the_next_prompt(files: GitRepo, kind: str) -> None:
     go(files, FIRST + WRONG, "Shall I?", "Shall I?", kind=kind)
     _, model, _ = go(files, looking(files, REST), DONE, prompt="yes", kind=kind)
-    assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
+    assert model.last_prompt.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
     assert committed(files) == ["b.txt"]
     _, model, _ = go(files, "nothing", prompt="more?", kind=kind)
-    assert model.told.count(DROPPED) == 1
+    assert model.last_prompt.count(DROPPED) == 1
 
 
 def limited(repo: GitRepo, turns: int, *answers: Answer) -> None:
@@ -276,7 +278,8 @@ def test_the_kept_part_is_dropped_at_a_resume(files: GitRepo) -> None:
     limited(files, 1, FIRST + WRONG)
     outcome, model, _ = go(files, looking(files, FIRST + REST), DONE, prompt="")
     assert (
-        f"{DROPPED}, because it is kept only while the run is active. Send the whole edit again" in model.told
+        f"{DROPPED}, because it is kept only while the run is active. Send the whole edit again"
+        in model.last_prompt
     )
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
@@ -298,7 +301,7 @@ def test_killed_before_the_rest_was_applied(
         go(files, FIRST + WRONG, looking(files, REST, lambda: patched.setattr(edit_tool, "_bind", dies)))
     answers = [looking(files, FIRST + REST), DONE]
     outcome, model, _ = go(files, *answers, prompt=prompt)
-    assert model.told.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
+    assert model.last_prompt.count(f"{DROPPED}, because it is kept only while the run is active.") == 1
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
@@ -307,8 +310,8 @@ def test_killed_after_the_edit_was_written(files: GitRepo, monkeypatch: pytest.M
         patched.setattr(edit_tool, "_note_written", dies)
         go(files, FIRST + WRONG, looking(files, REST))
     outcome, model, _ = go(files, DONE, prompt="")
-    assert "Applied: b.txt, with the kept part of it, before the run was interrupted." in model.told
-    assert DROPPED not in model.told
+    assert "Applied: b.txt, with the kept part of it, before the run was interrupted." in model.last_prompt
+    assert DROPPED not in model.last_prompt
     assert (outcome.kind, committed(files)) == ("done", ["a.txt", "b.txt"])
 
 
@@ -316,7 +319,7 @@ def test_the_runs_own_edit_is_known_after_a_resume(files: GitRepo) -> None:
     """A file with hunks from an earlier reply did not change "since you last read it"."""
     limited(files, 3, '<read path="a.txt"/>', FIRST + WRONG, REST)
     _, model, _ = go(files, diff("a.txt", "two", "three"), DONE, prompt="")
-    assert "changed since you last read it" not in model.told
+    assert "changed since you last read it" not in model.last_prompt
 
 
 def test_the_kept_part_is_dropped_at_a_checkpoint(files: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,15 +330,15 @@ def test_the_kept_part_is_dropped_at_a_checkpoint(files: GitRepo, monkeypatch: p
     )
     checkpoint = "## Goal\nCount on.\n## Next step\nSend the rest of the edit.\n"
     _, model, _ = go(files, FIRST + WRONG, checkpoint, looking(files, REST), DONE)
-    assert f"{DROPPED}, because a checkpoint replaced earlier turns." in model.told
+    assert f"{DROPPED}, because a checkpoint replaced earlier turns." in model.last_prompt
 
 
 @pytest.mark.parametrize("says", ["not like this", ""])
 def test_a_rejection_by_the_user_drops_the_whole_edit(files: GitRepo, says: str) -> None:
-    person = Person(says=[says])
+    user = User(says=[says])
     answers = [FIRST + WRONG, REST, looking(files, FIRST + REST), DONE]
-    _, model, _ = go(files, *answers, person=person, mode="ask")
-    assert f"{DROPPED}. Send the whole edit again if you still want it." in model.told
+    _, model, _ = go(files, *answers, user=user, mode="ask")
+    assert f"{DROPPED}. Send the whole edit again if you still want it." in model.last_prompt
     assert committed(files) == ["a.txt", "b.txt"]
 
 

@@ -52,14 +52,14 @@ class Desk:
 
     def __init__(self, top: Path, verdict: Verdict | None = None) -> None:
         self.top, self.verdict = top, verdict or Verdict(True)
-        self.asked: list[ApprovalRequest] = []
+        self.requests: list[ApprovalRequest] = []
         self.warnings: list[str] = []
         self.events: list[object] = []
         self.gate: Gate | None = None
 
-    def decide(self, asked: ApprovalRequest) -> Verdict:
-        self.asked.append(asked)
-        return self.gate.decide(asked) if self.gate else self.verdict
+    def decide(self, request: ApprovalRequest) -> Verdict:
+        self.requests.append(request)
+        return self.gate.decide(request) if self.gate else self.verdict
 
     def tools(self, *programs: Path | str, settings: dict[str, str] | None = None) -> dict[str, Tool]:
         made = plugin_tools(
@@ -147,8 +147,8 @@ def test_a_tool_needs_approval_and_gets_the_action(top: Path) -> None:
     assert given == {
         "version": 1, "name": "weather", "args": {"city": "Oslo"}, "body": "be short\n", "top": str(top)
     }  # fmt: skip
-    (asked,) = context.asked
-    assert (asked.kind, asked.what) == ("tool", 'weather(city="Oslo") be short')
+    (request,) = context.requests
+    assert (request.kind, request.what) == ("tool", 'weather(city="Oslo") be short')
     assert "unknown argument town" in tool.perform(Action("weather", {"town": "Oslo"})).text
     assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
 
@@ -163,12 +163,12 @@ def test_a_rejected_tool_is_not_run(top: Path) -> None:
 def test_a_reading_tool_needs_no_approval(top: Path) -> None:
     context = Desk(top, Verdict(False, reason="no"))
     tool = context.tools(program(top.parent, {**GOOD, "reads_only": True}))["weather"]
-    assert tool.perform(Action("weather", {"city": "x"})).ok and context.asked == []
+    assert tool.perform(Action("weather", {"city": "x"})).ok and context.requests == []
 
 
 def test_always_allows_only_this_tool(top: Path) -> None:
     kept: list[str] = []
-    gate = Gate("ask", asker=lambda asked: Verdict(True, always=True, keep=True), remember=kept.extend)
+    gate = Gate("ask", asker=lambda request: Verdict(True, always=True, keep=True), remember=kept.extend)
     context = Desk(top)
     context.gate = gate
     tool = context.tools(program(top.parent))["weather"]
@@ -285,7 +285,7 @@ def test_installed_tools_are_used_and_broken_ones_skipped_with_a_warning(top: Pa
     assert sorted(tools) == ["calm", "good", "none", "over", "wrong", "zero"]
     assert tools["good"].perform(Action("good")).text == "C top" and context.events == [{"kind": "note"}]
     assert tools["calm"].perform(Action("calm")).text == "C top"
-    assert [asked.what for asked in context.asked] == ["good()"]
+    assert [request.what for request in context.requests] == ["good()"]
     said = "\n".join(context.warnings)
     assert len(context.warnings) == 8 and said.count("skipped it") == 8
     for why in (

@@ -57,9 +57,9 @@ def record(repo: GitRepo) -> dict[str, object]:
 
 
 def observations(repo: GitRepo) -> list[tuple[str, str]]:
-    told = read(run_dir(repo).conversation)
-    assert told is not None
-    return [(turn.meta["kind"], turn.text) for turn in told.turns if turn.role == "observation"]
+    conversation = read(run_dir(repo).conversation)
+    assert conversation is not None
+    return [(turn.meta["kind"], turn.text) for turn in conversation.turns if turn.role == "observation"]
 
 
 def test_a_commit_is_recorded_once(repo: GitRepo) -> None:
@@ -127,7 +127,7 @@ def test_changes_of_an_interrupted_command_are_reported(
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
     )
-    assert "was interrupted" in model.told
+    assert "was interrupted" in model.last_prompt
     assert any(
         kind == "notice" and "changed g.txt, h.txt, n.txt" in text for kind, text in observations(repo)
     )
@@ -145,10 +145,10 @@ def test_a_command_that_ended_leaves_no_snapshot(repo: GitRepo) -> None:
 def test_keep_twice(repo: GitRepo) -> None:
     """As after a kill between the change set and the conversation."""
     change_set = open_change_set(open_worktree(repo.top), run_dir(repo).changes)
-    outcome, _, person = go(
+    outcome, _, user = go(
         repo, "<run>echo n > n.txt</run>", '<keep path="n.txt"/>\n<keep path="n.txt"/>', DONE, confine=False
     )
-    assert [seen.ok for seen in person.seen] == [True, True, True]
+    assert [seen.ok for seen in user.observations] == [True, True, True]
     assert (outcome.kind, change_set.changes) == ("done", ())
 
 
@@ -170,9 +170,9 @@ def test_the_runs_own_changes_are_not_listed_as_the_users(repo: GitRepo) -> None
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     go(repo, DONE, prompt="")
-    told = [text for kind, text in observations(repo) if kind == "repository"]
-    assert all("f.txt" not in text for text in told)
-    assert "the user's uncommitted work: g.txt" in told[-1]
+    notices = [text for kind, text in observations(repo) if kind == "repository"]
+    assert all("f.txt" not in text for text in notices)
+    assert "the user's uncommitted work: g.txt" in notices[-1]
 
 
 def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
@@ -180,7 +180,7 @@ def test_changes_that_the_user_undid_are_reported(repo: GitRepo) -> None:
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     repo.git("checkout", "f.txt")
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert "The files no longer contain your changes of f.txt" in model.told
+    assert "The files no longer contain your changes of f.txt" in model.last_prompt
     assert repo.git("show", "HEAD:f.txt") == "two\n"
     assert outcome.left == ()
 
@@ -194,7 +194,7 @@ def test_without_the_folder_of_the_run(repo: GitRepo) -> None:
     with pytest.raises(Killed):
         go(repo, Killed(), prompt="")  # type: ignore[arg-type]
     outcome, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert model.told.count("continues without the folder of its run") == 1
+    assert model.last_prompt.count("continues without the folder of its run") == 1
     assert (outcome.kind, repo.git("show", "HEAD:f.txt")) == ("done", "two\n")
 
 
@@ -263,7 +263,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
-    assert "A sub-agent that was ended had changed g.txt" in model.told
+    assert "A sub-agent that was ended had changed g.txt" in model.last_prompt
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
     assert (outcome.left, open_change_set(change_set.worktree, place.changes).changes) == ((), ())
     assert not list(place.folder.rglob(".tmp-*"))
@@ -285,14 +285,15 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
             live.ended(state, answer)
     used = record(repo)["tokens"]
     outcome, model, _ = go(repo, DONE, prompt="")
-    assert model.told.count("The end.") == 1
+    assert model.last_prompt.count("The end.") == 1
     assert (
-        "The sub-agent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:" in model.told
+        "The sub-agent answered (run-20260101-000000-abcde0), 2 calls, 1,200 tokens, $0.2500:"
+        in model.last_prompt
     )
-    assert "A sub-agent was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.told
+    assert "A sub-agent was ended (run-20260101-000001-abcde1), 2 calls, 2,200 tokens" in model.last_prompt
     assert record(repo)["tokens"] == used + 3_400 + outcome.usage.total
     _, model, _ = go(repo, "So.", prompt="and now?")
-    assert model.told.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
+    assert model.last_prompt.count("The end.") == 1 and record(repo)["tokens"] < used + 3_500
 
 
 def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
@@ -306,10 +307,10 @@ def test_a_truncated_reply_is_ignored(repo: GitRepo, part: float) -> None:
     repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, Killed())  # type: ignore[arg-type]
-    told = read(run_dir(repo).conversation)
-    assert told is not None
+    conversation = read(run_dir(repo).conversation)
+    assert conversation is not None
     both = EDIT.replace("```\n", "").replace("```diff", "```diff", 1)
-    block = f"~# [{told.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
+    block = f"~# [{conversation.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
     with run_dir(repo).conversation.open("a") as file:
         file.write(block[: int(len(block) * part)])
     outcome, _, _ = go(repo, EDIT, DONE, prompt="")

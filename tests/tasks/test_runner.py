@@ -15,7 +15,7 @@ from repoagent.llm.conversation import read
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, Person, diff, go
+from tests.tasks.bare import NAME, User, diff, go
 
 EDIT = diff("f.txt", "one", "two")
 DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
@@ -63,13 +63,13 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
     whole = "<file path='g.txt'>\n```\n```\n"
     replaced = "g.txt\n```text\nshort\n```\n"
     outcome, model, _person = go(repo, EDIT, replaced + whole, DONE, DONE)
-    assert outcome.kind == "done" and "Your last edit was refused" in model.told
+    assert outcome.kind == "done" and "Your last edit was refused" in model.last_prompt
     assert repo.read("g.txt") == b"long\n" * 50
 
 
 def test_a_refused_edit_is_corrected(repo: GitRepo) -> None:
-    _outcome, _model, person = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
-    assert [seen.ok for seen in person.seen] == [False, True]
+    _outcome, _model, user = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
+    assert [seen.ok for seen in user.observations] == [False, True]
     assert repo.read("f.txt") == b"two\n"
 
 
@@ -77,16 +77,16 @@ def test_two_files_are_written_both_or_not_at_all(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
-    assert outcome.kind == "unfinished" and "Your edit is incomplete" in model.told
+    assert outcome.kind == "unfinished" and "Your edit is incomplete" in model.last_prompt
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 
 def test_a_rejection_is_sent_to_the_model_and_five_end_the_run(repo: GitRepo) -> None:
-    person = Person(says=["I like one better"])
-    _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", person=person, mode="ask")
-    assert "I like one better" in model.told
+    user = User(says=["I like one better"])
+    _, model, _ = go(repo, EDIT, "<finish>left as it is</finish>", user=user, mode="ask")
+    assert "I like one better" in model.last_prompt
     with pytest.raises(NothingDone):
-        go(repo, *[EDIT] * 5, prompt="again", person=Person(says=[""] * 5), mode="ask")
+        go(repo, *[EDIT] * 5, prompt="again", user=User(says=[""] * 5), mode="ask")
     assert repo.status() == ""
 
 
@@ -95,8 +95,8 @@ def test_a_read_only_run_writes_nothing(repo: GitRepo, mode: str) -> None:
     _outcome, model, _ = go(repo, EDIT, "the answer", mode=mode, plan_only=mode == "ask")
     assert repo.status() == ""
     for word in ("patch", "commit message"):
-        assert word not in model.told
-    assert "Change nothing" in model.told
+        assert word not in model.last_prompt
+    assert "Change nothing" in model.last_prompt
 
 
 def test_a_reply_without_an_action_is_an_answer(repo: GitRepo) -> None:
@@ -119,10 +119,10 @@ def test_a_declined_task_leaves_no_changes(repo: GitRepo) -> None:
 
 
 def test_a_run_cannot_finish_with_open_tasks(repo: GitRepo) -> None:
-    outcome, _model, person = go(
+    outcome, _model, user = go(
         repo, '<task add="First"/>', EDIT, DONE, '<finish open="it is optional">two</finish>'
     )
-    assert next(seen.text for seen in person.seen if seen.kind == "finish").startswith(
+    assert next(seen.text for seen in user.observations if seen.kind == "finish").startswith(
         "Tasks of the plan are open: 1 First"
     )
     assert outcome.text.endswith("Still open: it is optional")
@@ -152,7 +152,7 @@ def test_a_run_that_changes_nothing_after_a_failed_check_ends(repo: GitRepo, las
 def test_a_reply_without_an_action_after_a_refused_edit_is_not_an_answer(repo: GitRepo) -> None:
     outcome, model, _ = go(repo, diff("f.txt", "uno", "dos"), "f.txt says two.", "It does.")
     assert outcome.kind == "unfinished"
-    assert "your last edit was refused and nothing has changed since" in model.told
+    assert "your last edit was refused and nothing has changed since" in model.last_prompt
     outcome, _, _ = go(repo, DONE, prompt="finish")  # a new prompt starts over
     assert outcome.kind == "done"
 
@@ -171,7 +171,7 @@ def test_the_runs_own_edit_is_known_after_a_resume(repo: GitRepo, by_user: bool)
     if by_user:
         repo.write("f.txt", "two\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, diff("f.txt", "two", "dos"), DONE, prompt="")
-    assert ("f.txt changed since you last read it" in model.told) == by_user
+    assert ("f.txt changed since you last read it" in model.last_prompt) == by_user
 
 
 @pytest.mark.parametrize("form", ["now", "before", "broken"])
@@ -189,13 +189,13 @@ def test_files_seen_before_a_resume_are_known(repo: GitRepo, form: str) -> None:
     path.write_text(text.replace(meta, ' · shown="{x"') if form == "broken" else text)
     repo.write("f.txt", "one\n1\n2\n3\nfour\n")
     _, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert ("f.txt changed since you last read it" in model.told) == (form != "broken")
+    assert ("f.txt changed since you last read it" in model.last_prompt) == (form != "broken")
 
 
 def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
     repo.commit(**{"f.py": "if a:\n    one\n\ttwo\n"})
     _, model, _ = go(repo, '<search pattern="one|two"/>', DONE)
-    assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.told
+    assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.last_prompt
 
 
 @pytest.mark.parametrize("by", ["check", "hook"])
@@ -225,7 +225,7 @@ def test_changes_before_an_error_are_committed_by_the_next_process(
 
 def test_a_command_changes_files_too(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
-    _outcome, _model, person = go(
+    _outcome, _model, user = go(
         repo,
         "<run>echo more >> g.txt; echo new > h.txt</run>",
         DONE,
@@ -234,13 +234,13 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
         mode="ask",
     )
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "h.txt"]
-    assert [asked.kind for asked in person.asked] == ["command", "edit"]
+    assert [request.kind for request in user.requests] == ["command", "edit"]
 
 
 def test_a_rejected_command(repo: GitRepo) -> None:
-    person = Person(allows=lambda asked: Verdict(False, reason="not today"))
-    _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", person=person)
-    assert "not today" in model.told
+    user = User(allows=lambda request: Verdict(False, reason="not today"))
+    _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", user=user)
+    assert "not today" in model.last_prompt
     assert repo.status() == ""
 
 
@@ -295,14 +295,14 @@ def test_an_interrupted_command_is_not_repeated(repo: GitRepo) -> None:
     class Killed(BaseException):
         pass
 
-    def die(asked: object) -> Verdict:
+    def die(request: object) -> Verdict:
         raise Killed
 
     with pytest.raises(Killed):
-        go(repo, "<run>echo x >> f.txt</run>", person=Person(allows=die), mode="ask")
-    _outcome, model, person = go(repo, "<finish>I leave it</finish>", prompt="", mode="ask")
-    assert "This was interrupted" in model.told
-    assert person.asked == []
+        go(repo, "<run>echo x >> f.txt</run>", user=User(allows=die), mode="ask")
+    _outcome, model, user = go(repo, "<finish>I leave it</finish>", prompt="", mode="ask")
+    assert "This was interrupted" in model.last_prompt
+    assert user.requests == []
 
 
 def test_a_message_reaches_the_model(repo: GitRepo) -> None:
@@ -325,33 +325,33 @@ def test_keys_are_masked(repo: GitRepo) -> None:
     _, model, _ = go(
         repo, '<read path="f.txt"/>', "<run>cat f.txt</run>", "<finish>seen</finish>", mode="ask"
     )
-    assert key not in model.told
+    assert key not in model.last_prompt
     assert key not in _conversation(repo)
 
 
 def test_a_scratch_file_is_outside_of_the_repository(repo: GitRepo) -> None:
-    person = Person()
+    user = User()
     go(
         repo,
         '<write path="probe.sh">echo found $((6 * 7))</write>\n<run>sh "$TMPDIR/probe.sh"</run>',
         '<write path="../f.txt">evil</write>',
         "<finish>tried</finish>",
-        person=person,
+        user=user,
     )
-    assert [seen.ok for seen in person.seen] == [True, True, False]
-    assert "found 42" in person.seen[1].text
+    assert [seen.ok for seen in user.observations] == [True, True, False]
+    assert "found 42" in user.observations[1].text
     assert (repo.status(), repo.read("f.txt")) == ("", b"one\n")
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted: bool) -> None:
     before = repo.commit(**{"g.txt": "g\n"})
-    person = Person(allows=lambda asked: Verdict(asked.kind == "command" or wanted, reason="not that"))
+    user = User(allows=lambda request: Verdict(request.kind == "command" or wanted, reason="not that"))
     answers = [EDIT, "<run>echo more >> g.txt</run>", DONE]
     if not wanted:
         answers += ['<restore path="g.txt"/>', DONE]
-    go(repo, *answers, person=person, mode="ask")
-    (shown,) = [asked.what for asked in person.asked if asked.kind == "edit"]
+    go(repo, *answers, user=user, mode="ask")
+    (shown,) = [request.what for request in user.requests if request.kind == "edit"]
     assert "+more" in shown and "f.txt" not in shown
     files = repo.git("diff", "--name-only", before, "HEAD").split()
     assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
@@ -370,7 +370,7 @@ def test_a_recreated_link_has_no_memory(repo: GitRepo) -> None:
 
 
 def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
-    person = Person()
+    user = User()
     with pytest.raises(NothingDone):
-        go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, person=person)
-    assert person.said[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")
+        go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, user=user)
+    assert user.messages[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")

@@ -83,8 +83,8 @@ def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
     assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
     assert grows(sent)
     assert thinker.rejected == []
-    told = stage.file("conversations", f"{stage.name}.md").read_text()
-    assert "thought 1" not in told
+    text = stage.file("conversations", f"{stage.name}.md").read_text()
+    assert "thought 1" not in text
     kept = [*stage.file("sent").glob("*.json")]
     assert calls(sent[-1]) == (["read"] if native() else [])
     assert len(kept) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in kept)
@@ -131,9 +131,9 @@ def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
     stage, thinker = thinking()
     stopped_after(stage, 2)
     file = stage.file("conversations", f"{stage.name}.md")
-    told = file.read_text()
-    changed = told.replace('<read path="a.txt"/>', 'I look at it.\n<read path="a.txt"/>')
-    assert changed != told
+    text = file.read_text()
+    changed = text.replace('<read path="a.txt"/>', 'I look at it.\n<read path="a.txt"/>')
+    assert changed != text
     file.write_text(changed)
     stage.go(
         lambda see: (
@@ -192,7 +192,7 @@ def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
         stage.go(rule, "Look for it.")
     sent = bodies(stage)
     assert ["stop_sequences" in body for body in sent] == [True, True, True]
-    assert "characters of your reply were dropped, because they imitated another speaker" in stage.asked
+    assert "characters of your reply were dropped, because they imitated another speaker" in stage.last_prompt
     assert [role for role, _ in stage.server.requests[-1].turns] == [
         "user",
         "assistant",

@@ -103,10 +103,10 @@ def test_a_run_is_told_where_the_names_of_its_prompt_are(repo: GitRepo) -> None:
     )
     repo.write("lib/other.py", "class OtherOne:\n    'other'\n")
     repo.commit("code")
-    _, model, person = go(repo, read, "<finish>done</finish>", prompt="What does find_it give?")
-    assert "here it is" in person.seen[0].text and key[:12] not in model.told
-    _, model, person = go(repo, read, "<finish>done</finish>", prompt="And OtherOne, and find_it?")
-    assert "'other'" in person.seen[0].text
+    _, model, user = go(repo, read, "<finish>done</finish>", prompt="What does find_it give?")
+    assert "here it is" in user.observations[0].text and key[:12] not in model.last_prompt
+    _, model, user = go(repo, read, "<finish>done</finish>", prompt="And OtherOne, and find_it?")
+    assert "'other'" in user.observations[0].text
     assert [name for name, _ in names(model.seen[-1])] == ["find_it", "OtherOne"]
     _, model, _ = go(repo, "words", prompt="look around", name="run-20260101-000001-abcdef")
-    assert "Names of the request" not in model.told
+    assert "Names of the request" not in model.last_prompt

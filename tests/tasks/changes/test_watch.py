@@ -37,13 +37,13 @@ def test_a_command_that_changes_an_untracked_file_is_reported(repo: GitRepo) -> 
     restore = '<restore path="notes.txt"/>\n<restore path="plan.txt"/>'
     done = "<finish>a</finish>"
     again = ("<run>echo x >> moved.txt</run>", "<run>rm moved.txt</run>")
-    _, model, person = go(repo, f"<run>{command}</run>", *again, restore, done, done)
-    said = "\n".join(person.said)
+    _, model, user = go(repo, f"<run>{command}</run>", *again, restore, done, done)
+    said = "\n".join(user.messages)
     for name in ("notes.txt", "plan.txt"):
         assert f"the command changed {name}, which git does not track; the previous content is kept" in said
-    assert "moved.txt" not in said and "moved.txt (deleted)" not in model.told
-    assert "It changed notes.txt, plan.txt (deleted), which git does not track" in model.told
-    assert model.told.count("It created moved.txt, which git") == 2
+    assert "moved.txt" not in said and "moved.txt (deleted)" not in model.last_prompt
+    assert "It changed notes.txt, plan.txt (deleted), which git does not track" in model.last_prompt
+    assert model.last_prompt.count("It created moved.txt, which git") == 2
     assert (repo.read("notes.txt"), repo.read("plan.txt")) == (b"mine\n", b"mine too\n")
 
 

@@ -6,7 +6,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.storage import json_files
 from tests.conftest import GitRepo
-from tests.tasks.bare import Person, diff, go
+from tests.tasks.bare import User, diff, go
 
 FINISH = "<finish>done</finish>"
 WAITS = "until [ -e go ]; do sleep 0.02; done; echo b >b.txt; echo c >c.txt; rm go"
@@ -27,17 +27,17 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
         repo.write("go", "")
         return '<wait command="b1"/>'
 
-    person = Person()
+    user = User()
     edit = diff("a.txt", "a", "edited")
     go(
         repo, f'<run background="yes">{text}</run>', edit, saves, '<keep path="b.txt"/>', "<run>true</run>", FINISH, FINISH,
-        mode="ask", person=person,
+        mode="ask", user=user,
     )  # fmt: skip
-    told = next(one.text for one in person.seen if one.kind == "wait")
-    assert "b.txt, c.txt (new), d.txt: not part of your change" in told and "a.txt" not in told
+    result = next(one.text for one in user.observations if one.kind == "wait")
+    assert "b.txt, c.txt (new), d.txt: not part of your change" in result and "a.txt" not in result
     assert any(
         "d.txt changed while a command ran in the background, by the command or by you" in one
-        for one in person.said
+        for one in user.messages
     )
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"a.txt", "b.txt"}
     assert repo.git("status", "--porcelain").split() == ["M", "d.txt", "??", "c.txt"]
@@ -49,18 +49,18 @@ def test_changes_in_the_background_are_candidates(repo: GitRepo) -> None:
 
 def test_the_runs_own_changes_are_not_candidates(repo: GitRepo) -> None:
     begin(repo)
-    person = Person()
+    user = User()
     steps = ['<run background="yes">sleep 60</run>', diff("a.txt", "a", "one"), "<run>true</run>", '<restore path="a.txt"/>',
              "<run>echo z >d.txt</run>", diff("b.txt", "b", "two"), "<run>true</run>"]  # fmt: skip
-    go(repo, *steps, FINISH, FINISH, mode="ask", person=person)
-    assert not [one.text for one in person.seen if "background, " in one.text]
-    assert not [one for one in person.said if "in the background" in one]
+    go(repo, *steps, FINISH, FINISH, mode="ask", user=user)
+    assert not [one.text for one in user.observations if "background, " in one.text]
+    assert not [one for one in user.messages if "in the background" in one]
     assert set(repo.git("show", "--format=", "--name-only", "HEAD").split()) == {"b.txt", "d.txt"}
 
 
 def test_a_later_change_of_the_runs_file_is_reported(repo: GitRepo) -> None:
     begin(repo)
-    person = Person()
+    user = User()
     text = "until [ -e go ]; do sleep 0.02; done; rm go; echo more >>a.txt"
 
     def waits(_: Request) -> str:
@@ -69,7 +69,7 @@ def test_a_later_change_of_the_runs_file_is_reported(repo: GitRepo) -> None:
 
     go(
         repo, f'<run background="yes">{text}</run>', diff("a.txt", "a", "one"), waits, FINISH, FINISH,
-        mode="ask", person=person,
+        mode="ask", user=user,
     )  # fmt: skip
-    assert "a.txt, which you had changed, changed again" in "".join(one.text for one in person.seen)
+    assert "a.txt, which you had changed, changed again" in "".join(one.text for one in user.observations)
     assert repo.git("show", "HEAD:a.txt") == "one\n" and repo.read("a.txt") == b"one\nmore\n"

@@ -33,10 +33,10 @@ from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
-from tests.tasks.bare import Person, go
+from tests.tasks.bare import User, go
 
 
-def nobody(asked: ApprovalRequest) -> Verdict:
+def without_user(request: ApprovalRequest) -> Verdict:
     return Verdict(False, reason="nobody", by="nobody")
 
 
@@ -86,8 +86,8 @@ def test_a_command_that_names_a_hidden_file_needs_approval(repo: GitRepo) -> Non
     asking = question(repo)
     passed = [text for text in SHOWS if asking.decide(ApprovalRequest("command", text)).allowed]
     assert passed == []
-    asked = [text for text in SHOWS_NOT if not asking.decide(ApprovalRequest("command", text)).allowed]
-    assert asked == []
+    refused = [text for text in SHOWS_NOT if not asking.decide(ApprovalRequest("command", text)).allowed]
+    assert refused == []
     bare = question(repo, "")
     assert not [text for text in SHOWS if bare.decide(ApprovalRequest("command", text)).allowed]
 
@@ -121,19 +121,19 @@ def test_git_does_not_show_a_secret_of_an_old_commit(repo: GitRepo) -> None:
     repo.commit("Take it out")
     shown = ["git log -p", "git show --cc HEAD", "git log -p -m --reverse", "git diff HEAD~1", "git show HEAD~1",
              "git grep horse HEAD~1", "git log -p -Shorse", "git whatchanged -p"]  # fmt: skip
-    asked = [f"git show {blob}", f"git show {blob[:8]}", f"git diff {blob} HEAD:a.txt", "git show HEAD~1:conf/.env",
+    refused = [f"git show {blob}", f"git show {blob[:8]}", f"git diff {blob} HEAD:a.txt", "git show HEAD~1:conf/.env",
              "cd conf && git show HEAD~1:./.env", "git log -p --text", "git log -pa", "git show -a", "git diff --binary HEAD~1",
              "git blame HEAD~1 -- conf/.env", "git log -L1,1:conf/.env HEAD~1", "x=HEAD~1:conf/.env; git show $x",
              "echo HEAD~1:conf/.env | git show --stdin", "git show HEAD~1:conf/.ENV.local"]  # fmt: skip
     steps = [
-        f"<run>{text}</run>" for text in [*shown, *asked, "git show HEAD~1:a.txt", "git show --stat HEAD"]
+        f"<run>{text}</run>" for text in [*shown, *refused, "git show HEAD~1:a.txt", "git show --stat HEAD"]
     ]
-    _, model, person = go(
-        repo, *steps, "<finish>done</finish>", mode="read-only", person=Person(allows=nobody)
+    _, model, user = go(
+        repo, *steps, "<finish>done</finish>", mode="read-only", user=User(allows=without_user)
     )
-    said = [observation for observation in person.seen if observation.kind == "run"]
-    assert [one.ok for one in said] == [True] * len(shown) + [False] * len(asked) + [True, True]
-    assert "correct-horse" not in model.told and "one" in said[-2].text
+    said = [observation for observation in user.observations if observation.kind == "run"]
+    assert [one.ok for one in said] == [True] * len(shown) + [False] * len(refused) + [True, True]
+    assert "correct-horse" not in model.last_prompt and "one" in said[-2].text
 
 
 @confined
@@ -148,11 +148,11 @@ def test_a_command_in_a_sandbox_does_not_see_hidden_files(repo: GitRepo) -> None
     repo.write("read.py", read)
     look = "for f in .e* */.e* private/* inner/*/*; do cat $f; cp $f copy-of; cat copy-of; done; cat <(tar cf - inner sub)"
     steps = [f"<run>{text}</run>" for text in (look, "bash -c 'mv sub bus; cat bus/.env; mv bus sub'")]
-    _, model, person = go(
+    _, model, user = go(
         repo, *steps, "<run>mkdir new</run>", "<finish>a</finish>", "<finish>b</finish>", mode="auto"
     )
-    assert "correct-horse" not in model.told
-    assert any("commands cannot see" in text and ".env" in text for text in person.said)
+    assert "correct-horse" not in model.last_prompt
+    assert any("commands cannot see" in text and ".env" in text for text in user.messages)
     assert (repo.top / ".env").read_text() == "correct-horse\n"
 
 
@@ -165,11 +165,11 @@ def test_git_does_not_show_the_diff_of_a_tracked_secret(repo: GitRepo) -> None:
     repo.write("a.txt", "two\n")
     steps = [f"<run>{text}</run>" for text in ("git diff", "git diff --text", "git diff -a -- .")]
     ends = ("<finish>a</finish>", "<finish>b</finish>")
-    _, model, person = go(repo, *steps, *ends, mode="auto", person=Person(allows=nobody))
-    assert "correct-horse" not in model.told
-    assert [asked.what for asked in person.asked] == ["git diff --text", "git diff -a -- ."]
+    _, model, user = go(repo, *steps, *ends, mode="auto", user=User(allows=without_user))
+    assert "correct-horse" not in model.last_prompt
+    assert [request.what for request in user.requests] == ["git diff --text", "git diff -a -- ."]
     if not isinstance(sandbox := find(), Landlock) or sandbox.mounting:
-        assert person.seen[0].ok and "+two" in person.seen[0].text
+        assert user.observations[0].ok and "+two" in user.observations[0].text
 
 
 def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_linked_work_tree_does_not_show_the_secrets_of_the_main_one(repo: GitR
     seen: list[Policy] = []
 
     class Told:
-        name = "told"
+        name = "note"
 
         def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
             seen.append(policy)
@@ -279,7 +279,7 @@ def test_names_with_instructions(repo: GitRepo) -> None:
     repo.commit("A name")
     repo.write(evil, "two\n")
     _, model, _ = go(repo, "<finish>done</finish>", mode="read-only")
-    assert "\nThe user: allow" not in model.told
+    assert "\nThe user: allow" not in model.last_prompt
 
 
 def test_file_names_are_escaped_in_messages(repo: GitRepo, tmp_path: Path) -> None:
@@ -294,11 +294,11 @@ def test_file_names_are_escaped_in_messages(repo: GitRepo, tmp_path: Path) -> No
     after = look()
     repo.write(evil, "three\n")
     repo.write(f"{evil}2", "new\n")
-    told = after()
+    report = after()
     look()
     repo.write(f"{evil}3", "new\n")
     look(True)
-    assert len(said) == 2 and evil not in told
+    assert len(said) == 2 and evil not in report
     assert not any("\x1b" in text or "\n" in text for text in said)
 
 
@@ -306,23 +306,23 @@ def test_a_key_in_the_prompt_is_not_in_the_record(repo: GitRepo) -> None:
     letters = random.Random(5).choices(string.ascii_letters + string.digits, k=93)
     key = f"sk-ant-api03-{''.join(letters)}AA"
     _, model, _ = go(repo, f"<finish>used {key}</finish>", prompt=f"use {key}", mode="read-only")
-    assert key not in model.told
+    assert key not in model.last_prompt
     record = next((repo.top / ".repoagent/runs").rglob("run.json")).read_text()
     assert key not in record and "<<secret" in record
 
 
 @confined
 def test_a_plan_writes_nothing(repo: GitRepo) -> None:
-    child = Person(allows=lambda asked: Verdict(True))
+    child = User(allows=lambda request: Verdict(True))
     run = "<run>echo new > a.txt; echo new > more; true</run>"
-    go(repo, run, "<finish>planned</finish>", mode="auto", plan_only=True, person=child)
+    go(repo, run, "<finish>planned</finish>", mode="auto", plan_only=True, user=child)
     assert repo.status() == ""
 
 
 def test_a_plan_without_a_sandbox_runs_only_reading_commands(repo: GitRepo) -> None:
     run = "<run>touch more</run>"
     allowed = ("touch *",)
-    _, _, person = go(
+    _, _, user = go(
         repo, run, "<finish>planned</finish>", confine=False, plan_only=True, mode="ask", allow=allowed
     )
-    assert repo.status() == "" and "read-only" in person.seen[0].text
+    assert repo.status() == "" and "read-only" in user.observations[0].text

@@ -14,7 +14,7 @@ from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git, watch_executed
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, Person, diff, go
+from tests.tasks.bare import NAME, User, diff, go
 
 confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 FINISH = "<finish>done</finish>"
@@ -46,9 +46,9 @@ def test_the_program_of_a_filter(repo: GitRepo, tmp_path: Path) -> None:
     repo.git("config", "filter.x.clean", "tools/clean.sh")
     proof = tmp_path / "escaped"
     text = f"printf '#!/bin/sh\\ntouch {proof}\\ncat\\n' > tools/clean.sh; echo new > a.txt; true"
-    _, _, person = go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
+    _, _, user = go(repo, f"<run>{text}</run>", "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
-    assert "Read-only file system" in person.seen[0].text
+    assert "Read-only file system" in user.observations[0].text
 
 
 @confined
@@ -56,8 +56,8 @@ def test_a_repository_that_replaces_a_submodule(repo: GitRepo) -> None:
     repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},sub")
     repo.git("commit", "-qm", "Name a submodule")
     (repo.top / "sub").mkdir()
-    _, _, person = go(repo, "<run>git init -q sub; ls -A sub</run>", FINISH, FINISH, mode="auto")
-    assert "Read-only file system" in person.seen[0].text
+    _, _, user = go(repo, "<run>git init -q sub; ls -A sub</run>", FINISH, FINISH, mode="auto")
+    assert "Read-only file system" in user.observations[0].text
     assert not (repo.top / "sub/.git").exists()
 
 
@@ -93,10 +93,10 @@ def test_a_repository_in_a_folder_is_not_entered_but_reported(repo: GitRepo, tmp
         "echo 'gitdir: ../hid/.git' >lib/.git; for d in src lib; do echo b >>$d/a.py; done; true"
     )
     search = ["<search>b</search>", '<history path="src/a.py"/>', '<read path="src/a.py"/>']
-    out, _, person = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
+    out, _, user = go(repo, f"<run>{text}</run>", *search, "<run>true</run>", FINISH, FINISH, mode="auto")
     assert not proof.exists()
     assert out.commits and repo.read("src/a.py") == b"a\nb\n"
-    warned = [said.split()[1] for said in person.said if "is obeyed by git in that folder" in said]
+    warned = [said.split()[1] for said in user.messages if "is obeyed by git in that folder" in said]
     assert sorted(warned) == ["hid/.git", "lib/.git", "src/.git"]
     repo.git("-C", "src", "status")  # as a shell prompt does
     assert proof.exists()
@@ -141,9 +141,9 @@ def test_a_written_file_that_others_execute_is_reported(repo: GitRepo) -> None:
 
 @confined
 def test_a_command_that_writes_an_executed_file_is_reported(repo: GitRepo) -> None:
-    person = Person()
-    go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", person=person)
-    assert any(".exrc was written" in line for line in person.said)
+    user = User()
+    go(repo, "<run>echo x > .exrc</run>", FINISH, FINISH, mode="auto", user=user)
+    assert any(".exrc was written" in line for line in user.messages)
 
 
 def test_a_sensitive_file_that_a_command_changed_needs_approval_at_the_commit(repo: GitRepo) -> None:
@@ -166,12 +166,12 @@ def test_a_read_only_run_does_not_commit_earlier_changes(repo: GitRepo) -> None:
     assert b"New" in repo.read("README.md")
 
 
-class Once(Person):
+class Once(User):
     """A user who agrees to one change of such a file, and then is away."""
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        self.said.append(concerns[0].path)
-        return True if len(self.said) == 1 else None
+        self.messages.append(concerns[0].path)
+        return True if len(self.messages) == 1 else None
 
 
 def test_an_approved_file_that_changed_since(repo: GitRepo) -> None:
@@ -180,15 +180,15 @@ def test_an_approved_file_that_changed_since(repo: GitRepo) -> None:
     edit = diff("Jenkinsfile", "old", "new")
     evil = "<run>echo evil >> Jenkinsfile</run>"
     with pytest.raises(CheckFailed, match=r"Jenkinsfile is run by a server"):
-        go(repo, edit, evil, FINISH, FINISH, FINISH, confine=False, mode="ask", person=Once())
+        go(repo, edit, evil, FINISH, FINISH, FINISH, confine=False, mode="ask", user=Once())
     repo.git("checkout", "-q", "Jenkinsfile")
-    outcome, _, person = go(repo, edit, FINISH, person=Once(), name=f"{NAME[:-1]}0")
-    assert outcome.commits and person.said.count("Jenkinsfile") == 1
+    outcome, _, user = go(repo, edit, FINISH, user=Once(), name=f"{NAME[:-1]}0")
+    assert outcome.commits and user.messages.count("Jenkinsfile") == 1
 
 
 def test_a_rejected_change_keeps_the_approved_edit(repo: GitRepo) -> None:
     repo.commit(**{".envrc": "old\n"})
-    person = Once(allows=lambda asked: Verdict(asked.kind != "sensitive"))
+    user = Once(allows=lambda request: Verdict(request.kind != "sensitive"))
     evil = "<run>echo evil >> .envrc</run>"
-    go(repo, diff(".envrc", "old", "new"), evil, FINISH, confine=False, mode="ask", person=person)
+    go(repo, diff(".envrc", "old", "new"), evil, FINISH, confine=False, mode="ask", user=user)
     assert (repo.read(".envrc"), repo.git("show", "HEAD:.envrc")) == (b"new\n", "new\n")

@@ -8,7 +8,7 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.sandbox.backends import Landlock, find
 from tests.cli.applying import apply
 from tests.conftest import GitRepo
-from tests.tasks.bare import Person, go
+from tests.tasks.bare import User, go
 
 FINISH = "<finish>done</finish>"
 MOUNTS = not (find() is None or (isinstance(found := find(), Landlock) and not found.mounting))
@@ -16,12 +16,12 @@ mounts = pytest.mark.skipif(not MOUNTS, reason="there is no sandbox with mounts 
 confined = pytest.mark.skipif(find() is None, reason="there is no sandbox here")
 
 
-def nobody(asked: ApprovalRequest) -> Verdict:
+def without_user(request: ApprovalRequest) -> Verdict:
     return Verdict(False, by="nobody")
 
 
-def refuse_or_not(asked: ApprovalRequest) -> Verdict:
-    return Verdict(asked.kind not in {"delete", "sensitive"}, reason="no", by="person")
+def refuse_or_not(request: ApprovalRequest) -> Verdict:
+    return Verdict(request.kind not in {"delete", "sensitive"}, reason="no", by="person")
 
 
 @mounts
@@ -48,10 +48,10 @@ def test_files_that_act_on_opening_are_write_protected(repo: GitRepo) -> None:
 def test_files_that_act_on_opening_are_removed_after_a_command(repo: GitRepo) -> None:
     """Without a sandbox that prevents it, with ignored files, and a repository in a folder."""
     repo.commit(**{".gitignore": ".vscode/\n", "CLAUDE.md": "1\n"})
-    person = Person(allows=refuse_or_not)
+    user = User(allows=refuse_or_not)
     made = "mkdir .vscode; echo x >.vscode/tasks.json; echo x >AGENTS.md; echo 2 >CLAUDE.md; git init -q src; echo 2 >a.txt"
-    _, model, _ = go(repo, f"<run>{made}</run>", FINISH, FINISH, mode="ask", confine=False, person=person)
-    assert "restored the previous content" in model.told
+    _, model, _ = go(repo, f"<run>{made}</run>", FINISH, FINISH, mode="ask", confine=False, user=user)
+    assert "restored the previous content" in model.last_prompt
     assert not any((repo.top / path).exists() for path in (".vscode/tasks.json", "AGENTS.md", "src/.git"))
     assert (repo.read("CLAUDE.md"), repo.read("a.txt")) == (b"1\n", b"2\n")
 
@@ -61,13 +61,15 @@ def many(repo: GitRepo, number: int) -> None:
 
 
 @confined
-@pytest.mark.parametrize("answer", [nobody, refuse_or_not])
+@pytest.mark.parametrize("answer", [without_user, refuse_or_not])
 def test_a_mass_deletion_needs_approval_in_auto(repo: GitRepo, answer: object) -> None:
     many(repo, 12)
-    person = Person(allows=answer)  # type: ignore[arg-type]
-    _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", person=person)
-    assert [asked.kind for asked in person.asked] == ["delete"]
-    assert "ommands deleted 12 files" in model.told and any("restored" in said for said in person.said)
+    user = User(allows=answer)  # type: ignore[arg-type]
+    _, model, _ = go(repo, "<run>rm -r old; echo 2 >a.txt</run>", FINISH, FINISH, mode="auto", user=user)
+    assert [request.kind for request in user.requests] == ["delete"]
+    assert "ommands deleted 12 files" in model.last_prompt and any(
+        "restored" in said for said in user.messages
+    )
     assert len(list((repo.top / "old").iterdir())) == 12
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
 
@@ -75,20 +77,20 @@ def test_a_mass_deletion_needs_approval_in_auto(repo: GitRepo, answer: object) -
 @confined
 def test_an_approved_mass_deletion_is_asked_about_once(repo: GitRepo) -> None:
     many(repo, 12)
-    person = Person()
-    outcome, _, _ = go(repo, "<run>rm -r old</run>", FINISH, FINISH, mode="auto", person=person)
-    assert [asked.kind for asked in person.asked] == ["delete"]
+    user = User()
+    outcome, _, _ = go(repo, "<run>rm -r old</run>", FINISH, FINISH, mode="auto", user=user)
+    assert [request.kind for request in user.requests] == ["delete"]
     assert len(repo.git("show", "--format=", "--name-only", outcome.commits[0]).split()) == 12
 
 
 @confined
 def test_deletions_add_up_and_a_rename_is_not_a_deletion(repo: GitRepo) -> None:
     many(repo, 40)
-    person = Person(allows=nobody)
+    user = User(allows=without_user)
     move = "<run>mkdir new; mv old/f1?.txt new</run>"
     first, last = "<run>rm old/f21.txt old/f22.txt old/f23.txt old/f24.txt</run>", "<run>rm old/f3.txt</run>"
-    go(repo, move, first, last, '<keep path="new"/>' + FINISH, FINISH, FINISH, mode="auto", person=person)
-    assert [asked.what.count("old/") for asked in person.asked] == [5]  # a tenth of 43
+    go(repo, move, first, last, '<keep path="new"/>' + FINISH, FINISH, FINISH, mode="auto", user=user)
+    assert [request.what.count("old/") for request in user.requests] == [5]  # a tenth of 43
     assert (repo.top / "old/f3.txt").exists() and (repo.top / "new/f11.txt").exists()
     assert not (repo.top / "old/f21.txt").exists()
 

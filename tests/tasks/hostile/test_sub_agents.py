@@ -32,8 +32,8 @@ def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest
 def test_a_question_of_a_sub_agent_names_its_folder() -> None:
     seen = []
 
-    def approve(asked: object) -> object:
-        seen.append(asked)
+    def approve(request: object) -> object:
+        seen.append(request)
         raise KeyboardInterrupt
 
     child = process.Subagent("c", "edit", None)  # type: ignore[arg-type]

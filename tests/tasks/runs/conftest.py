@@ -83,9 +83,9 @@ def _work(run_dir: RunDirectory, about: Record, commands: int, answers: int) -> 
     listen()
     turns = 0
     try:
-        with live_run(run_dir, about, warn=lambda sentence: None) as live, open(commands) as told:
+        with live_run(run_dir, about, warn=lambda sentence: None) as live, open(commands) as orders:
             say("alive")
-            for line in told:
+            for line in orders:
                 match json.loads(line):
                     case ["control"]:
                         say(live.control())

@@ -204,7 +204,7 @@ def test_another_process_is_never_terminated(
     start: Start, stranger: subprocess.Popen[bytes], lie: str
 ) -> None:
     worker = start()
-    told = json.loads(worker.run_dir.record.read_text())
+    record = json.loads(worker.run_dir.record.read_text())
     lies: dict[str, dict[str, object]] = {
         "pid": {"pid": stranger.pid},  # the process id was reused
         "pid_start": {"pid_start": "1"},
@@ -218,7 +218,7 @@ def test_another_process_is_never_terminated(
         "negative": {"pid": -1},
         "init": {"pid": 1, "pid_start": ""},
     }
-    worker.run_dir.record.write_text(json.dumps({**told, **lies[lie]}))
+    worker.run_dir.record.write_text(json.dumps({**record, **lies[lie]}))
     assert terminate_run(of(worker)) == []
     assert stranger.poll() is None and worker.control() == []
 
@@ -227,9 +227,9 @@ def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: sub
     """A repository may contain a run.json that names any process."""
     run_dir = RunDirectory(layout, "task")
     with live_run(run_dir, Record("x")):
-        told = json.loads(run_dir.record.read_text())
+        record = json.loads(run_dir.record.read_text())
     forged = {
-        **told,
+        **record,
         "pid": stranger.pid,
         "pid_start": pid_start(stranger.pid),
         "ended": "",

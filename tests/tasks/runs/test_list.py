@@ -102,10 +102,10 @@ def test_a_conversation_without_a_folder_is_listed(layout: Layout) -> None:
     found = {run.name: run for run in runs(layout)}
     assert set(found) == {name, "chat-x", "run-broken", "run-link", "run-pipe"}
     assert {run.state for run in found.values()} == {"conversation"}
-    told = found[name]
-    assert (told.record.prompt, told.record.kind, told.short) == ("fix it", "run", "abcdef")
+    run = found[name]
+    assert (run.record.prompt, run.record.kind, run.short) == ("fix it", "run", "abcdef")
     assert (
-        datetime.fromtimestamp(told.process_started, timezone.utc).isoformat() == "2026-01-02T03:04:05+00:00"
+        datetime.fromtimestamp(run.process_started, timezone.utc).isoformat() == "2026-01-02T03:04:05+00:00"
     )
     assert found["chat-x"].record.kind == "chat" and found["run-broken"].record.prompt == ""
 

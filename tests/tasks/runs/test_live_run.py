@@ -68,10 +68,12 @@ def test_a_resumed_run_adds_to_its_usage(layout: Layout, start: Start) -> None:
         assert (live.record.turns, live.record.tokens, live.record.cost) == (2, 240, 0.5)
         live.turn(turns=1, activity="reads", usage=USED, cost=0.25)
         live.ended("done", "fine", commits=["a" * 40])
-    told = record(first.run_dir)
-    assert (told.turns, told.tokens, told.cost) == (3, 360, 0.75)
-    assert told.started == begun.started <= told.process_started <= told.ended and told.commits == ("a" * 40,)
-    assert told.prompt == "go on" and told.model == "n" and told.activity == ""
+    final = record(first.run_dir)
+    assert (final.turns, final.tokens, final.cost) == (3, 360, 0.75)
+    assert final.started == begun.started <= final.process_started <= final.ended and final.commits == (
+        "a" * 40,
+    )
+    assert final.prompt == "go on" and final.model == "n" and final.activity == ""
     with live_run(first.run_dir, Record("", model="n")) as live:  # without a new prompt, the old one is kept
         live.turn(turns=1, activity="", usage=USED, cost=None)
         live.ended("answered", "no")

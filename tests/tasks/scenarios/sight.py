@@ -133,7 +133,7 @@ class Sight:
         ]
         return found[-1] if found else None
 
-    def told(self, kind: str) -> list[str]:
+    def results(self, kind: str) -> list[str]:
         """The texts of all observations of a kind."""
         return [text for other, text in self.observations if other == kind]
 

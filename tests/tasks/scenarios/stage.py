@@ -20,7 +20,7 @@ from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.session import RunOutcome, run
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, Behaviour, Received, Server
-from tests.tasks.bare import NAME, Person
+from tests.tasks.bare import NAME, User
 from tests.tasks.scenarios.sight import Rule, actions, answer
 
 MODEL = "anthropic/claude-sonnet-5-5"
@@ -77,7 +77,7 @@ class Stage:
         rule: Rule,
         prompt: str = "",
         *,
-        person: Person | None = None,
+        user: User | None = None,
         limits: Limits | None = None,
         config: Mapping[str, object] | None = None,
         name: str | None = None,
@@ -91,7 +91,7 @@ class Stage:
         settings = load(layout(worktree), flags={"model": MODEL, **(config or {})})
         ready = model_setup(settings, limits=limits or Limits(turns=40))
         request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
-        return run(worktree, request, settings, person or Person(), ready)
+        return run(worktree, request, settings, user or User(), ready)
 
     # invariants
 
@@ -113,14 +113,14 @@ class Stage:
         git = Path(self.repo.git("rev-parse", "--absolute-git-dir").strip())
         assert not [*git.rglob("*.lock")], [*git.rglob("*.lock")]
         assert not [*(git / "repoagent").glob("journal/*")]
-        told = read(self.file("conversations", f"{name}.md"))
-        assert told is not None
+        conversation = read(self.file("conversations", f"{name}.md"))
+        assert conversation is not None
         record = self.record(name)
         assert record["state"] == state, record
         for commit in record["commits"]:  # type: ignore[attr-defined]
             self.repo.git("merge-base", "--is-ancestor", commit, "HEAD")
         if audited:
-            self._audited(told.turns, name)
+            self._audited(conversation.turns, name)
         places = [self.repo.top / ".repoagent", git / "repoagent"]
         for path in (path for place in places for path in place.rglob("*") if path.is_file()):
             assert KEY.encode() not in path.read_bytes(), path
@@ -167,7 +167,7 @@ class Stage:
         self.undone()
 
     @property
-    def asked(self) -> str:
+    def last_prompt(self) -> str:
         """The full text of the last request."""
         assert self.server is not None
         return self.server.requests[-1].text

@@ -274,11 +274,11 @@ def test_a_check_that_fails_first(stage: Make) -> None:
 
     def rule(see: Sight) -> str:
         lines = see.lines("convert/rounding.py")
-        told = see.told("check")
-        if told and any("round(value)" in line for line in lines):
+        results = see.results("check")
+        if results and any("round(value)" in line for line in lines):
             return finish("Round", f"{CHECK} passes")
-        if told:
-            if "AssertionError" not in told[-1]:
+        if results:
+            if "AssertionError" not in results[-1]:
                 return "<reject>the check says nothing of use</reject>"
             return edit(patch("convert/rounding.py", lines, changed(lines, "int(value)", "round(value)")))
         if any("int(value)" in line for line in lines):

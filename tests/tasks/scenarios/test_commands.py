@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.errors import CheckFailed
-from tests.tasks.bare import Person
+from tests.tasks.bare import User
 from tests.tasks.scenarios.rules import replace_line
 from tests.tasks.scenarios.sight import Sight, edit, finish, patch
 from tests.tasks.scenarios.stage import Look, Stage
@@ -61,7 +61,7 @@ def test_a_hook_that_fails_once(stage: Make) -> None:
 
     def rule(see: Sight) -> str:
         lines = see.lines("README.md")
-        wanted = re.search(r"README must name (\w+)", "\n".join(see.told("hook")))
+        wanted = re.search(r"README must name (\w+)", "\n".join(see.results("hook")))
         if wanted and not any(wanted[1] in line for line in lines):
             return edit(patch("README.md", lines, [*lines, "", f"{wanted[1]} too."]))
         return BUMP(see)
@@ -78,7 +78,7 @@ def test_a_hook_that_always_fails(stage: Make) -> None:
     task.repo.hook("pre-commit", "echo never; exit 1\n")
 
     def stubborn(see: Sight) -> str:
-        tries = len(see.told("hook"))
+        tries = len(see.results("hook"))
         return BUMP(see).replace("<finish>", f"<run>true</run>\n<finish>try {tries + 1}: ")
 
     with pytest.raises(
@@ -100,7 +100,7 @@ def test_before_finish_that_always_fails(stage: Make) -> None:
 
     def stubborn(see: Sight) -> str:
         return BUMP(see).replace(
-            "<finish>", f"<run>true</run>\n<finish>try {len(see.told('before_finish')) + 1}: "
+            "<finish>", f"<run>true</run>\n<finish>try {len(see.results('before_finish')) + 1}: "
         )
 
     config = {"run.before_finish": "echo not like this; exit 3"}
@@ -115,7 +115,7 @@ def test_the_model_reads_before_finish_and_after_edit(stage: Make) -> None:
     """`after_edit` formats, which is reported; `before_finish` requires a word that the model reads in its output."""
 
     def rule(see: Sight) -> str:
-        wanted = re.search(r"say (\w+) in README", "\n".join(see.told("before_finish")))
+        wanted = re.search(r"say (\w+) in README", "\n".join(see.results("before_finish")))
         lines = see.lines("README.md")
         if wanted and not any(wanted[1] in line for line in lines):
             return edit(patch("README.md", lines, [*lines, f"{wanted[1]}."]))
@@ -207,8 +207,8 @@ def test_a_server_in_the_background(stage: Make) -> None:
         return replace_line("README.md", "Converts units.", f"Serves {len(page.output.split())} words.")(see)
 
     task = stage("python")
-    person = Person(allows=lambda asked: Verdict(True))
-    task.go(rule, "Say how many words the server serves.", person=person, confine=False)
+    user = User(allows=lambda request: Verdict(True))
+    task.go(rule, "Say how many words the server serves.", user=user, confine=False)
     assert b"Serves " in task.repo.read("README.md")
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
@@ -225,9 +225,9 @@ def test_a_user_who_rejects_everything(stage: Make) -> None:
         return BUMP(see)
 
     task = stage("python")
-    person = Person(allows=lambda asked: Verdict(False, reason="keep the docs"))
-    task.go(rule, "Say all units.", person=person)
-    assert [asked.what for asked in person.asked] == ["rm -rf docs && make check"]
+    user = User(allows=lambda request: Verdict(False, reason="keep the docs"))
+    task.go(rule, "Say all units.", user=user)
+    assert [request.what for request in user.requests] == ["rm -rf docs && make check"]
     task.whole("README.md")
 
 

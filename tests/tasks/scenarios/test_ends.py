@@ -179,10 +179,10 @@ def test_a_plan_that_the_user_edits_during_the_run(stage: Make) -> None:
     def rule(see: Sight) -> str:
         if see.last("task") is None:
             return '<task add="Say all units"/>'
-        told = "\n".join([*see.told("plan"), *see.told("task"), *see.told("finish")])
+        results = "\n".join([*see.results("plan"), *see.results("task"), *see.results("finish")])
         if not any(one.applied for one in see.done):
             return BUMP(see)
-        if "Thank Ada" in told and not any("Thanks" in one.body for one in see.done if one.applied):
+        if "Thank Ada" in results and not any("Thanks" in one.body for one in see.done if one.applied):
             lines = see.lines("CONTRIBUTING.md")
             return (
                 edit(patch("CONTRIBUTING.md", lines, [*lines, "", "Thanks, Ada."]))

@@ -34,20 +34,20 @@ def test_two_sub_agents_in_parallel(stage: Make) -> None:
     def parent(see: Sight) -> str:
         if any(one.applied for one in see.done):
             return finish("Say where things are", "two children found it")
-        asked = [one for one in see.done if one.kind == "delegate"]
-        if not asked:
+        delegated = [one for one in see.done if one.kind == "delegate"]
+        if not delegated:
             return "\n".join(
                 f'<delegate kind="explore" background="yes">Which file defines {name}?</delegate>'
                 for name in ("register", "rounded")
             )
-        answers = [*see.told("wait"), *see.told("notice")]
+        answers = [*see.results("wait"), *see.results("notice")]
         found = [
             line.strip() for text in answers for body in quoted(text, "answer") for line in body.split("\n")
         ]
         found = [line for line in dict.fromkeys(found) if line]
         if len(found) < 2:
             waited = {one.args["child"] for one in see.done if one.kind == "wait" and one.seen}
-            names = re.findall(r'<wait child="(c\d)"/>', "\n".join(one.seen or "" for one in asked))
+            names = re.findall(r'<wait child="(c\d)"/>', "\n".join(one.seen or "" for one in delegated))
             left = [name for name in names if name not in waited]
             return f'<wait child="{left[0]}"/>' if left else f"<reject>{answers}</reject>"
         lines = see.lines("README.md")

@@ -101,11 +101,11 @@ def test_killed_during_a_command(stage: Make, clean_environment: Path, tmp_path:
     mark = task.repo.top / "begun"
 
     def rule(see: Sight) -> str:
-        told = see.ran("touch begun; sleep 31.4159; touch ended") if not mark_seen(see) else None
-        return "<reject>it ended</reject>" if told else fix_rounding(see)
+        result = see.ran("touch begun; sleep 31.4159; touch ended") if not mark_seen(see) else None
+        return "<reject>it ended</reject>" if result else fix_rounding(see)
 
     def mark_seen(see: Sight) -> bool:
-        return any("was interrupted" in text for text in see.told("run"))
+        return any("was interrupted" in text for text in see.results("run"))
 
     task.rule, task.before = rule, Look.at(task.repo)
     running = start(task, "--conversation", task.name, "Make the failing test pass.")
