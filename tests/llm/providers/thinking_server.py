@@ -117,7 +117,7 @@ def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
     for piece in pieces(reply, {*names, "finish", "reject", "commit", "note", "message"}, ""):
         action = piece.action
         if action is None or action.kind not in names:
-            text += reply[piece.start : piece.end]
+            text += piece.text
             continue
         given = {**action.args, **({"body": action.body} if action.body else {})}
         calls.append(
