@@ -34,7 +34,7 @@ class _File:
         if indent in self.known:
             return True
         if "\t" in indent:
-            return any(other.startswith("\t") for other in self.known)
+            return any(known.startswith("\t") for known in self.known)
         return len(indent) % self.unit == 0
 
     def never_uses(self, indents: set[str]) -> bool:

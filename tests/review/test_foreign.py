@@ -43,58 +43,59 @@ def report(repo: GitRepo, message: str, *how: str) -> tuple[int, dict[str, list[
     done = review(repo.top, "--json", *(how or ("--base", "main")))
     assert done.returncode in (0, 1), done.stderr
     by_rule: dict[str, list[dict[str, Any]]] = {}
-    for one in json.loads(done.stdout)["findings"]:
-        by_rule.setdefault(one["rule"], []).append(one)
+    for finding in json.loads(done.stdout)["findings"]:
+        by_rule.setdefault(finding["rule"], []).append(finding)
     return done.returncode, by_rule
 
 
 def titles(by_rule: dict[str, list[dict[str, Any]]]) -> str:
-    return "\n".join(one["title"] for one in by_rule.get(RULE, ()))
+    return "\n".join(entry["title"] for entry in by_rule.get(RULE, ()))
 
 
 def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
-    code, found = report(base, "Edit it")
-    assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"] and RULE not in found
+    code, by_rule = report(base, "Edit it")
+    assert code == 1 and RULE not in by_rule
+    assert [entry["level"] for entry in by_rule["vendored-edited"]] == ["error"]
     config = '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\nvendored-edited = "off"\n'
     base.write(".repoagent/config.toml", config + 'review-relaxed = "off"\ntests = "error"\n')
-    code, found = report(base, "Say nothing of it")
-    assert code == 1 and [one["level"] for one in found["vendored-edited"]] == ["error"]
-    said = titles(found)
+    code, by_rule = report(base, "Relax it")
+    assert code == 1 and [entry["level"] for entry in by_rule["vendored-edited"]] == ["error"]
+    text = titles(by_rule)
     for words in (
         "review.rules.vendored-edited from error to off", "review.rules.review-relaxed from warning to off",
         "review.fail_on from warning to never", "review.max_calls from 20 to 1",
     ):  # fmt: skip
-        assert words in said
-    assert "rules.tests" not in said  # which is raised
+        assert words in text
+    assert "rules.tests" not in text  # which is raised
     for how in (["--commit", "HEAD~"], ["main..topic"], ["main...topic", "--", "src"]):
-        _, found = report(base, "Nothing more", *how)
-        assert "vendored-edited from error to off" in titles(found), how
+        _, by_rule = report(base, "Nothing more", *how)
+        assert "vendored-edited from error to off" in titles(by_rule), how
 
 
 def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
     (base.top / ".repoagent/config.toml").unlink()
-    code, found = report(base, "Away with it")
-    assert code == 1 and found["vendored-edited"][0]["level"] == "error"
-    assert "review.fail_on from warning to error" in titles(found)
-    assert "vendored-edited from error to note" in titles(found)
+    code, by_rule = report(base, "Remove it")
+    assert code == 1 and by_rule["vendored-edited"][0]["level"] == "error"
+    assert "review.fail_on from warning to error" in titles(by_rule)
+    assert "vendored-edited from error to note" in titles(by_rule)
 
 
 def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
-    _, found = report(base, "Edit it")
-    finding = found["vendored-edited"][0]
+    _, by_rule = report(base, "Edit it")
+    finding = by_rule["vendored-edited"][0]
     record = {"version": 1, "id": finding["id"], "state": "dismissed"}
     record |= dict.fromkeys(("rule", "path", "title", "reason", "time"), "")
     base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\nx = 1\n")
-    code, found = report(base, "More\n\nReview-Ignore: *\n")
-    assert code == 1 and [one["id"] for one in found["vendored-edited"]] == [finding["id"]]
-    said = titles(found)
-    assert "Review-Ignore: *" in said and "ignore[*]" in said and finding["id"] in said
-    base.git("checkout", "-q", "main")  # where what is dismissed is one's own
+    code, by_rule = report(base, "More\n\nReview-Ignore: *\n")
+    assert code == 1 and [entry["id"] for entry in by_rule["vendored-edited"]] == [finding["id"]]
+    text = titles(by_rule)
+    assert "Review-Ignore: *" in text and "ignore[*]" in text and finding["id"] in text
+    base.git("checkout", "-q", "main")  # dismissals on main count
     record["reason"] = "I know"
     base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
     done = review(base.top, "--json", "main..topic")
-    assert finding["id"] not in [one["id"] for one in json.loads(done.stdout)["findings"]]
+    assert finding["id"] not in [entry["id"] for entry in json.loads(done.stdout)["findings"]]
 
 
 def test_a_change_with_learned_data_is_refused(base: GitRepo) -> None:
@@ -109,20 +110,20 @@ def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
     base.write(".gitattributes", "*.py -diff\nvendor/** -linguist-vendored\n*.c linguist-generated\n")
     base.write(".repoagentignore", "# secret\nsrc/\n")
     base.write("src/app.py", "# repoagent: ignore[security]\n" + base.read("src/app.py").decode())
-    _, found = report(base, "Hide it")
-    said = titles(found)
-    assert "*.py -diff, *.c linguist-generated in .gitattributes" in said
-    assert "src/ in .repoagentignore" in said
-    assert "ignore[security]" in said  # its lines are read, although git treats it as binary now
-    assert "vendored-edited" in found
+    _, by_rule = report(base, "Hide it")
+    text = titles(by_rule)
+    assert "*.py -diff, *.c linguist-generated in .gitattributes" in text
+    assert "src/ in .repoagentignore" in text
+    assert "ignore[security]" in text  # its lines are read, although git treats it as binary now
+    assert "vendored-edited" in by_rule
 
 
 @pytest.mark.parametrize("gone", [True, False])
 def test_changes_of_files_that_run_the_review_are_reported(base: GitRepo, *, gone: bool) -> None:
     path = base.top / ".github/workflows/ci.yml"
     path.unlink() if gone else path.write_text(path.read_text() + "    continue-on-error: true\n")
-    _, found = report(base, "Quicker")
-    assert ("removes" if gone else "changes") + " what runs this review" in titles(found)
+    _, by_rule = report(base, "Quicker")
+    assert ("removes" if gone else "changes") + " what runs this review" in titles(by_rule)
 
 
 def test_the_staged_change_is_not_foreign(base: GitRepo) -> None:
@@ -137,6 +138,6 @@ def test_a_diff_cannot_dismiss_findings(base: GitRepo) -> None:
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\n")
     diff = base.git("diff", "HEAD").encode()
     base.git("checkout", "-q", ".")
-    found = json.loads(review(base.top, "--json", "-", stdin=diff).stdout)["findings"]
-    assert {one["rule"] for one in found} >= {"vendored-edited", RULE}
-    assert len([one for one in found if one["rule"] == RULE]) >= 3
+    findings = json.loads(review(base.top, "--json", "-", stdin=diff).stdout)["findings"]
+    assert {entry["rule"] for entry in findings} >= {"vendored-edited", RULE}
+    assert len([entry for entry in findings if entry["rule"] == RULE]) >= 3

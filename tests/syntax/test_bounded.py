@@ -62,7 +62,7 @@ def test_text_that_nests_too_deeply_has_no_outline_and_no_errors() -> None:
     assert error_count("a.yaml", deep) is None
     assert outline("a.yaml", deep) == ()
     assert parses_worse("a.yaml", b"a: 1\n", deep) is None
-    assert b"".join(deep[one.start : one.end] for one in segments("a.yaml", deep)) == deep
+    assert b"".join(deep[segment.start : segment.end] for segment in segments("a.yaml", deep)) == deep
 
 
 def test_a_large_flat_file_has_the_same_tree_with_the_bounded_grammar() -> None:

@@ -112,8 +112,9 @@ def test_roles(path: str) -> None:
 
 
 def test_a_qualified_name_has_the_words_of_its_import() -> None:
-    (one,) = [one for one in occurrences("a.py", PYTHON.encode(), ["load"]).found if one.role == "qualified"]
-    assert "utils" in one.through
+    seen = occurrences("a.py", PYTHON.encode(), ["load"])
+    (qualified,) = [occurrence for occurrence in seen.found if occurrence.role == "qualified"]
+    assert "utils" in qualified.through
 
 
 def test_words_without_a_grammar() -> None:
@@ -130,22 +131,27 @@ def test_words_without_a_grammar() -> None:
 def test_plain_words_of_documents_are_not_names() -> None:
     text = b"We load what\nyou `load`, x.load, load() or load_it.\n"
     for path in ("README.md", "a.rst", "a.txt", "a.yml"):
-        assert [one.line for one in occurrences(path, text, ["load"]).found] == [2, 2, 2]
-        assert [one.line for one in occurrences(path, text, ["load_it"]).found] == [2]
+        assert [occurrence.line for occurrence in occurrences(path, text, ["load"]).found] == [2, 2, 2]
+        assert [occurrence.line for occurrence in occurrences(path, text, ["load_it"]).found] == [2]
 
 
 def test_other_encodings_and_binary_files() -> None:
-    assert [one.line for one in occurrences("a.py", "# é\nload()\n".encode("latin-1"), ["load"]).found] == [2]
-    assert [one.line for one in occurrences("a.py", "x\nload()\n".encode("utf-16"), ["load"]).found] == [2]
+    assert [
+        occurrence.line
+        for occurrence in occurrences("a.py", "# é\nload()\n".encode("latin-1"), ["load"]).found
+    ] == [2]
+    assert [
+        occurrence.line for occurrence in occurrences("a.py", "x\nload()\n".encode("utf-16"), ["load"]).found
+    ] == [2]
     assert occurrences("a.py", b"load()\0", ["load"]).found == ()
-    assert [one.name for one in occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found] == [
-        "größe"
-    ]
+    assert [
+        occurrence.name for occurrence in occurrences("a.py", "größe = größer\n".encode(), ["größe"]).found
+    ] == ["größe"]
 
 
 def test_hostile_text_is_bounded() -> None:
     line = b"load " * (MOST + 1)
-    assert {one.role for one in occurrences("a.py", line, ["load"]).found} == {"text"}
+    assert {occurrence.role for occurrence in occurrences("a.py", line, ["load"]).found} == {"text"}
     deep = b"f(" * 50_000 + b"load" + b")" * 50_000
     for path in ("a.py", "a.js", "a.c", "a.go", "a.rs", "A.java"):
-        assert [one.line for one in occurrences(path, deep, ["load"]).found] in ([1], [])
+        assert [occurrence.line for occurrence in occurrences(path, deep, ["load"]).found] in ([1], [])

@@ -147,8 +147,8 @@ def _blank_as_added(lines: Sequence[Line]) -> tuple[Line, ...]:
     result = list(lines)
     for at, line in enumerate(lines):
         if line.bare and is_blank(line.text):
-            before = next((other.kind for other in reversed(lines[:at]) if not other.bare), None)
-            after = next((other.kind for other in lines[at + 1 :] if not other.bare), None)
+            before = next((neighbour.kind for neighbour in reversed(lines[:at]) if not neighbour.bare), None)
+            after = next((neighbour.kind for neighbour in lines[at + 1 :] if not neighbour.bare), None)
             if before == after == ADD:
                 result[at] = replace(line, kind=ADD)
     return tuple(result)

@@ -285,7 +285,7 @@ def _check_signs(hunk: Hunk, index: FileIndex) -> None:
 def _decide_reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
     if not hunk.alternatives:
         return hunk
-    others = (replace(other, number=hunk.number) for other in hunk.alternatives)
+    others = (replace(alternative, number=hunk.number) for alternative in hunk.alternatives)
     options = list(dict.fromkeys([replace(hunk, alternatives=()), *others]))
     for level in (EXACT, TRAILING_SPACE, WHITESPACE):
         fitting = [option for option in options if index.find([line.text for line in option.old], level)]

@@ -96,9 +96,9 @@ def report(*open_findings: Finding, **changed: object) -> Report:
 def hostile(text: str, **changed: object) -> Report:
     """A report with this text everywhere."""
     path = text.replace("\0", "").strip("/")
-    one = finding(title=text, body=text, quote=text, key=text, location=Location(path, 2, 3), **changed)
+    result = finding(title=text, body=text, quote=text, key=text, location=Location(path, 2, 3), **changed)
     by_file = {path: text.encode("utf-8", "replace")}
-    return Report(text, 1, [one], [one], 1, [text], [text], text, by_file=by_file)
+    return Report(text, 1, [result], [result], 1, [text], [text], text, by_file=by_file)
 
 
 def change(first: int, *added: bytes, path: str = "src/find.py") -> Change:

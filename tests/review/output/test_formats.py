@@ -56,14 +56,15 @@ def check_json(subject: Report) -> None:
     assert document["version"] == 1 and document["title"] == subject.title
     assert document["unseen"] == subject.unseen and document["notes"] == subject.notes
     for kind, findings in (("findings", subject.findings), ("dismissed", subject.dismissed)):
-        for entry, one in zip(document[kind], findings, strict=True):
+        for entry, rendered in zip(document[kind], findings, strict=True):
             expected = {
-                "id": one.id, "level": one.level.word, "title": one.title, "body": one.body, "quote": one.quote,
-                "path": one.location.path, "key": one.key, "evidence": [each._asdict() for each in one.evidence],
+                "id": rendered.id, "level": rendered.level.word, "title": rendered.title, "body": rendered.body,
+                "quote": rendered.quote, "path": rendered.location.path, "key": rendered.key,
+                "evidence": [commit._asdict() for commit in rendered.evidence],
             }  # fmt: skip
             assert {name: entry[name] for name in expected} == expected
-            if one.suggestion is not None:
-                assert entry["suggestion"]["text"] == one.suggestion.text
+            if rendered.suggestion is not None:
+                assert entry["suggestion"]["text"] == rendered.suggestion.text
 
 
 def check_sarif(subject: Report) -> None:
@@ -94,7 +95,7 @@ def commands(subject: Report) -> list[tuple[str, dict[str, str], str]]:
 
 
 def check_annotations(subject: Report) -> None:
-    expected = sorted(subject.findings, key=lambda one: -one.level)
+    expected = sorted(subject.findings, key=lambda finding: -finding.level)
     for (name, values, message), one in zip(commands(subject), expected, strict=True):
         assert name == {1: "notice", 2: "warning", 3: "error"}[one.level]
         assert set(values) == {"file", "title"} | ({"line", "endLine"} if "line" in values else set())
@@ -120,7 +121,9 @@ def check_rdjson(subject: Report) -> None:
     for entry, one in zip(load(subject, "rdjson")["diagnostics"], subject.findings, strict=True):
         assert entry["code"] == {"value": one.rule}
         assert entry["severity"] == {1: "INFO", 2: "WARNING", 3: "ERROR"}[one.level]
-        assert all(set(each["range"]["start"]) == {"line"} for each in entry.get("suggestions", []))
+        assert all(
+            set(suggestion["range"]["start"]) == {"line"} for suggestion in entry.get("suggestions", [])
+        )
         json.dumps(entry, ensure_ascii=False).encode("utf-8")
 
 

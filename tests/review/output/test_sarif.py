@@ -75,10 +75,10 @@ def test_fingerprints() -> None:
         {"repoagentFinding/v1": f"{first.id}:1"},
         {"repoagentFinding/v1": f"{second.id}:1", "primaryLocationLineHash": f"{second.id}:1"},
     ]
-    equal = [each["repoagentFinding/v1"] for each in fingerprints(first, first)]
+    equal = [entry["repoagentFinding/v1"] for entry in fingerprints(first, first)]
     assert equal == [f"{first.id}:1", f"{first.id}:2"]
     whole = [finding(location=Location("a.py"), key=key, suggestion=None) for key in ("b.py", "c.py")]
-    assert len({each["primaryLocationLineHash"] for each in fingerprints(*whole)}) == 2
+    assert len({entry["primaryLocationLineHash"] for entry in fingerprints(*whole)}) == 2
     locations = [result["locations"][0]["physicalLocation"] for result in run(*whole)["results"]]
     assert all("region" not in location for location in locations)
 
@@ -119,14 +119,14 @@ def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() ->
 def test_unreviewed_parts_are_notifications_and_messages_are_cut() -> None:
     result = run(finding(body="x" * 50_000), unseen=("big.c: too large\x1b",), notes=("be patient",))
     notifications = result["invocations"][0]["toolExecutionNotifications"]
-    assert [each["message"]["text"] for each in notifications] == ["big.c: too large^[", "be patient"]
+    assert [entry["message"]["text"] for entry in notifications] == ["big.c: too large^[", "be patient"]
     assert len(result["results"][0]["message"]["text"]) == 8_000
 
 
 def test_a_report_beyond_the_limits_is_cut_by_importance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sarif, "RESULTS", 3)
     result = run(*(finding(level=Level.NOTE, key=str(n)) for n in range(4)), finding())
-    assert [each["level"] for each in result["results"]] == ["error", "note", "note"]
+    assert [entry["level"] for entry in result["results"]] == ["error", "note", "note"]
     notification = result["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"]
     assert notification == "2 results left out: code hosts limit the size of a report."
     monkeypatch.undo()

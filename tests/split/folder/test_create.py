@@ -247,7 +247,7 @@ def test_a_full_disk_leaves_no_files(tmp_path: Path) -> None:
     source = text(tmp_path)
     made = create(source, SplitOptions(target=300), tmp_path / "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    kept = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
         with pytest.raises(RepoagentError, match="cannot write the split in"):
@@ -256,6 +256,6 @@ def test_a_full_disk_leaves_no_files(tmp_path: Path) -> None:
             create(source, SplitOptions(), tmp_path / "old")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, kept)
+        signal.signal(signal.SIGXFSZ, handler)
     assert not (tmp_path / "new").exists()
     assert read_index(tmp_path / "old") == made and not (tmp_path / "old" / ".staged").exists()

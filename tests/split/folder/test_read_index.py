@@ -32,10 +32,10 @@ def folder(tmp_path: Path) -> Path:
 
 def put(place: tuple[str | int, ...], value: object) -> Change:
     def change(content: dict[str, Any]) -> None:
-        here: Any = content
+        parent: Any = content
         for key in place[:-1]:
-            here = here[key]
-        here[place[-1]] = value
+            parent = parent[key]
+        parent[place[-1]] = value
 
     return change
 
@@ -93,13 +93,13 @@ def test_an_invalid_index_is_refused_with_its_error(folder: Path, change: Change
     content = json.loads(path.read_bytes())
     change(content)
     path.write_text(json.dumps(content))
-    before = {each.name: each.read_bytes() for each in folder.iterdir()}
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
     for act in (read_index, lambda where: refresh(where, where)):
         with pytest.raises(RepoagentError) as caught:
             act(folder)
         assert sentence in str(caught.value)
         assert "\n" not in str(caught.value)
-    assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"version": 1', b"[" * 100_000])
@@ -117,11 +117,11 @@ def test_an_index_in_a_repository_cannot_name_an_outside_file(repo: GitRepo, tmp
 
 def test_missing_and_irregular_files_are_named(folder: Path, tmp_path: Path) -> None:
     first = folder / "001.py"
-    kept = first.read_bytes()
+    data = first.read_bytes()
     first.unlink()
     with pytest.raises(RepoagentError, match=r"001\.py is missing; restore it"):
         read_index(folder)
-    (tmp_path / "elsewhere").write_bytes(kept)
+    (tmp_path / "elsewhere").write_bytes(data)
     first.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RepoagentError, match=r"001\.py is not a regular file"):
         read_index(folder)
