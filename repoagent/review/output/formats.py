@@ -94,7 +94,7 @@ def render_github(report: Report, *, change: Change | None = None) -> str:
             lines.append(f"repoagent: {omitted} not shown here: GitHub shows {MOST} of a kind for a step")
     for sentence in (*report.unseen, *report.notes):
         # break up command syntax, old and new, so that the runner does not execute a sentence
-        harmless = plain_line(sentence).replace("::", ": :").replace("##[", "## [")
+        harmless = re.sub(":(?=:)", ": ", plain_line(sentence)).replace("##[", "## [")
         lines.append(f"repoagent: {harmless}")
     return "".join(f"{line}\n" for line in lines)
 

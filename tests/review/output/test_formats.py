@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from repoagent.review.finding import Finding, Level, Report
 from repoagent.review.output.formats import FORMATS, render
@@ -42,6 +42,7 @@ def test_hostile_text_everywhere_is_written_as_utf_8(format: str, text: str) -> 
 
 @settings(max_examples=10, deadline=None)
 @given(reports())
+@example(report(notes=[":::"], unseen=[]))
 def test_every_format_represents_all_findings_and_nothing_else(subject: Report) -> None:
     check_json(subject)
     check_annotations(subject)
