@@ -318,7 +318,7 @@ def _place(
         if error.reasons <= NOTHING_TO_DO or _is_applied(patches, files):
             raise NothingDone(f"no changes: {patch_input.name} is already applied") from error
         raise
-    if any(place.level == "whole-file" for place in applied.placements):
+    if any(placement.level == "whole-file" for placement in applied.placements):
         from repoagent.edit.guards.unrequested_losses import left_out
 
         if lost := left_out(applied, f"{patch_input.message} {request.instruction}", patch_input.text):

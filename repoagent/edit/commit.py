@@ -120,9 +120,9 @@ def commit(
     result: CheckResult | None = None
     made: CommitResult | None = None
     with _transaction(session, proposal, edit_id, ui, in_place) as transaction:
-        if request.check and (others := sorted(read_status(session.worktree).changed)):
-            more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-            remark = f"the check also saw your uncommitted changes in {', '.join(others[:NAMED])}{more}"
+        if request.check and (dirty := sorted(read_status(session.worktree).changed)):
+            more = f" and {len(dirty) - NAMED} more" if len(dirty) > NAMED else ""
+            remark = f"the check also saw your uncommitted changes in {', '.join(dirty[:NAMED])}{more}"
             proposal = replace(proposal, remarks=(*proposal.remarks, remark))
         transaction.write()
         if request.check:

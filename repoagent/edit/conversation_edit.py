@@ -152,8 +152,8 @@ def _from_answer(rewrite_request: RewriteRequest, answer: str) -> RewriteResult:
     text = unmask(answer)
     if made_up := next((name for name in unknown_in(text) if name not in original.text), ""):
         raise Refused(f"There is no {made_up} in the conversation: keep such placeholders unchanged.")
-    first, *others = apply_answer(text, {NAME: SourceText(original.data)}).changes
-    if first.path != NAME or first.after is None or others:
+    first, *more = apply_answer(text, {NAME: SourceText(original.data)}).changes
+    if first.path != NAME or first.after is None or more:
         raise Refused(f"The diff deletes or renames the file: change only the content of {NAME}.")
     words = " ".join(answer.partition("```")[0].partition("\n--- ")[0].split())
     return _checked(original, first.after, user_turns=rewrite_request.user_turns, words=words)

@@ -132,9 +132,9 @@ class EditSession:
     def still_missing(self) -> str:
         """The message to the model about the kept and the missing part of its edit."""
         names = [result.change.name for result in self.kept]
-        kept = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
+        parts = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
         missing = "; ".join(self.missing.values())
-        text = f"Kept as a draft: {kept}. Still missing: {missing}. Send only what is missing."
+        text = f"Kept as a draft: {parts}. Still missing: {missing}. Send only what is missing."
         return f"{text} {self.withdraw}".rstrip()
 
     @property

@@ -425,6 +425,6 @@ def _replies(turns: Sequence[Turn]) -> int:
 
 
 def _objected(state: State) -> bool:
-    """Whether the model has already been told that its edit is unfinished."""
+    """Whether the model has already been informed that its edit is unfinished."""
     observations = (turn for step in steps(state.turns) for turn in step.observations)
     return any(turn.meta.get("kind") == UNFINISHED for turn in observations)

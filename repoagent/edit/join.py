@@ -220,8 +220,8 @@ def _remarks(
             f"{path} has changed since the split, also in {', '.join(both)}; both changes are merged"
         )
     elif source.data != edits.base:
-        other = "other " if merged.discarded else ""
-        remarks.append(f"{path} has changed since the split; its {other}changes are kept")
+        remaining = "other " if merged.discarded else ""
+        remarks.append(f"{path} has changed since the split; its {remaining}changes are kept")
     if already:
         remarks.append(f"already in {path}: {', '.join(already)}")
     if merged.discarded:

@@ -139,7 +139,7 @@ def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
 
 
 def _fit(
-    session: EditSession, draft: Draft, answer: str, kept: Sequence[Outcome]
+    session: EditSession, draft: Draft, answer: str, earlier: Sequence[Outcome]
 ) -> tuple[Applied, list[Part]]:
     """Apply the patches of an answer to the draft. Returns also the old and new lines of each rewritten part."""
     from repoagent.syntax.regressions import parses_worse
@@ -154,7 +154,7 @@ def _fit(
         strict=session.request.strict,
         parses_worse=parses_worse if session.request.parse_check else None,
         exists=lambda path: _source(session, path) is not None,
-        earlier=kept,
+        earlier=earlier,
     )
     parts: list[Part] = []
     for patch in patches:
@@ -267,7 +267,7 @@ class OutOfScope(Refused):
         has = "has" if len(paths) == 1 else "have"
         super().__init__(
             f"{', '.join(paths)} {has} to change too, but this edit may change only {', '.join(scope)}: run the same "
-            "command with --scope repo (edit.scope) to allow it; the model's answer is kept and reused"
+            "command with --scope repo (edit.scope) to allow it; the model's answer is saved and reused"
         )
 
 

@@ -84,8 +84,8 @@ def to_remember(
 ) -> dict[str, Any]:
     """The content of an edit's record."""
     levels: dict[str, list[str]] = {}
-    for place in placements:
-        levels.setdefault(place.path, []).append(place.level)
+    for placement in placements:
+        levels.setdefault(placement.path, []).append(placement.level)
     renames = {change.path: change.old_path for change in changes if change.is_rename}
     return {"story": asdict(story), "renames": renames, "levels": levels}
 

@@ -122,10 +122,10 @@ def _texts(text: str) -> list[str]:
     return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
 
 
-def _at(path: str, place: str) -> Target:
-    if place.startswith("::"):
-        return Target(path, symbol=place[2:])
-    match = _LINES.match(f"x{place}")
+def _at(path: str, suffix: str) -> Target:
+    if suffix.startswith("::"):
+        return Target(path, symbol=suffix[2:])
+    match = _LINES.match(f"x{suffix}")
     return Target(path, int(match["first"]), int(match["last"] or match["first"])) if match else Target(path)
 
 

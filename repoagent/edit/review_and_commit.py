@@ -182,7 +182,7 @@ def _propose(
     sentences = (concern.sentence for concern in sensitive)
     return Proposal(
         changes, diff, stat, message(changes),
-        placements=tuple(place for place in session.placements if place.path in names),
+        placements=tuple(placement for placement in session.placements if placement.path in names),
         remarks=(*remarks, *sentences, *hidden_changes(changes), *filter(None, doubts)),
         concerns=sensitive,
     )  # fmt: skip

@@ -106,24 +106,25 @@ class UserInterface(Protocol):
         """The model's explanation, which was also streamed as `text`, or why there is none."""
 
 
-def tolerances_text(place: Placement) -> str:
+def tolerances_text(placement: Placement) -> str:
     """The tolerances of a placement in words, without those that nearly all answers need; "" if there are none."""
-    names = ({place.level, *place.tolerances} & TOLERANCES.keys()) - USUAL
-    if place.level == "new-file" and "whitespace" in names:
+    names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
+    if placement.level == "new-file" and "whitespace" in names:
         return SPACED
     return ", and ".join(TOLERANCES[name] for name in sorted(names))
 
 
 def tolerated(placements: Sequence[Placement]) -> list[Placement]:
     """The placements whose tolerances the user should know."""
-    return [place for place in placements if tolerances_text(place)]
+    return [placement for placement in placements if tolerances_text(placement)]
 
 
 def summary(placements: Sequence[Placement]) -> str:
     """The lines where the hunks were applied, and their tolerances, in one line."""
     return ", ".join(
-        f"{place.path}:{place.line}" + (f" ({words})" if (words := tolerances_text(place)) else "")
-        for place in placements
+        f"{placement.path}:{placement.line}"
+        + (f" ({words})" if (words := tolerances_text(placement)) else "")
+        for placement in placements
     )
 
 

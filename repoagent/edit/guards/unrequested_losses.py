@@ -93,7 +93,7 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
 
 
 def _rewritten(applied: Applied) -> list[FileChange]:
-    whole = {place.path for place in applied.placements if place.level == "whole-file"}
+    whole = {placement.path for placement in applied.placements if placement.level == "whole-file"}
     return [change for change in applied.changes if change.path in whole]
 
 

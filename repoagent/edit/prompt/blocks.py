@@ -149,8 +149,8 @@ def rules_block(request: EditRequest, editable: Collection[str]) -> str:
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":
-        kept = f" (not {', '.join(map(_code, request.read))})" if request.read else ""
-        may = f"You may change {own}, any other file that you have read{kept}, and create files."
+        except_read = f" (not {', '.join(map(_code, request.read))})" if request.read else ""
+        may = f"You may change {own}, any other file that you have read{except_read}, and create files."
     else:
         more = f" and, after reading them, {', '.join(map(_code, further))}" if further else ""
         new = "files" if request.create else "a file that the request names"

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 NEIGHBORS_SHOWN, NEIGHBORS_IN_SCOPE = 4, 8
 MEMORY_TOKENS = 2_000  # for the notes on a file
 EARLIER_TOKENS = 1_500  # for the earlier requests about a file, with their answers
-RESUME_HINT = "The model's answer is kept: run the same command again to resume from it."
+RESUME_HINT = "The model's answer is saved: run the same command again to resume."
 
 
 @dataclass(frozen=True)

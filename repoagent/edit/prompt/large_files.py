@@ -69,8 +69,8 @@ def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[st
         waiting -= 1
     most = max(inline, LEAST_BYTES)
     total = most if left is None else min(most, left // 2)
-    each = max(LEAST_BYTES, min(PARTS_BYTES + MAP_BYTES, total // max(2, len(cut))))
-    parts, outline = (each * share // (PARTS_BYTES + MAP_BYTES) for share in (PARTS_BYTES, MAP_BYTES))
+    per_file = max(LEAST_BYTES, min(PARTS_BYTES + MAP_BYTES, total // max(2, len(cut))))
+    parts, outline = (per_file * share // (PARTS_BYTES + MAP_BYTES) for share in (PARTS_BYTES, MAP_BYTES))
     return dict.fromkeys(cut, Budget(parts, outline))
 
 

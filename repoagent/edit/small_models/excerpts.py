@@ -249,11 +249,11 @@ def _trimmed(first: int, last: int, lines: Sequence[str]) -> tuple[int, int]:
     return first, last
 
 
-def rows_now(window: Window, before: Sequence[str], now: Sequence[str]) -> tuple[int, int]:
-    """The rows of `now` (from 0, end exclusive) that correspond to the window in `before`."""
+def rows_now(window: Window, before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
+    """The rows of `after` (from 0, end exclusive) that correspond to the window in `before`."""
     first, last = window.first - 1, window.last
     start, end = first, last
-    for i1, i2, j1, j2 in differing(before, now):
+    for i1, i2, j1, j2 in differing(before, after):
         if i2 <= first and i1 < first:
             start = first + j2 - i2
         elif i1 < first < i2:

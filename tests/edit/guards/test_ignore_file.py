@@ -29,8 +29,8 @@ def test_it_ignores_the_same_files_as_git(repo: GitRepo, seed: int) -> None:
     for _ in range(25):
         count = chosen.randint(1, 4)
         lines = ["".join(chosen.choices(PIECES, k=chosen.randint(1, 6))) for _ in range(count)]
-        # git compares two unrelated pointers where `**` follows something else than a slash, and may take it for
-        # `*/**`; before an escaped slash it takes it for one folder at least
+        # git compares two unrelated pointers if `**` does not follow a slash, and may read it as `*/**`;
+        # before an escaped slash it reads it as at least one folder
         lines = [line for line in lines if not re.search(r"[^/]\*\*/|\*\*\*|\*\*\\/", line)]
         paths = sorted({"/".join(chosen.choices(NAMES, k=chosen.randint(1, 4))) for _ in range(60)})
         paths = [path for path in paths if not any(other.startswith(f"{path}/") for other in paths)]
@@ -54,5 +54,5 @@ def test_no_pattern_takes_exponential_time(pattern: str, path: str) -> None:
 
 def test_the_ignore_file_has_a_size_limit(tmp_path: Path) -> None:
     (tmp_path / ".repoagentignore").write_text("a\n" * LARGEST)
-    with pytest.raises(Refused, match="more than 256 KiB"):
+    with pytest.raises(Refused, match="larger than the limit of 256 KiB"):
         gate(tmp_path, ())
