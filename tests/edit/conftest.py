@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests import program
-from tests.cli.applying import Done, here
+from tests.cli.applying import Done, here, in_process
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 
-__all__ = ["here"]
+__all__ = ["here", "in_process"]
 
 MODEL = """\
 asked=$(printf %02d "$(ls "$1" | grep -c ^prompt-)")
