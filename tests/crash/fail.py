@@ -1,9 +1,9 @@
-"""Run one scene again and again, and let one call after the other fail (a full disk, say); what is wrong then.
+"""Run one scene repeatedly, with each call in turn failing (a full disk, for example), and report what is wrong then.
 
     python -m tests.crash.fail FOLDER SCENE ERROR COUNT [FIRST]
 
-in the environment of machine.py. ERROR is a name of errno; with a + at its end everything after that call fails too.
-COUNT is how many of the calls are tried, from the one of number FIRST on and as far apart. Prints a line of JSON for each.
+in the environment of machine.py. ERROR is a name of errno; with a + at its end, all later calls fail as well. COUNT is
+the number of calls to try, from number FIRST on and evenly spaced. Prints a line of JSON for each.
 """
 
 from __future__ import annotations

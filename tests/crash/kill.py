@@ -1,9 +1,9 @@
-"""Run one scene again and again, killed at one event after the other, and say what is wrong after the next command.
+"""Run one scene repeatedly, killed at one event after the other, and report what is wrong after the next command.
 
     python -m tests.crash.kill FOLDER SCENE EVERY
 
-in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample that has each kind of
-event (who does what to what sort of file) once. Prints a line of JSON for each kill.
+in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample with each kind of event
+(program, call and kind of file) once. Prints a line of JSON for each kill.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAYS = {SELF: "killed", ALL: "all killed", MAIN: "killed while git goes on", TOR
 
 
 def kind(event: Event, top: Path) -> tuple[str, ...]:
-    """What sort of event it is: names and numbers of one run left out."""
+    """The kind of an event, without names and numbers of one run."""
     path = event.path.replace(str(top), "")
     path = re.sub(r"objects/[0-9a-f]{2}(/\w+)?", "objects/…", path)
     path = re.sub(r"(-\d+)?(-[0-9a-f]+)+|[0-9a-f]{8,}|\d+", "…", path)
@@ -55,7 +55,8 @@ def points(
 
 
 def users_commit(stage: Stage, folder: Path) -> str:
-    """What is wrong when the person commits before any command of ours: git refuses, or all is well after."""
+    """What is wrong if the user commits before any command of repoagent: git must refuse, or the result must be
+    right."""
     copy = GitRepo(folder / "copy")
     shutil.copytree(stage.repo.top, copy.top, symlinks=True)
     try:

@@ -1,4 +1,5 @@
-"""All that must be old or new after a crash: what git shows, the bytes, and the memory; and what must not be left."""
+"""Everything that must be old or new after a crash: what git shows, the content, and the memory; and what must not be
+left."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.git.edits import journals, visible
 
 
 def look(repo: GitRepo) -> dict[str, str]:
-    """Everything that is to be as before or as after."""
+    """Everything that must be as before or as after."""
     seen = visible(repo)
     seen.pop("files")
     return {
@@ -42,7 +43,7 @@ def done(repo: GitRepo) -> list[tuple[str, str | None, bool, tuple[str, ...]]]:
 
 
 def memory(repo: GitRepo) -> list[object]:
-    """What is remembered of each file, without times, inodes and random names."""
+    """The memory of each file, without times, inodes and random names."""
     place = layout(open_worktree(repo.top))
     found: list[object] = []
     for one in memories(place):
@@ -66,7 +67,7 @@ def _timeless(meta: object) -> list[tuple[str, str]]:
 
 
 def litter(repo: GitRepo) -> list[str]:
-    """What a crash left and nobody will ever clear away."""
+    """What a crash left that no command will ever remove."""
     place = layout(open_worktree(repo.top))
     found = [path for path in repo.top.rglob("*") if path.name.startswith((".tmp-", ".repoagent-", ".new-"))]
     locks = (repo.top / ".git").rglob("*.lock")
@@ -78,5 +79,5 @@ def litter(repo: GitRepo) -> list[str]:
 
 
 def _may_be_new(path: Path) -> bool:
-    """The folder of a journal that its owner has not locked yet: it is given a moment."""
+    """The folder of a journal that its owner has not locked yet: it is not removed at once."""
     return path.name.startswith(".new-") and not any(path.iterdir())

@@ -1,7 +1,7 @@
-"""The other half of faults.c: count what a piece of work does to the disk, then do it again with a fault in it.
+"""The counterpart of faults.c: count the changes on disk by a piece of work, then repeat it with a fault.
 
-A process that is started with `environment(...)` has the counter loaded, and so has every git and hook that it
-starts. `Faults.run` does the work in a fork of that process.
+A process started with `environment(...)` loads the counter, and so does every git and hook that it starts. `Faults.run`
+does the work in a fork of that process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCE = Path(__file__).with_name("faults.c")
-# The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all; TOLD sends
-# the signal that is given as the error to the work itself.
+# The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all; TOLD
+# sends the signal that is given as the error to the work itself.
 COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON, TOLD = range(8)
 _PIDS = 500
 _HEAD = struct.Struct("8i")
@@ -31,7 +31,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Event:
-    """One call that changes something: by which program, which call, on what."""
+    """One call that changes something: the program, the call, and its target."""
 
     number: int
     program: str
@@ -41,7 +41,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Ran:
-    """A run: its events up to its end, the exit code (negative: the signal), and whether the fault came."""
+    """A run: its events up to its end, the exit code (negative: the signal), and whether the fault occurred."""
 
     events: tuple[Event, ...]
     code: int
@@ -49,7 +49,7 @@ class Ran:
 
 
 def build(folder: Path) -> Path | None:
-    """The library; None where it can't be made (another system, no compiler)."""
+    """The library; None if it cannot be built (another system, no compiler)."""
     compiler = shutil.which("cc")
     if not sys.platform.startswith("linux") or compiler is None:
         return None
@@ -76,8 +76,8 @@ class Faults:
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, work: Callable[[], int], mode: int = COUNT, at: int = -1, error: int = 0) -> Ran:
-        """Do `work` in a fork with the fault `mode` (`error`: the errno of FAIL) at the event number `at`; all
-        processes that come of it are gone when this returns."""
+        """Do `work` in a fork with the fault `mode` (`error`: the errno of FAIL) at the event number `at`; all its
+        processes have ended when this returns."""
         os.truncate(self._log, 0)
         main = os.fork()
         if main == 0:

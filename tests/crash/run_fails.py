@@ -1,4 +1,4 @@
-"""Run one task again and again, let one call after the other fail (a full disk, say), and go on with it when none does.
+"""Run one task repeatedly, with each call in turn failing (a full disk, for example), and resume it without failures.
 
     python -m tests.crash.run_fails FOLDER SCENE ERROR COUNT [FIRST]
 

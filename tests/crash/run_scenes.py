@@ -1,7 +1,7 @@
-"""The runs that are killed: what the model does, step by step, and the repository that it is done in.
+"""The runs that are killed: the steps of the model, and the repository.
 
-The model goes by the conversation alone: it looks for the last step of its own that it is sent, takes the next one, and
-does a step again that it is told was interrupted.
+The model depends only on the conversation: it looks for its last step in the request, takes the next one, and repeats a
+step that was reported as interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.conftest import GitRepo
 from tests.crash.scenes import own_work, plain
 
 BIG = "".join(
-    f"{n}: {n * n * 7919 % 1_000_003:x} is what stands in this line, and nothing else\n" for n in range(360)
+    f"{n}: {n * n * 7919 % 1_000_003:x} is the content of this line, and nothing else\n" for n in range(360)
 )
 CHECKPOINT = (
     "# Goal\nAll steps.\n# Decisions\nNone.\n# Plan\nGo on.\n# Open\nThe rest.\n# Next step\nThe next.\n"
@@ -74,12 +74,12 @@ SCENES = {
     "each": RunScene(EACH, ("--commit-per-edit",)),
 }
 FORMATTER = "sed -i 's/^new$/new, formatted/' n/ew/new.txt 2>/dev/null && git add n/ew/new.txt\nexit 0\n"
-WORKER = "---\nname: worker\ndescription: changes what it is told to\ntools: [read, edit]\n---\nDo it.\n"
+WORKER = "---\nname: worker\ndescription: makes the requested changes\ntools: [read, edit]\n---\nDo it.\n"
 
 
 @dataclass
 class Scripted:
-    """Replies by what it is sent. Each call is a line in the file `calls`."""
+    """Replies by the content of the request. Each call is a line in the file `calls`."""
 
     steps: tuple[str, ...]
     calls: Path
@@ -100,32 +100,32 @@ class Scripted:
         said = [text for m in request.messages if m.role == "assistant" for text in [m.text]]
         found = [int(number) for text in said for number in re.findall(r"This is step (\d+)\.", text)]
         number = found[-1] + 1 if found else 1
-        told = request.messages[-1].text
+        message = request.messages[-1].text
         if (
             (
                 found
                 and (
-                    "This was interrupted" in told
-                    or "the interrupted command" in told
-                    or "was not performed, because" in told
-                    or "Nothing in your last reply" in told
+                    "This was interrupted" in message
+                    or "the interrupted command" in message
+                    or "was not performed, because" in message
+                    or "Nothing in your last reply" in message
                 )
             )
-            or "Files that your commands created" in told
-            or "The sub-agent failed" in told
-            or "The user has sent a message" in told
+            or "Files that your commands created" in message
+            or "The sub-agent failed" in message
+            or "The user has sent a message" in message
         ):
             number -= 1
         number = min(number, len(self.steps))
         news = re.search(
-            r"the interrupted command started, the command or the user changed (.*): not part", told
+            r"the interrupted command started, the command or the user changed (.*): not part", message
         )
         keep = '<keep path="d.txt"/>\n' if news and "d.txt" in news[1] else ""
         return f"This is step {number}.\n{keep}{self.steps[number - 1]}"
 
 
 def prepare(repo: GitRepo, scene: RunScene) -> None:
-    """With the person's own work, staged and not, in the files of the run and elsewhere."""
+    """With the user's work, staged and not, in the files of the run and elsewhere."""
     repo.write("c.txt", "c\n")
     repo.write("d.txt", "d\n")
     repo.write("big.txt", BIG)
@@ -134,7 +134,7 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
     own_work(repo)
     if (
         not scene.arguments
-    ):  # what a formatter of a commit of one edit has made, killed, nobody can tell from a save
+    ):  # after a kill, the output of a formatter in the commit of an edit looks like a save
         repo.hook("pre-commit", FORMATTER)
     for sample in (repo.top / ".git/hooks").glob("*.sample"):
         sample.unlink()
@@ -150,7 +150,7 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
 
 
 def with_model(scene: RunScene, calls: Path) -> None:
-    """Have this process ask the scripted model, and its children theirs."""
+    """Make this process use the scripted model, and its children theirs."""
     from repoagent.edit import model_setup as opening
     from repoagent.tasks.subagents import process
 

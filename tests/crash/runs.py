@@ -1,9 +1,9 @@
-"""Run one task again and again, killed at one event after the other, and gone on with; what is wrong at its end.
+"""Run one task repeatedly, killed at one event after the other and resumed, and report what is wrong at its end.
 
     python -m tests.crash.runs FOLDER SCENE EVERY [PART]
 
-in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample that has each kind of
-event once. Of what is chosen, PART takes so many, as far apart. Prints a line of JSON for each kill.
+in the environment of machine.py. EVERY 1 kills at each event, in each way; more takes a sample with each kind of event
+once. PART is the number of kills to take from these, evenly spaced. Prints a line of JSON for each kill.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ OPTIONS = ("--mode", "auto-edit", "--no-sandbox", "--allow", "sh change.sh", "--
 
 @dataclass
 class Stage:
-    """`repo` is the copy of `template` that is worked on; `events` are those of a run to which nothing happens, `end`
-    what there is after it, and `calls` how often its model was asked."""
+    """`repo` is the working copy of `template`; `events` are those of an undisturbed run, `end` the state after it,
+    and `calls` the number of its model calls."""
 
     folder: Path
     name: str
@@ -74,7 +74,7 @@ class Stage:
         assert not wrong, wrong
 
     def without_formatters(self) -> None:
-        """What `sed` of the hook leaves when it is ended is nobody's to clear away."""
+        """No command has to remove the temporary file of the hook's `sed` after it was killed."""
         for left in self.repo.top.rglob("sed??????"):
             left.unlink()
 
@@ -92,9 +92,9 @@ class Stage:
         return self.program("run", "--conversation", "work", *self.scene.arguments, *OPTIONS, "do all of it")
 
     def go_on(self) -> int:
-        """As a person would: begin anew where nothing was said yet."""
-        told = read(self.repo.top / ".repoagent/conversations/work.md")
-        if told is None or not told.turns:
+        """As a user would: start again if the conversation is still empty."""
+        conversation = read(self.repo.top / ".repoagent/conversations/work.md")
+        if conversation is None or not conversation.turns:
             return self.act()
         return self.program("run", "--resume", "work", *self.scene.arguments, *OPTIONS)
 
@@ -112,7 +112,7 @@ class Stage:
                 os.close(one)
 
     def wrong(self, most: int, *, redone: bool = False) -> dict[str, Any]:
-        """What is not as it is after a run that nothing happened to; `redone` says that a command was interrupted."""
+        """The differences from an undisturbed run; `redone` is whether a command was interrupted."""
         found: dict[str, Any] = {}
         now = state(self.repo)
         for key, value in self.end.items():
@@ -127,8 +127,9 @@ class Stage:
             change_set = open_change_set(worktree, run_dir / "changes")
             if change_set.changes or change_set.pending:
                 found[f"ledger of {run_dir.name}"] = [change.name for change in change_set.changes]
-        told = read(self.repo.top / ".repoagent/conversations/work.md")
-        messages = [turn.meta["message"] for turn in (told.turns if told else ()) if "message" in turn.meta]
+        conversation = read(self.repo.top / ".repoagent/conversations/work.md")
+        turns = conversation.turns if conversation else ()
+        messages = [turn.meta["message"] for turn in turns if "message" in turn.meta]
         if messages != ["1.md"] * bool(self.scene.message):
             found["messages"] = messages
         record = json.loads((self.repo.top / ".repoagent/runs/work/run.json").read_text())
@@ -145,7 +146,7 @@ class Stage:
         return found
 
     def torn_work(self) -> dict[str, Any]:
-        """The person's own work right after a kill."""
+        """The user's work right after a kill."""
         found: dict[str, Any] = {}
         top = self.repo.top
         for name in ("README.md", "b.txt", "untracked.txt"):
@@ -156,7 +157,7 @@ class Stage:
             or b"staged 25\n" not in self.repo.read("a.txt")
             or b"mine 29\n" not in self.repo.read("a.txt")
         ):
-            found["a.txt"] = "the person's lines are gone"
+            found["a.txt"] = "the user's lines are gone"
         if (
             "staged 25" not in self.repo.git("show", ":a.txt")
             or self.repo.git("show", ":README.md") != "staged\n"
@@ -233,11 +234,11 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
                         break
             if codes[-1:] not in ([], [0]):
                 found["codes"] = codes, stage.said.read_text()[-600:]
-            told = stage.repo.read(".repoagent/conversations/work.md")
-            redone = told.count(b"was interrupted:")
-            again = (redone + (told.count(b"The sub-agent failed") > 0)) * (
+            conversation = stage.repo.read(".repoagent/conversations/work.md")
+            redone = conversation.count(b"was interrupted:")
+            again = (redone + (conversation.count(b"The sub-agent failed") > 0)) * (
                 1 + len(stage.scene.child)
-            )  # a child that was interrupted begins anew
+            )  # a child that was interrupted starts again
             found |= stage.wrong(stage.calls + 1 + again, redone=bool(redone))
             if "Traceback" in stage.said.read_text():
                 found["traceback"] = stage.said.read_text()[-1500:]

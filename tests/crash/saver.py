@@ -1,12 +1,11 @@
-"""A second process that saves files again and again, as editors do, each time with a token that nobody has seen.
+"""A second process that saves files repeatedly, as editors do, each time with a new token.
 
     python -m tests.crash.saver TOP LOG SEED
 
-A file has lines `slot NAME: TOKEN`; a save reads the file, replaces the token of one slot, and writes the file. For each
-a line of JSON goes to LOG: the file, the slot, the new token, and the one that was `seen`. LOG.lock is held meanwhile:
-hooks of the test that touch the files take it too, for what they overwrite themselves is nobody else's fault. Ends when
-LOG.stop is there; where LOG.busy is, a hook runs; where LOG.near is, the slot
-`near` is saved too.
+A file has lines `slot NAME: TOKEN`; a save reads the file, replaces the token of one slot, and writes the file. For
+each save, a line of JSON is appended to LOG: the file, the slot, the new token, and the one that was `seen`. A save
+holds LOG.lock; hooks of the test that write the files hold it, too, so that they overwrite no save themselves. Ends if
+LOG.stop exists; if LOG.busy exists, a hook runs; if LOG.near exists, the slot `near` is saved as well.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from pathlib import Path
 # with many saves of a.txt no edit gets in
 ALWAYS = [("a.txt", "far"), *[("b.txt", "far"), ("d.md", "far")] * 6]
 IN_HOOKS = [("a.txt", "far"), ("b.txt", "far"), ("c.txt", "far"), ("d.md", "far"), ("a.txt", "near")]
-WAYS = ["in place", "over", "renamed", "anew"]
+WAYS = ["in place", "over", "renamed", "recreated"]
 SECONDS = 0.02  # between two saves, at most
 
 
 def slot(data: bytes, name: str) -> str | None:
-    """The token in a slot; None where the file has no such slot."""
+    """The token in a slot; None if the file has no such slot."""
     found = re.search(rb"^slot %s: *(\S+)" % name.encode(), data, re.MULTILINE)
     return found[1].decode() if found else None
 
 
 def write(path: Path, data: bytes, way: str, chance: random.Random) -> None:
-    """Write the file in the way of an editor; the text is written in two pieces."""
+    """Write the file like an editor; the text is written in two pieces."""
     half = chance.randrange(len(data) + 1)
     if way == "renamed":
         other = path.with_name(f"{path.name}~")
         other.write_bytes(data)
         other.rename(path)
         return
-    if way == "anew":
+    if way == "recreated":
         path.unlink(missing_ok=True)
         time.sleep(chance.uniform(0, 0.004))
     mode = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if way != "over" else 0)

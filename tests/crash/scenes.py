@@ -1,4 +1,4 @@
-"""The work that is killed: each scene prepares a repository and runs one command of repoagent in it."""
+"""The commands that are killed: each scene prepares a repository and runs one command of repoagent in it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ EDIT = ("edit", "--yes", "--model", "manual", "--reply")
 
 @dataclass(frozen=True)
 class Scene:
-    """`prepare` gets the repository and the folder beside it, `command` that folder."""
+    """`prepare` gets the repository and the folder next to it, `command` that folder."""
 
     prepare: Callable[[GitRepo], None]
     command: tuple[str, ...]
@@ -73,7 +73,7 @@ def run(*arguments: str) -> int:
 
 
 def edit(repo: GitRepo, answer: str, *arguments: str) -> None:
-    """An edit that is not killed: what stands there before."""
+    """An edit that is not killed, for the state before."""
     reply = repo.top.parent / "before.md"
     reply.write_text(answer)
     before = Path.cwd()
@@ -104,7 +104,7 @@ def plain(repo: GitRepo) -> None:
 
 
 def busy(repo: GitRepo) -> None:
-    """With the user's own work: staged and not, in the edited file and elsewhere."""
+    """With the user's work: staged and not, in the edited file and elsewhere."""
     plain(repo)
     own_work(repo)
 
@@ -124,7 +124,7 @@ def three(repo: GitRepo) -> None:
 
 
 def remembered(repo: GitRepo) -> None:
-    """The file has a memory by now, and was moved since."""
+    """The file has a memory, and was moved since."""
     (repo.top.parent / "reply.md").write_text(ANOTHER)
     plain(repo)
     edit(repo, ONE, "a.txt", "make line 2 loud")
@@ -136,7 +136,7 @@ def remembered(repo: GitRepo) -> None:
 
 
 def formatted(repo: GitRepo) -> None:
-    """A hook rewrites the file and says no once; another sweeps the user's work in."""
+    """A hook rewrites the file and fails once; another adds the user's work to the commit."""
     busy(repo)
     repo.hook(
         "pre-commit",

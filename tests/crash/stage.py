@@ -1,4 +1,4 @@
-"""A scene on its stage: the repository as prepared, copies of it to work on, and what is wrong with one afterwards."""
+"""A scene on its stage: the prepared repository, working copies of it, and what is wrong with one afterwards."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ REMEMBERED = ("a.txt", "n/ew/new.txt", "src/main.py")
 
 
 class Stage:
-    """`repo` is the copy of `template` that is worked on; `events` are those of the work when nothing happens, `old`
-    and `new` what there is before and after it."""
+    """`repo` is the working copy of `template`; `events` are those of undisturbed work, `old` and `new` the states
+    before and after it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.scene = SCENES[name]
@@ -56,7 +56,7 @@ class Stage:
         return run(*self.scene.command)
 
     def wrong(self, *, lived: bool = False) -> dict[str, object]:
-        """What is neither old nor new, or left over. A process that `lived` may have remembered that it failed."""
+        """What is neither old nor new, or left over. If the process `lived`, it may have recorded its failure."""
         now = look(self.repo)
         landed = now["edits"] != self.old["edits"]
         expected = self.new if landed else self.old
@@ -78,8 +78,8 @@ class Stage:
         return found
 
     def is_as_the_hook_left_it(self) -> bool:
-        """Whether a formatter had rewritten the file when all was killed: nobody can tell that from a save of the
-        person's by then, so it is left, and what it held before is kept."""
+        """Whether a formatter had rewritten the file before the kill: this cannot be distinguished from a save of the
+        user, so it is left, and the previous content is kept."""
         kept = list((self.repo.top / ".git/repoagent/kept").glob("*/old-0"))
         return [path.read_bytes() for path in kept] == [self.template.read("a.txt")] and self.repo.read(
             "a.txt"
@@ -91,6 +91,6 @@ class Stage:
 
 
 def settle(repo: GitRepo) -> int:
-    """The next command: one that does nothing itself."""
+    """The next command, which does nothing itself."""
     os.chdir(repo.top)
     return in_child(lambda: run("redo", "none"))

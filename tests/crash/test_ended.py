@@ -1,4 +1,4 @@
-"""Told to end while an edit is made: everything is taken back first, and who waits sees the signal."""
+"""SIGTERM during an edit: everything is undone first, and the waiting process sees the signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever call the system refuses: one sentence, the right exit code, and everything old or new."""
+"""For any failing system call: one sentence, the right exit code, and everything old or new."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_full_disk(library: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("scene", ["three", "formatted", "no-commit", "undo", "revert"])
 def test_every_refusal(library: Path, tmp_path: Path, scene: str, error: str) -> None:
-    """A sample of the calls, another one for each error."""
+    """A sample of the calls, different for each error."""
     failed(library, tmp_path, scene, error, 15, first=3 * ERRORS.index(error))

@@ -1,4 +1,4 @@
-"""A kill at every change on disk, of ours and of git's, leaves what the next command makes old or new, and nothing else."""
+"""A kill at every change on disk, by repoagent or git, leaves only what the next command makes old or new."""
 
 from __future__ import annotations
 

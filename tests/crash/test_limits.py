@@ -1,4 +1,4 @@
-"""No file may grow beyond a limit (RLIMIT_FSIZE): real writes, ours and git's, that really fail."""
+"""No file may grow beyond a limit (RLIMIT_FSIZE): real writes, by repoagent and git, that really fail."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANSWER = diff("long.txt", f" {LINES.splitlines()[0]}", "+one line more")
     [0, 2_000, 30_000, *(pytest.param(size, marks=pytest.mark.soak) for size in (300, 10_000, 50_000))],
 )
 def test_no_file_may_grow(repo: GitRepo, run: Run, script: Script, size: int) -> None:
-    """It is said in a sentence, all is as it was, and the same request goes on from there."""
+    """One sentence reports it, everything is as before, and the same request can be continued."""
     repo.write("long.txt", LINES)
     repo.commit("a long file")
     repo.write("README.md", "mine\n")
@@ -67,7 +67,7 @@ DONE = "<commit-message>One line more</commit-message>\n<finish>it has one line 
 
 @pytest.mark.parametrize("size", [0, 300, 2_000, 10_000, 30_000, 50_000])
 def test_no_file_of_a_run_may_grow(repo: GitRepo, tmp_path: Path, size: int) -> None:
-    """It is said in a sentence, and the run goes on when they may."""
+    """One sentence reports it, and the run can be resumed without the limit."""
     repo.write("long.txt", LINES)
     repo.commit("a long file")
     repo.write("README.md", "mine\n")

@@ -1,4 +1,4 @@
-"""What others do while an edit is made: refused or merged, said plainly, and nothing of theirs is lost."""
+"""Concurrent changes during an edit: refused or merged, reported clearly, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def settled(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("how", ["in place", "atomic"])
 def test_saved_elsewhere_while_the_model_thinks(repo: GitRepo, run: Run, script: Script, how: str) -> None:
-    """What was saved is theirs, stays, and is not in the commit."""
+    """A saved file is the user's, stays, and is not in the commit."""
     script.replies(GREET)
     file = repo.top / "src/app.py"
     save = (
@@ -74,7 +74,7 @@ def test_while_the_model_thinks(repo: GitRepo, run: Run, script: Script, what: s
 
 
 def test_many_edits_of_one_file_at_once(repo: GitRepo, script: Script, tmp_path: Path) -> None:
-    """Each is in a commit of its own, or is refused; none undoes another."""
+    """Each is in a separate commit, or is refused; none undoes another."""
     repo.write("a.txt", "".join(f"line {n}\n" for n in range(1, 61)))
     repo.commit("longer")
     running = []
@@ -107,7 +107,7 @@ def test_many_edits_of_one_file_at_once(repo: GitRepo, script: Script, tmp_path:
 
 @pytest.mark.parametrize("seconds", [-86_400 * 365, 86_400 * 365])
 def test_files_of_another_time(repo: GitRepo, run: Run, script: Script, seconds: int) -> None:
-    """A clock that jumped: nothing depends on it."""
+    """After a clock change: nothing depends on the time."""
     script.replies(GREET)
     for path in (repo.top / "src/app.py", repo.top / ".git/index"):
         then = path.stat().st_mtime + seconds
@@ -120,7 +120,7 @@ def test_files_of_another_time(repo: GitRepo, run: Run, script: Script, seconds:
 
 
 def test_a_save_of_the_same_size_in_the_same_instant_is_seen(repo: GitRepo, run: Run, script: Script) -> None:
-    """git takes size and time for the content; our index must not hide what was saved in the instant of the edit."""
+    """git identifies content by size and time; our index must not hide a save at the time of the edit."""
     script.replies(GREET)
     assert run(*COMMAND).code == 0
     file = repo.top / "src/app.py"

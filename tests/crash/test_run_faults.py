@@ -1,4 +1,4 @@
-"""Whatever call the system refuses a run: one sentence, the right exit code; and it goes on when it is put right."""
+"""For any failing system call in a run: one sentence, the right exit code; and it can be resumed without the fault."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERRORS = ("ENOSPC", "ENOSPC+", "EIO+", "EROFS+", "EDQUOT+", "EMFILE")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("scene", ["whole", "family", "each"])
 def test_every_refusal(library: Path, tmp_path: Path, scene: str, error: str) -> None:
-    """A sample of the calls, another one for each error."""
+    """A sample of the calls, different for each error."""
     more = {"GIT_AUTHOR_DATE": DATE, "GIT_COMMITTER_DATE": DATE, "PYTHONDONTWRITEBYTECODE": "1", "CI": "1"}
     first = str(5 * ERRORS.index(error))
     done = subprocess.run(

@@ -1,6 +1,6 @@
-"""A run that is killed at any change on disk, of ours and of git's, and gone on with, ends as one that nothing happened to.
+"""A run that is killed at any change on disk, by repoagent or git, and resumed, ends like an undisturbed one.
 
-The person's own work is whole at every moment, there is one commit, and nothing is asked of the model twice.
+The user's work is complete at all times, there is one commit, and no model call is repeated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Somebody saves files at random moments of edit, apply, undo, run and join: no save is lost without a line that names
-where it is kept.
+"""Files are saved at random times during edit, apply, undo, run and join: no save is lost unless a line names the copy.
 
-REPOAGENT_SAVES is how many saves there are at least (default 1000), REPOAGENT_SEED what the moments come from.
+REPOAGENT_SAVES is the minimum number of saves (default 1000), REPOAGENT_SEED the seed of the random times.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ WAYS = ("edit", "apply", "apply", "undo", "run", "join", "redo", "killed", "kill
 
 @dataclass
 class Field:
-    """The repository, and what is known of the saves in it. `safe` are tokens that somebody was told of."""
+    """The repository, and the known saves in it. `safe` are tokens whose place was reported."""
 
     repo: GitRepo
     folder: Path
@@ -86,7 +85,7 @@ class Field:
         return {"REPOAGENT_MODEL": f"command:sh {model}/model.sh {model}"}
 
     def act(self, way: str) -> str:
-        """Do it; what was printed."""
+        """Run it; returns the output."""
         run = self.repo.top
         if way == "edit":
             arguments, stdin, env = (
@@ -127,7 +126,7 @@ class Field:
             yield
 
     def look(self, said: str, what: str) -> None:
-        """What has become of the saves; `said` is what was printed since the last look."""
+        """Where the saves are now; `said` is the output since the last check."""
         for name in re.findall(r"(?:/|\.?\b[\w.-]*)[\w./-]+", said):
             file = self.repo.top / name.rstrip(".")
             if file.is_file():

@@ -1,4 +1,4 @@
-"""What the tests of transactions share: making a change as an edit would, and seeing all that git can see."""
+"""Helpers for tests of transactions: make a change as an edit would, and compare everything that git can see."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conftest import GitRepo
 
 
 def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> FileChange:
-    """The change of the file as it is on disk that puts `new` in the place of `old`."""
+    """The change of the file on disk that replaces `old` by `new`."""
     now = look(repo.top, path)
     assert now is not None
     old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
@@ -43,7 +43,7 @@ def shout(repo: GitRepo, number: int) -> FileChange:
 
 
 def shell(repo: GitRepo, script: str) -> None:
-    """Run a shell script at the top, which ends where a command fails."""
+    """Run a shell script at the top, which ends at the first failing command."""
     done = subprocess.run(["sh", "-ec", script], cwd=repo.top, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -53,7 +53,7 @@ def worktree(repo: GitRepo) -> WorkTree:
 
 
 def edit(repo: GitRepo, *changes: FileChange, message: str = "edit", **options: object) -> CommitResult:
-    """All of one edit: plan, write, commit."""
+    """A complete edit: plan, write, commit."""
     with Transaction(worktree(repo), changes, Options(**options)) as transaction:  # type: ignore[arg-type]
         transaction.write()
         return transaction.commit(message + "\n")
@@ -74,7 +74,7 @@ def wait_for(path: Path) -> None:
 
 
 def recovered(repo: GitRepo) -> list[str]:
-    """What `recover` says when git and its hook, which outlive a process that was killed, have ended too."""
+    """The result of `recover` after git and its hook, which outlive a killed process, have ended."""
     deadline = time.monotonic() + 20
     while not (notes := recover(worktree(repo))) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -84,7 +84,7 @@ def recovered(repo: GitRepo) -> list[str]:
 def refused(
     repo: GitRepo, error: type[Exception], match: str, *changes: FileChange, **options: Any
 ) -> Exception:
-    """The error of an edit that leaves everything as it was."""
+    """The error of an edit that leaves everything unchanged."""
     before = visible(repo)
     with pytest.raises(error) as caught:
         edit(repo, *changes, **options)
@@ -94,7 +94,7 @@ def refused(
 
 
 def visible(repo: GitRepo) -> dict[str, str]:
-    """Everything of the user's that git shows, and the bytes of the work tree."""
+    """Everything of the user's that git shows, and the content of the work tree."""
     files = {
         path.relative_to(repo.top).as_posix(): path.read_bytes()
         for path in sorted(repo.top.rglob("*"))

@@ -1,7 +1,7 @@
-"""Run one transaction again and again in a copy of a repository, killed at each step in turn, and recover.
+"""Run one transaction repeatedly in a copy of a repository, killed at each step in turn, and recover.
 
-Used by test_recover in a process of its own, where it can fork. Prints a line of JSON for each step:
-what was about to happen, and what is wrong after recovery.
+Used by test_recover in a separate process, where it can fork. Prints a line of JSON for each step: the next action, and
+what is wrong after recovery.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def the_undo(repo: GitRepo) -> None:
 
 
 def killed_at(step: int, repo: GitRepo, act: Callable[[GitRepo], None]) -> tuple[str, bool]:
-    """Do it in a child that kills itself before its event number `step`: the event, and whether it came."""
+    """Do it in a child that kills itself before its event number `step`: the event, and whether it occurred."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -95,8 +95,8 @@ def main(folder: Path, action: str, stride: int) -> None:
         except RepoagentError as error:
             said, again = [f"ERROR {error}"], ["ERROR"]
         now = visible(repo)
-        told = "head" if after["head"] != before["head"] else "files"
-        made = now[told] != before[told]
+        key_changed = "head" if after["head"] != before["head"] else "files"
+        made = now[key_changed] != before[key_changed]
         expected = after if made else before
         wrong = {
             key: (expected[key], now[key]) for key in now if key not in varying and now[key] != expected[key]

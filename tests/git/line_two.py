@@ -1,4 +1,4 @@
-"""One small edit of `a.txt` with a known id, to be taken back in many ways."""
+"""One small edit of `a.txt` with a known id, which is undone in many ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One edit, and the proof that it is all that happened: what the tests of many kinds of repositories share."""
+"""One edit, and the proof that nothing else changed: shared by the tests of many kinds of repositories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Seen = dict[str, object]
 
 
 def seen(repo: GitRepo, *but: str) -> Seen:
-    """What an edit of the files `but` must leave as it is."""
+    """Everything that an edit of the files `but` must leave unchanged."""
     skipped = {repo.top / path for path in but}
     return {
         "branch": repo.git("symbolic-ref", "-q", "HEAD", ok=False),
@@ -40,7 +40,8 @@ def seen(repo: GitRepo, *but: str) -> Seen:
 def only(
     repo: GitRepo, path: str, old: str | bytes, new: str | bytes, *, head_too: bool = True, **options: object
 ) -> CommitResult:
-    """Make the edit that puts `new` in the place of `old` in the file; HEAD has it, and nothing else changed.
+    """Make the edit that replaces `old` by `new` in the file; HEAD has it, and nothing else changed. `head_too` is
+    False if the committed text differs from that of the file: then the caller checks it.
 
     `head_too` is False where the committed text is not that of the file: then the caller looks at it.
     """
@@ -65,7 +66,7 @@ def only(
 
 
 def unchanged(repo: GitRepo, before: Seen, *but: str) -> None:
-    """All is as it was `seen` before."""
+    """Check that everything is as `seen` before."""
     after = seen(repo, *but)
     different = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     if different:
@@ -73,7 +74,7 @@ def unchanged(repo: GitRepo, before: Seen, *but: str) -> None:
 
 
 def nothing_left(repo: GitRepo) -> None:
-    """No lock, no journal, no broken object."""
+    """Check that there is no lock, no journal, and no broken object."""
     here = Path(repo.git("rev-parse", "--absolute-git-dir").strip())
     assert [str(path) for path in here.rglob("*.lock")] == []
     folder = here / "repoagent" / "journal"

@@ -35,12 +35,12 @@ def snapshot(repo: GitRepo) -> Snapshot:
 
 
 def changed(before: Snapshot, after: Snapshot) -> set[str]:
-    """The keys that are new, gone or other."""
+    """The keys that are new, missing or changed."""
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
 def untimed(seen: Snapshot) -> Snapshot:
-    """Without the times of files: what is left after something was written and taken back."""
+    """Without the times of files: for comparing after something was written and undone."""
     return {key: value[:-1] if key.startswith(("file ", "index ")) else value for key, value in seen.items()}
 
 

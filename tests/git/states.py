@@ -1,4 +1,4 @@
-"""Repositories in the middle of somebody's work, for the tests of what an edit may touch."""
+"""Repositories with work in progress, for the tests of what an edit may change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def text(**lines: str) -> str:
 
 @pytest.fixture(scope="session")
 def busy_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with all that git knows to be uncommitted, everywhere but in `sub/a.txt`."""
+    """A repository with every kind of uncommitted work, everywhere except in `sub/a.txt`."""
     repo = GitRepo(tmp_path_factory.mktemp("template"))
     repo.git("init", "-q", "-b", "main")
     repo.write(".gitignore", "*.log\n")
@@ -77,7 +77,7 @@ def _replace_by_link(repo: GitRepo, path: str) -> None:
 
 @pytest.fixture
 def busy(busy_template: Path, tmp_path: Path) -> GitRepo:
-    """A copy of its own of that repository; git has looked at every file of it."""
+    """A separate copy of that repository; git has refreshed its index."""
     shutil.copytree(busy_template, tmp_path / "busy", symlinks=True)
     repo = GitRepo(tmp_path / "busy")
     repo.git("update-index", "-q", "--refresh", ok=False)

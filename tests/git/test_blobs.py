@@ -1,4 +1,4 @@
-"""Work-tree bytes and blobs: an edit is committed as `git add` would, filters and line endings included."""
+"""Work-tree content and blobs: an edit is committed as `git add` would, including filters and line endings."""
 
 from __future__ import annotations
 

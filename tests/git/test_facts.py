@@ -20,7 +20,7 @@ def worktree(repo: GitRepo) -> WorkTree:
 
 @pytest.fixture
 def fork(repo: GitRepo) -> GitRepo:
-    """`main` and `other` that conflict in a.txt; `other` has two commits of its own."""
+    """`main` and `other` with a conflict in a.txt; `other` has two commits that `main` lacks."""
     repo.git("branch", "other")
     repo.write("a.txt", "ours\n")
     repo.commit("ours")

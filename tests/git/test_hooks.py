@@ -1,4 +1,4 @@
-"""Hooks: they run as always, their work on the edit is kept, the user's other work is put right."""
+"""Hooks run as usual, their changes to the edit are kept, and the user's other work is restored."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_formatter_that_is_never_content(repo: GitRepo) -> None:
     assert visible(repo) == before
 
 
-def test_what_a_hook_that_fails_adds_stays_as_a_save_would(repo: GitRepo) -> None:
-    """Nobody can tell which of the two it is."""
+def test_changes_of_a_failing_hook_stay_like_a_save(repo: GitRepo) -> None:
+    """There is no way to distinguish the two."""
     repo.hook("pre-commit", "echo more >> a.txt; exit 1\n")
     with pytest.raises(HookFailed, match=r"a\.txt changed"):
         edit(repo, shout(repo, 5))

@@ -1,4 +1,4 @@
-"""Hooks that change history, the message or the references: what they made stays, and what can't be is said."""
+"""Hooks that change history, the message or references: their results stay, and what is impossible is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINES = lines()
 
 @pytest.mark.parametrize("name", ["pre-commit", "post-commit"])
 def test_that_commit_themselves(messy: GitRepo, name: str) -> None:
-    """Before: that is the commit then. After: theirs is on top of ours, and both stay."""
+    """Before: that is the commit then. After: the hook's commit is on top of the edit's, and both stay."""
     messy.hook(
         name,
         'test -n "$INSIDE" && exit\nINSIDE=1; export INSIDE\necho 2 > VERSION\ngit add VERSION\ngit commit -qm theirs\n',
@@ -53,7 +53,7 @@ def test_that_amend(messy: GitRepo) -> None:
     unchanged(messy, before, "a.txt")
 
 
-def test_that_push_what_is_put_right_then(messy: GitRepo, tmp_path: Path) -> None:
+def test_that_push_a_commit_that_is_corrected(messy: GitRepo, tmp_path: Path) -> None:
     messy.git("init", "-q", "--bare", str(tmp_path / "there.git"))
     messy.git("remote", "add", "there", str(tmp_path / "there.git"))
     messy.hook("post-commit", "git push -q there main\n")
@@ -114,8 +114,8 @@ def test_veto_of_a_reference(messy: GitRepo, state: str) -> None:
 def test_veto_of_the_second_reference_update(
     messy: GitRepo, tmp_path: Path, adds: str, branch: str | None
 ) -> None:
-    """What another hook swept in can't be taken out of the commit then: it is taken back, though this hook says no to
-    that too."""
+    """Files that another hook added cannot be removed from the commit then: it is undone, although this hook rejects
+    that as well."""
     messy.hook("pre-commit", f"{adds}\n")
     messy.hook(
         "reference-transaction",
@@ -134,7 +134,7 @@ def test_veto_of_the_second_reference_update(
 
 
 def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_path: Path) -> None:
-    """The next command takes it back too, and says why."""
+    """The next command undoes it as well, and says why."""
     messy.hook("pre-commit", "git add README.md\n")
     messy.hook("reference-transaction", f'test "$1" != prepared || ! test -e {tmp_path}/x\n')
     messy.hook("post-commit", f"touch {tmp_path}/x; kill -9 $(ps -o ppid= -p $PPID)\n")
@@ -159,7 +159,7 @@ def test_no_verify_is_gits_own(messy: GitRepo, tmp_path: Path) -> None:
 
 
 def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
-    """What was swept in is in the history then: it is said to be, and not to have been taken out."""
+    """The added files are in the history then, and this is reported."""
     messy.hook("pre-commit", "git add README.md\n")
     messy.hook(
         "post-commit",
@@ -184,7 +184,7 @@ def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
     "stages", ["git add b.txt", "git add -N untracked.txt", "git rm -q --cached src/app.py"]
 )
 def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> None:
-    """It is in the index that git was given, which must not become the user's with it."""
+    """It is in the index that git used, which must not become the user's."""
     repo.commit("more", **{"b.txt": LINES})
     repo.write("b.txt", "mine\n")
     repo.write("untracked.txt", "mine\n")

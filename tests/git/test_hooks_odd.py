@@ -1,4 +1,4 @@
-"""Hooks that do more than look: whatever they do, the commit is the edit as they left it, and the rest is as it was."""
+"""Hooks with side effects: the commit is the edit as they left it, and everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_that_touch_the_users_work(messy: GitRepo, script: str) -> None:
 
 
 def test_that_loses_work_in_the_file_and_passes_the_second_time(messy: GitRepo, tmp_path: Path) -> None:
-    """A formatter that looks at the committed text alone, and forgets to give the rest back."""
+    """A formatter that reads only the committed text, and does not restore the rest."""
     messy.hook(
         "pre-commit",
         f"git checkout -q -- .; sed -i 's/  */ /' a.txt; test -e {tmp_path}/x && exit; touch {tmp_path}/x; exit 1\n",
@@ -191,7 +191,7 @@ IN_THE_WAY = [
     ],
 )
 def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, code: int) -> None:
-    """What is in the way is put right, or named and waited for: when it is gone, the next command does it."""
+    """The obstacle is removed, or reported and waited for: when it is gone, the next command restores the file."""
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     before, head = seen(repo, "a.txt"), repo.head()
@@ -216,7 +216,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
 
 @pytest.mark.parametrize("script", ["echo gone > README.md", "rm README.md; ln -s a.txt README.md"])
 def test_that_write_over_the_users_work(repo: GitRepo, script: str) -> None:
-    """It may be a save of the user's, so it stays; what was there is kept, and named."""
+    """It may be a save of the user, so it stays; the previous content is kept and reported."""
     repo.write("README.md", "mine\n")
     repo.hook("pre-commit", script)
     (note,) = edit(repo, shout(repo, 2)).notes

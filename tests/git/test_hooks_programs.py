@@ -115,7 +115,7 @@ repos:
 def test_pre_commit_killed_while_it_has_stashed(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Then the user's unstaged work is in its cache alone, and the files hold only what is committed."""
+    """The user's unstaged work is only in its cache then, and the files contain only the committed text."""
     monkeypatch.setenv("PRE_COMMIT_HOME", str(tmp_path / "cache"))
     (tmp_path / "hooks.yaml").write_text(CONFIGURATION.replace("BEGAN", str(tmp_path / "began")))
     program = Path(sys.executable).with_name("pre-commit")
@@ -137,7 +137,7 @@ def test_pre_commit_killed_while_it_has_stashed(
 def test_own_commands_in_a_hook_leave_the_edit_alone(
     messy: GitRepo, script: Script, start: Start, tmp_path: Path
 ) -> None:
-    """They see a journal whose owner lives, and the lock; none of them may wait for what waits for it."""
+    """They see a journal whose owner is alive, and the lock; none of them may wait for it."""
     command = f"'{sys.executable}' -m repoagent"
     messy.hook(
         "pre-commit",
@@ -156,7 +156,7 @@ def test_own_commands_in_a_hook_leave_the_edit_alone(
 
 
 def test_in_parallel_as_lefthook_does(messy: GitRepo) -> None:
-    """Several formatters at once that each stage what they have changed."""
+    """Several formatters at once, each of which stages its changes."""
     messy.hook(
         "pre-commit",
         "stage() { until git add a.txt 2> /dev/null; do sleep 0.01; done; }\n"
@@ -170,7 +170,7 @@ def test_in_parallel_as_lefthook_does(messy: GitRepo) -> None:
 
 
 def test_garbage_is_not_collected_while_the_index_is_out_of_sight(messy: GitRepo, tmp_path: Path) -> None:
-    """What is only staged, and older than two weeks, is held by the index alone."""
+    """Staged content older than two weeks is referenced only by the index."""
     for key, value in {"auto": "1", "autoDetach": "false", "pruneExpire": "now"}.items():
         messy.git("config", f"gc.{key}", value)
     number = made = 0

@@ -1,4 +1,4 @@
-"""A change that is in the work tree already becomes a commit; or stays there, when the commit does not come about."""
+"""A change that is already in the work tree becomes a commit, or stays there if the commit fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _commit(repo: GitRepo, *changes: FileChange) -> str:
         return edit.commit("change it\n").commit
 
 
-def test_commits_what_is_there_and_nothing_else(repo: GitRepo) -> None:
+def test_commits_only_the_change_in_the_file(repo: GitRepo) -> None:
     repo.commit(f=OLD, gone=b"x\n", other=b"o\n")
     repo.write("f", NEW)
     repo.write("new", b"n\n")
@@ -61,7 +61,7 @@ def test_commits_what_is_there_and_nothing_else(repo: GitRepo) -> None:
     assert (now.st_ino, now.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)  # no build tool sees a change
 
 
-def test_work_that_was_there_before_stays_uncommitted(repo: GitRepo) -> None:
+def test_earlier_work_stays_uncommitted(repo: GitRepo) -> None:
     repo.commit(f=OLD)
     dirty = OLD.replace(b"line 2\n", b"line two\n")
     both = NEW.replace(b"line 2\n", b"line two\n")
@@ -72,7 +72,7 @@ def test_work_that_was_there_before_stays_uncommitted(repo: GitRepo) -> None:
     assert repo.status() == " M f\n"
 
 
-MINE = OLD.replace(b"line 2\n", b"line two\n")  # of the person
+MINE = OLD.replace(b"line 2\n", b"line two\n")  # the user's
 PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places that the edit changes
 WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
 
@@ -94,10 +94,9 @@ WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
         "a part of it and other work",
     ],
 )
-def test_undo_takes_out_of_the_index_what_was_staged_of_the_change(
-    repo: GitRepo, staged: bytes, left: bytes
-) -> None:
-    """What stood in the files could be staged before the commit: no more of it stays there than of other work."""
+def test_undo_unstages_the_change(repo: GitRepo, staged: bytes, left: bytes) -> None:
+    """The previous content could have been staged before the commit: no more of the change stays there than of other
+    work."""
     repo.commit(f=OLD, gone=b"x\n")
     repo.write("f", staged)
     repo.write("new", b"n\n")
@@ -120,7 +119,7 @@ def test_undo_takes_out_of_the_index_what_was_staged_of_the_change(
 
 
 @pytest.mark.parametrize("staged", ["f", "."])
-def test_what_the_user_has_staged_meanwhile_is_no_obstacle(repo: GitRepo, staged: str) -> None:
+def test_staging_the_change_before_the_commit(repo: GitRepo, staged: str) -> None:
     repo.commit(f=OLD)
     repo.write("f", NEW)
     repo.write("new", b"n\n")
@@ -129,7 +128,7 @@ def test_what_the_user_has_staged_meanwhile_is_no_obstacle(repo: GitRepo, staged
     assert repo.status() == ""
 
 
-def test_what_the_user_has_committed_meanwhile_is_not_committed_again(repo: GitRepo) -> None:
+def test_committing_the_change_before_the_commit(repo: GitRepo) -> None:
     repo.commit(f=OLD)
     repo.commit(f=NEW)
     with pytest.raises(NothingDone):
@@ -137,7 +136,7 @@ def test_what_the_user_has_committed_meanwhile_is_not_committed_again(repo: GitR
     assert repo.read("f") == NEW
 
 
-def test_a_file_that_is_not_as_said_is_refused(repo: GitRepo) -> None:
+def test_a_file_with_other_content_is_refused(repo: GitRepo) -> None:
     repo.commit(f=OLD)
     repo.write("f", NEW + b"later\n")
     with pytest.raises(Moved):
@@ -153,7 +152,7 @@ def test_an_untracked_file_is_not_committed_whole(repo: GitRepo) -> None:
     assert repo.read("f") == NEW
 
 
-def test_a_hook_that_says_no_leaves_the_change_in_the_files(repo: GitRepo) -> None:
+def test_a_failing_hook_leaves_the_change_in_the_files(repo: GitRepo) -> None:
     before = repo.commit(f=OLD)
     repo.write("f", NEW)
     repo.hook("pre-commit", "echo never; exit 1\n")
@@ -171,7 +170,7 @@ def test_a_formatter_in_a_hook_is_folded_in(repo: GitRepo) -> None:
     assert repo.status() == ""
 
 
-def test_undo_takes_it_out_of_the_files_too_and_redo_brings_it_back(repo: GitRepo) -> None:
+def test_undo_and_redo_change_the_files(repo: GitRepo) -> None:
     before = repo.commit(f=OLD, gone=b"x\n")
     repo.write("f", NEW)
     repo.write("new", b"n\n")
@@ -211,7 +210,7 @@ with Transaction(open_worktree(Path.cwd()), [change], edit_id="e1", in_place=InP
 def test_a_kill_leaves_the_files_as_they_are_and_the_commit_made_or_not(
     repo: GitRepo, when: str, mine: bool
 ) -> None:
-    """Also where somebody has worked on top of the change."""
+    """Even if another program has worked on top of the change."""
     before = repo.commit(f=OLD)
     here = NEW.replace(b"line fifteen\n", b"mine\n") if mine else NEW
     repo.write("f", here)

@@ -1,4 +1,4 @@
-"""A file that is not there: which files are named as near, and which is taken for it."""
+"""A missing file: which similar names are suggested, and which one is used instead."""
 
 from __future__ import annotations
 
@@ -92,9 +92,7 @@ def test_the_sentence_and_the_match(repo: GitRepo, monkeypatch: pytest.MonkeyPat
     assert from_top.match == repo.top / "src/pkg/api.py"
 
 
-def test_no_file_is_taken_that_is_gone_or_one_of_several(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_missing_or_ambiguous_file_is_used(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("a", "b"):
         repo.write(f"{folder}/api.py", "x\n")
     repo.write("c/lost.py", "x\n")

@@ -1,4 +1,4 @@
-"""Edits while git is in the middle of something: refused with the right words, or done without harm to it."""
+"""Edits during an operation of git: refused with the right message, or done without harm to it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) 
 
 
 def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> None:
-    """`git cherry-pick -n` leaves the picked message for the next `git commit`, which is not ours."""
+    """`git cherry-pick -n` leaves the picked message for the user's next `git commit`."""
     fork.git("cherry-pick", "-n", "side")
     waiting = fork.top / ".git/MERGE_MSG"
     assert waiting.exists()

@@ -1,4 +1,4 @@
-"""Carrying a change over to another version of the file."""
+"""Applying a change to another version of the file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASE = b"".join(b"line %d\n" % n for n in range(1, 21))
 
 
 def no_repository(top: Path) -> WorkTree:
-    """Texts are merged without one."""
+    """Texts are merged without a repository."""
     return WorkTree(top, top / "git", top / "git", main_top=top)
 
 
@@ -99,7 +99,7 @@ LINES = st.lists(  # what is done to each line, and how many lines are inserted 
 
 
 def _side(lines: list[tuple[str, int]], who: bytes, end: bytes) -> list[tuple[bytes, bytes]]:
-    """What stands in place of each line, and after it."""
+    """The text that replaces each line, and the text after it."""
     kept = [b"line %d" % number + end for number in range(len(lines))]
     done = {"keep": kept, "change": [who + b" " + line for line in kept], "delete": [b""] * len(lines)}
     return [
@@ -158,7 +158,7 @@ def test_binary_is_a_conflict_without_lines(tmp_path: Path) -> None:
     assert merge(no_repository(tmp_path), b"\0a", b"\0b", b"\0c") == Conflict()
 
 
-def test_the_same_change_is_there_already(tmp_path: Path) -> None:
+def test_the_change_is_already_present(tmp_path: Path) -> None:
     assert merge(
         no_repository(tmp_path), edited(BASE, (3, b"x\n")), BASE, edited(BASE, (3, b"x\n"))
     ) == edited(BASE, (3, b"x\n"))
@@ -166,7 +166,7 @@ def test_the_same_change_is_there_already(tmp_path: Path) -> None:
 
 @settings(max_examples=25, deadline=None)  # each is a few processes
 @given(st.sets(st.integers(1, 8)), st.sets(st.integers(13, 20)))
-def test_what_is_carried_can_be_carried_back(top: set[int], bottom: set[int]) -> None:
+def test_applying_can_be_reversed(top: set[int], bottom: set[int]) -> None:
     version = edited(BASE, *((n, b"mine\n") for n in top))
     after = edited(BASE, *((n, b"edit\n") for n in bottom))
     with tempfile.TemporaryDirectory() as folder:
@@ -229,7 +229,7 @@ merge(open_worktree(Path(sys.argv[1])), b"a\\nb\\nc\\n", b"b\\nb\\nc\\n", b"b\\n
 
 
 def test_a_killed_merge_leaves_nothing(repo: GitRepo, tmp_path: Path) -> None:
-    """Where it works, nobody else can read; and the next command removes what it left."""
+    """Its folder is private; and the next command removes the rest."""
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\ncase "$*" in *merge-file*) kill -9 $PPID; exit;; esac\nexec "$GIT" "$@"\n')

@@ -1,4 +1,4 @@
-"""A kill at any step leaves an edit that the next command completes or takes back, and nothing else."""
+"""A kill at any step leaves an edit that the next command completes or undoes, and nothing else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_killed_while_editing(template: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_killed_while_taking_out_what_a_hook_swept_in(template: GitRepo) -> None:
+def test_killed_while_removing_files_added_by_a_hook(template: GitRepo) -> None:
     prepare(template)
     template.hook("pre-commit", "git add -u; git checkout -q b.txt\n")
     killed_at_every_step(template, "edit", 13)
@@ -84,7 +84,7 @@ def test_killed_while_undoing(template: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_killed_while_taking_out_of_the_index_what_was_never_committed(template: GitRepo) -> None:
+def test_killed_while_unstaging_uncommitted_changes(template: GitRepo) -> None:
     keep(template, shout(template, 2))
     template.git("add", "a.txt")
     killed_at_every_step(template, "undo", 1)
@@ -106,7 +106,7 @@ def test_killed_at_each_single_step(template: GitRepo, action: str, hook: str) -
 
 
 def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
-    """Make the edit of line 5 in a process of its own; `code` is run between writing and committing."""
+    """Make the edit of line 5 in a separate process; `code` is run between writing and committing."""
     program = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
@@ -175,7 +175,7 @@ def test_a_file_torn_in_place_is_put_back(repo: GitRepo) -> None:
     assert repo.read("a.txt").decode() == repo.read("b.txt").decode() == LINES
 
 
-def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
+def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
     repo.hook("post-commit", "kill -9 $(cat pid)\n")
     run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))").communicate()
     (repo.top / ".git/hooks/post-commit").unlink()
@@ -190,7 +190,7 @@ def test_somebody_removed_the_lock_and_went_on(repo: GitRepo) -> None:
     assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5").replace("line 9", "mine 9")
 
 
-def test_somebody_else_holds_the_lock_now(repo: GitRepo) -> None:
+def test_another_process_holds_the_lock(repo: GitRepo) -> None:
     run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
     lock = repo.top / ".git/index.lock"
     lock.unlink()
@@ -251,7 +251,7 @@ def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
     assert journals(repo) == []
 
 
-def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitRepo) -> None:
+def test_saved_files_are_left_and_lost_ones_restored(repo: GitRepo) -> None:
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     repo.hook("pre-commit", "git checkout -q -- README.md src/app.py; kill -9 $(cat pid)\nexit 1\n")
@@ -267,8 +267,8 @@ def test_other_files_saved_since_are_left_and_lost_ones_are_put_right(repo: GitR
 
 @pytest.mark.parametrize("on_top", [0, 2])
 @pytest.mark.parametrize("moved", [True, False])
-def test_killed_while_the_branch_moves_and_somebody_commits(repo: GitRepo, moved: bool, on_top: int) -> None:
-    """An undo that had moved the branch, and whose lock was gone, is complete though HEAD has moved on."""
+def test_killed_while_the_branch_moves_before_another_commit(repo: GitRepo, moved: bool, on_top: int) -> None:
+    """An undo that had moved the branch, and whose lock was removed, is complete even if HEAD has moved on."""
     before = repo.head()
     edit(repo, shout(repo, 5))
     child = subprocess.Popen(

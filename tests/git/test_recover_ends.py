@@ -1,4 +1,5 @@
-"""A kill, or a failure, where an edit is just done, or its new branch half made: old or new, and nothing is left over."""
+"""A kill, or a failure, at the very end of an edit or during the creation of its branch: old or new, and nothing is
+left over."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ def is_there_and_known(repo: GitRepo) -> None:
     assert repo.status() == ""
 
 
-def test_killed_when_an_edit_without_a_commit_was_just_written_down(repo: GitRepo) -> None:
-    """From there on it is done: to take it back would leave an edit in the list that is in no file."""
+def test_killed_after_recording_an_edit_without_a_commit(repo: GitRepo) -> None:
+    """From this point on, the edit is done: undoing it would leave an edit in the list that is in no file."""
     child = os.fork()
     if child == 0:
         vars(finish)["save"] = lambda *_: os._exit(9)
@@ -44,7 +45,7 @@ def test_killed_when_an_edit_without_a_commit_was_just_written_down(repo: GitRep
     is_there_and_known(repo)
 
 
-def test_a_failure_when_an_edit_without_a_commit_was_just_written_down(
+def test_a_failure_after_recording_an_edit_without_a_commit(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saves = iter([OSError(errno.ENOSPC, "No space left on device")])
@@ -62,7 +63,7 @@ def test_a_failure_when_an_edit_without_a_commit_was_just_written_down(
 
 
 def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> None:
-    """Nobody could ever make a branch of that name again."""
+    """Otherwise a branch of that name could never be created again."""
     child = os.fork()
     if child == 0:
         the_change = shout(repo, 5)
@@ -79,7 +80,7 @@ def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> N
 
 
 def half_a_switch(repo: GitRepo, code: int) -> Callable[..., None]:
-    """A git that has made the branch and is then killed (`code` is negative), or that refuses since it is there."""
+    """A git that has created the branch and is then killed (`code` is negative), or that fails because it exists."""
 
     def switch(*_: object) -> None:
         repo.git("branch", "topic", "HEAD")  # as the reflog of `git switch -c` has it
@@ -112,8 +113,8 @@ KILLED: dict[str, Callable[[GitRepo], object]] = {
 
 
 @pytest.mark.parametrize("how", KILLED)
-def test_killed_beside_a_new_branch(repo: GitRepo, how: str) -> None:
-    """Ours is taken away again; one of its name that somebody makes then, before the next command, stays."""
+def test_killed_while_creating_a_branch(repo: GitRepo, how: str) -> None:
+    """The edit's branch is removed; one of its name that another program creates before the next command stays."""
     switch = vars(commit)["switch_to_new"]
     child = os.fork()
     if child == 0:

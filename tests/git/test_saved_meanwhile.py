@@ -1,4 +1,4 @@
-"""What is saved while git commits stays: in other files, in those of the edit, and when the edit is taken back."""
+"""Saves during a commit stay: in other files, in those of the edit, and if the edit is undone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WAIT = "touch .git/began; until test -e .git/go; do sleep 0.02; done\n"
 def while_a_hook_waits(
     repo: GitRepo, save: Callable[[], object], then: str = ""
 ) -> AbstractContextManager[None]:
-    """The hook waits for `save`, and then runs `then`."""
+    """The hook waits for `save`, then runs `then`."""
     repo.hook("pre-commit", f"test -e .git/go && {{ {then or ':'}\n}}\n" + WAIT + then)
     return saving(repo, save)
 
@@ -54,7 +54,7 @@ def saving(repo: GitRepo, save: Callable[[], object]) -> Iterator[None]:
 
 
 def kept(sentences: str) -> list[str]:
-    """What the files hold that are named as kept."""
+    """The content of the files that are reported as kept."""
     return [Path(name).read_text() for name in re.findall(r"/\S+/(?:edits|kept)/[^\s;,.]+", sentences)]
 
 
@@ -81,7 +81,7 @@ def test_a_deleted_file_that_is_written_again_stays(repo: GitRepo) -> None:
 def test_the_text_of_head_is_lost_work_only_after_a_hook(
     repo: GitRepo, hook: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without one nobody but the user can have written it."""
+    """Without a hook, only the user can have written it."""
     text = repo.read("README.md").decode()
     repo.write("README.md", "mine\n")
     if hook:
@@ -120,7 +120,7 @@ def test_a_new_file_that_a_hook_removes_comes_back(repo: GitRepo, in_head: str) 
     assert repo.read("new.txt") == b"mine\n"
 
 
-def test_the_edit_alone_is_taken_out_when_the_hook_fails(repo: GitRepo) -> None:
+def test_only_the_edit_is_undone_if_the_hook_fails(repo: GitRepo) -> None:
     repo.write("README.md", "first\n")
 
     def save() -> None:
@@ -150,7 +150,7 @@ def test_a_save_on_the_lines_of_the_edit_is_left(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("what", ["made", "deleted", "renamed"])
-def test_a_save_of_a_file_that_the_edit_made_or_took_away_is_left(repo: GitRepo, what: str) -> None:
+def test_a_save_of_a_created_or_deleted_file_is_left(repo: GitRepo, what: str) -> None:
     old = repo.read("a.txt")
     the_change, path = {
         "made": (new_file("new.txt", b"new\n"), "new.txt"),
@@ -167,7 +167,7 @@ def test_a_save_of_a_file_that_the_edit_made_or_took_away_is_left(repo: GitRepo,
 
 
 def test_a_change_in_place_keeps_what_is_saved_on_top(repo: GitRepo) -> None:
-    """As the commit of a whole run does it."""
+    """Like the commit of a whole run."""
     the_change = shout(repo, 5)
     repo.write("a.txt", EDITED)
     saved = EDITED.replace("line 9", "saved 9")

@@ -1,4 +1,4 @@
-"""GitPython reads what transactions write with parsers of its own, in pure Python: they must agree with git."""
+"""GitPython reads the results of transactions with separate parsers in pure Python: they must agree with git."""
 
 from __future__ import annotations
 

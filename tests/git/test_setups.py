@@ -1,4 +1,4 @@
-"""The commit is only the change, whatever the repository is set up like: settings, index forms, storage."""
+"""The commit contains only the change, for any setup of the repository: settings, index formats, storage."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ALONE = [pytest.param(one, marks=pytest.mark.soak) for one in SETTINGS]
 @pytest.mark.soak
 @pytest.mark.parametrize("settings", [*TOGETHER, *ALONE], ids=lambda settings: next(iter(settings)))
 def test_with_settings(repo: GitRepo, settings: dict[str, str]) -> None:
-    """The file has other staged and unstaged work in it, and there is more around it."""
+    """The file has other staged and unstaged work, and there is more work in other files."""
     for key, value in settings.items():
         repo.git("config", key, value)
     repo.write("b.txt", "b\n")
@@ -66,7 +66,7 @@ def test_with_settings(repo: GitRepo, settings: dict[str, str]) -> None:
 
 
 def test_a_file_that_is_assumed_to_be_unchanged_and_is_not(repo: GitRepo) -> None:
-    """With something else of it staged, too, so that git must put HEAD into the index for the commit."""
+    """Another change of it is staged as well, so that git must put HEAD into the index for the commit."""
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")
     repo.git("update-index", "--assume-unchanged", "README.md")

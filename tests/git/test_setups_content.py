@@ -1,4 +1,4 @@
-"""What git does to bytes and names on their way in and out: the commit is only the change all the same."""
+"""Conversions of content and names by git: the commit still contains only the change."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ while True:
 
 @pytest.fixture
 def dirty(repo: GitRepo) -> GitRepo:
-    """Staged and unstaged work around."""
+    """Staged and unstaged work in other files."""
     repo.write("b.txt", "b\n")
     repo.commit("more")
     repo.write("README.md", "mine\n")
@@ -147,7 +147,7 @@ def test_process_filter(dirty: GitRepo, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("required", ["true", "false"])
 def test_filter_that_fails(dirty: GitRepo, required: str) -> None:
-    """Where it is required nothing can be committed; else git goes on without it, and so do we."""
+    """If it is required, nothing can be committed; otherwise git continues without it, and so does an edit."""
     repo = dirty
     filtered(repo, clean=ROT13, smudge=ROT13, required=required)
     repo.git("config", "filter.rot.clean", "false")
@@ -224,7 +224,7 @@ def test_names_that_differ_in_case_only(dirty: GitRepo) -> None:
 
 
 def test_links_that_are_files(repo: GitRepo) -> None:
-    """core.symlinks is off: a checkout writes a link's target into a plain file."""
+    """With core.symlinks off, a checkout writes the target of a link into a plain file."""
     (repo.top / "link").symlink_to("a.txt")
     repo.commit("link")
     repo.git("config", "core.symlinks", "false")

@@ -1,4 +1,4 @@
-"""What comes from outside: git's own options and variables, identities, signatures; the whole program is run."""
+"""External influences: git's options and variables, identities, signatures; the whole program is run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run = Callable[..., Done]
 
 
 def rarely(*values: object) -> Iterator[object]:
-    """Parameters that only `make soak` tries."""
+    """Parameters for `make soak` only."""
     return (pytest.param(value, marks=pytest.mark.soak) for value in values)
 
 
@@ -117,7 +117,7 @@ def test_identity_dates_and_aliases(repo: GitRepo, git: Run, how: str) -> None:
 
 @pytest.mark.parametrize("name", ["post-commit", *rarely("pre-push", "post-checkout", "post-merge")])
 def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) -> None:
-    """git gives the hook GIT_DIR and, some, GIT_INDEX_FILE; it is run in the top."""
+    """git sets GIT_DIR and, for some hooks, GIT_INDEX_FILE; it runs the hook at the top."""
     command = f"test -e {tmp_path}/once && exit; touch {tmp_path}/once\ngit-repoagent edit src/app.py x --yes"
     repo.hook(name, f"{command} > {tmp_path}/out 2>&1\n")
     repo.write("README.md", "mine\n")
@@ -145,7 +145,7 @@ def test_inside_of_a_hook(repo: GitRepo, git: Run, name: str, tmp_path: Path) ->
 def test_inside_of_a_commit_that_is_not_ours(
     repo: GitRepo, git: Run, options: list[str], tmp_path: Path
 ) -> None:
-    """One of the two commits would be lost: refused at once, and the user's is made."""
+    """One of the two commits would be lost, so the edit is refused at once, and the user's commit is made."""
     repo.hook(
         "pre-commit",
         f"git-repoagent edit src/app.py x --yes > {tmp_path}/out 2>&1; echo $? >> {tmp_path}/out; true\n",
@@ -183,7 +183,7 @@ def test_without_an_identity(repo: GitRepo, git: Run, setting: str, clean_enviro
 
 @pytest.fixture
 def gpg(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A throw-away key; its home has a short path, for the agent's socket stands in it."""
+    """A temporary key; its home has a short path, because it contains the agent's socket."""
     if shutil.which("gpg") is None or shutil.which("gpgconf") is None:
         pytest.skip("no gpg")
     import tempfile
@@ -216,7 +216,7 @@ def test_signed_with_gpg(repo: GitRepo, gpg: str, git: Run) -> None:
 
 
 def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_path: Path) -> None:
-    """What a hook swept in can't be taken out of the commit then: there is none, and nothing hangs."""
+    """Files added by a hook cannot be removed from the commit then: there is no commit, and nothing hangs."""
     program = tmp_path / "once"
     program.write_text(
         f'#!/bin/sh\ntest -e {tmp_path}/used && exit 1\ntouch {tmp_path}/used\nexec gpg "$@"\n'
@@ -242,9 +242,7 @@ def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_
         *rarely(["--depth=1"], ["--filter=blob:none", "--depth=1"]),
     ],
 )
-def test_a_clone_that_has_not_all_fetches_nothing(
-    repo: GitRepo, git: Run, tmp_path: Path, options: list[str]
-) -> None:
+def test_a_partial_clone_fetches_nothing(repo: GitRepo, git: Run, tmp_path: Path, options: list[str]) -> None:
     for n in range(4):
         repo.write("src/app.py", repo.read("src/app.py") + f"# {n}\n".encode())
         repo.write(f"other/{n}.txt", "x\n")

@@ -1,4 +1,4 @@
-"""Where the repository, its objects, its index and its work tree are: the commit is only the change everywhere."""
+"""Locations of the repository, its objects, its index and its work tree: the commit contains only the change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_replaced_commit(repo: GitRepo) -> None:
 
 
 def test_replaced_blob(repo: GitRepo) -> None:
-    """git takes the file for changed, but shows no difference: so do we."""
+    """git considers the file changed, but shows no difference; the edit follows it."""
     new = repo.git("hash-object", "-w", "--stdin", stdin=LINES.replace("line 9", "other 9").encode()).strip()
     repo.git("replace", repo.git("rev-parse", "HEAD:a.txt").strip(), new)
     (repo.top / "a.txt").unlink()
@@ -125,7 +125,7 @@ def test_fsmonitor_hook(repo: GitRepo, tmp_path: Path) -> None:
 
 
 def test_fsmonitor_hook_that_says_nothing_changed(repo: GitRepo, tmp_path: Path) -> None:
-    """It lies: what git then believes must not reach a commit."""
+    """The hook is wrong: git's resulting view must not reach a commit."""
     hook = tmp_path / "monitor"
     hook.write_text("#!/bin/sh\nprintf 'token\\0'\n")
     hook.chmod(0o755)
@@ -216,7 +216,7 @@ def test_bare_repository_with_a_work_tree_elsewhere(
 def test_work_tree_of_the_configuration(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """core.worktree leads away from where `.git` is."""
+    """core.worktree refers to another folder than that of `.git`."""
     keeper = tmp_path / "keeper"
     keeper.mkdir()
     shutil.move(repo.top / ".git", keeper / ".git")
@@ -259,7 +259,7 @@ def test_shallow_and_partial_clones_fetch_nothing(
     assert new.status() == " M README.md\n M a.txt\n" and before
 
 
-def test_refs_that_are_no_files(tmp_path: Path) -> None:
+def test_reftable(tmp_path: Path) -> None:
     top = tmp_path / "reftable"
     made = subprocess.run(
         ["git", "init", "-q", "--ref-format=reftable", str(top)], check=False, capture_output=True

@@ -1,4 +1,4 @@
-"""Reading a source: everything that must not be read first."""
+"""Reading a source: the files that must not be read first."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_link_names_the_file_to_edit(repo: GitRepo, worktree: WorkTree, tmp_pa
         read_source(worktree, "out/missing/new.txt")
 
 
-def test_what_is_no_regular_file(repo: GitRepo, worktree: WorkTree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_not_a_regular_file(repo: GitRepo, worktree: WorkTree, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(repo.top / "fifo")
     monkeypatch.chdir(repo.top)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as listener:

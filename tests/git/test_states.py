@@ -1,7 +1,7 @@
 """Every kind of edit against every state of its file, in a repository full of other work: only the change moves.
 
-What must come out is computed here line by line and never asked of git: an edit replaces line 11 of what is in
-the work tree, so each version of the file (HEAD, staged, work tree) gets that line, or it can't be done.
+The expected result is computed line by line, without git: an edit replaces line 11 of the file in the work tree, so
+each version of the file (HEAD, staged, work tree) gets that line, or the edit is refused.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEW_PATH = "moved/b.txt"
 
 @dataclass(frozen=True)
 class Version:
-    """The file at one of its three places; None is no file."""
+    """The file in its three versions; None for no file."""
 
     text: str
     mode: str = "100644"
@@ -42,7 +42,7 @@ class Version:
 
 @dataclass(frozen=True)
 class State:
-    """The three versions; None stands for the one that HEAD has."""
+    """The three versions; None for the one of HEAD."""
 
     staged: Version | None = None
     work: Version | None = None
@@ -104,7 +104,7 @@ def change_of(repo: GitRepo, kind: str, work: Version) -> FileChange:
 
 
 def expected(kind: str, state: State) -> tuple[Version | None, ...] | str:
-    """What HEAD, index and work tree hold afterwards at the edit's path, or why it is not done."""
+    """The content of HEAD, index and work tree at the edit's path afterwards, or why the edit is refused."""
     head, staged, work = state.versions()
     versions = (head, staged, work)
     if kind == "delete":
@@ -138,7 +138,7 @@ def keys(*paths: str) -> set[str]:
 
 
 def product() -> list[object]:
-    """All of it with `make soak`; without it most states for one kind, and a few for the others."""
+    """All of it with `make soak`; otherwise most states for one kind, and a few for the others."""
     few = ("clean", "both conflict", "everything")
     alike = ("staged", "both", "unstaged conflict", "staged mode")
     return [
@@ -188,7 +188,7 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
 
 
 def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, ...]]) -> None:
-    """The two ways out that the refusal names do what they say."""
+    """The two remedies in the refusal work."""
     keep(repo, change)
     allowed = {f"{kind} {path}" for path in (PATH, NEW_PATH) for kind in ("file", "status")}
     assert changed(before, snapshot(repo)) <= allowed | {"folder moved", "folder sub"}

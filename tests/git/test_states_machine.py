@@ -1,7 +1,7 @@
-"""Users and edits take turns at random: whatever the order, the users' own bytes are where they put them.
+"""Users and edits take turns at random: in any order, the users' content stays where they put it.
 
-One file of five blocks of lines, far enough from each other to be told apart. The user has the first four, each
-in three versions (HEAD, index, work tree); edits have the fifth. A model of ten lines says what must be there.
+One file has five blocks of lines, far enough apart to be separate. The user changes the first four, each in three
+versions (HEAD, index, work tree); edits change the fifth. A model of ten lines determines the expected content.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ blocks = st.integers(0, BLOCKS - 1)
 
 
 def text(versions: Versions) -> str:
-    """Each block is its number and version, between lines that are always the same."""
+    """Each block is its number and version, between constant lines."""
     return "".join(
         f"before {block}\n.\n.\nblock {block} is {version}\n.\n.\n" for block, version in enumerate(versions)
     )
@@ -81,7 +81,7 @@ class TakingTurns(RuleBasedStateMachine):
 
     @rule(block=blocks)
     def user_stages_one_block(self, block: int) -> None:
-        """As `git add -p` does in the end."""
+        """With the result of `git add -p`."""
         self.index[block] = self.work[block]
         oid = self.repo.git("hash-object", "-w", "--stdin", stdin=text(self.index).encode()).strip()
         self.repo.git("update-index", "--cacheinfo", f"100644,{oid},a.txt")
@@ -96,7 +96,7 @@ class TakingTurns(RuleBasedStateMachine):
     @precondition(lambda self: self.stashed is None and self.work[EDITED] == self.head[EDITED])
     @rule()
     def user_stashes_and_takes_it_back(self) -> None:
-        """With an edit in between, which the stash knows nothing of."""
+        """With an edit in between, which the stash does not contain."""
         self.repo.git("stash", "-q")
         kept, self.work, self.index = (self.work, self.index), list(self.head), list(self.head)
         self._edit(no_commit=False)
@@ -140,7 +140,7 @@ class TakingTurns(RuleBasedStateMachine):
             self.head[EDITED] = self.index[EDITED] = to
 
     def _is_plain(self, committed: bool, now: int) -> bool:
-        """Whether the edit's lines are nowhere the user's: staged or committed by hand they are."""
+        """Whether none of the edit's lines were staged or committed by the user."""
         places = (self.head, self.index, self.work) if committed else (self.work,)
         return all(place[EDITED] == now for place in places)
 

@@ -1,4 +1,4 @@
-"""What others do between the plan of an edit and its end: hooks and programs that commit, locks, a kill."""
+"""Concurrent changes between the plan of an edit and its end: hooks and programs that commit, locks, a kill."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_hook_that_commits_loses_neither_its_commit_nor_ours(repo: GitRepo, ho
 
 
 def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
-    """Then git itself fails, but HEAD has the change: it is done, and undo knows."""
+    """git itself fails then, but HEAD has the change: the edit is done, and undo finds it."""
     repo.hook("pre-commit", "git commit -q --no-verify -m theirs")
     before = snapshot(repo)
     made = edit(repo, shout(repo, 2))
@@ -111,7 +111,7 @@ def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock"])
 @pytest.mark.parametrize("how", ["edit", "undo"])
-def test_a_lock_of_somebody_else(repo: GitRepo, lock: str, how: str) -> None:
+def test_a_lock_of_another_program(repo: GitRepo, lock: str, how: str) -> None:
     edit(repo, shout(repo, 2))
     (repo.top / ".git" / lock).touch()
     before = snapshot(repo)
@@ -127,7 +127,7 @@ def test_a_lock_of_somebody_else(repo: GitRepo, lock: str, how: str) -> None:
 
 
 def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody commits after undo has looked at HEAD: that commit must not go with the edit."""
+    """A commit made after undo has read HEAD must not be removed with the edit."""
     from repoagent.git import undo as module
 
     edit(repo, shout(repo, 2))
@@ -155,7 +155,7 @@ edit(repo, shout(repo, 2))
 
 
 def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo) -> None:
-    """Git has removed it by the time of the hook, and nobody is left to put it back but the next command."""
+    """git has removed it before the hook runs, so only the next command can restore it."""
     waiting = repo.write(".git/MERGE_MSG", "picked, not committed yet\n")
     repo.hook("post-commit", "kill -9 $(cat .git/pid)\n")
     subprocess.run(
@@ -172,7 +172,7 @@ def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo
 @pytest.mark.parametrize("moved", ["branch", "commit"])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_head_that_moves_before_the_commit(repo: GitRepo, moved: str, at_once: bool) -> None:
-    """By a program that does not ask for the lock."""
+    """By a program that ignores the lock."""
     other = repo.git("commit-tree", "-p", "HEAD", "-m", "theirs", "HEAD^{tree}").strip()
     with (
         pytest.raises(Busy, match="another program moved HEAD during the edit: run the edit again"),

@@ -1,4 +1,4 @@
-"""The message of a commit is the one that was planned, to the line, whatever git is configured to do to messages."""
+"""The message of a commit is exactly the planned one, for any configuration of git."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_no_line_is_lost_in_an_editor(
 def test_the_trailers_are_ours_whatever_is_configured(
     repo: GitRepo, settings: list[str], scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's own trailers belong to what the user commits with `--trailer`, and nobody asked to run them."""
+    """The user's trailers are for commits by the user with `--trailer`, so they are not run."""
     for number, setting in enumerate(settings):
         name, _, value = setting.partition("=")
         if scope != "environment":
@@ -184,7 +184,7 @@ def test_a_message_that_a_hook_empties_is_no_commit(repo: GitRepo) -> None:
 
 @pytest.mark.parametrize("text", ["", "why " * 50_000, "word\n\n" * 40_000])
 def test_a_fixup_of_any_length(repo: GitRepo, text: str) -> None:
-    """An argument of a program can't be longer than 128 KiB."""
+    """An argument of a program cannot be longer than 128 KiB."""
     text = f"{text.strip()}\n".lstrip()
     assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}".rstrip() + "\n"
 

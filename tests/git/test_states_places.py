@@ -1,4 +1,4 @@
-"""Edits that make, replace or take away more than one file, and what is around them."""
+"""Edits that create, replace or delete more than one file, and the files around them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MADE = {
 
 
 @pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "a folder for a file"])
-def test_what_an_edit_makes_of_files_amid_other_work(busy: GitRepo, kind: str) -> None:
+def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
     the_change = MADE[kind](busy)
     paths = {the_change.path, the_change.old_path} - {None}
     before = snapshot(busy)
@@ -55,8 +55,8 @@ def test_what_an_edit_makes_of_files_amid_other_work(busy: GitRepo, kind: str) -
 
 @pytest.mark.parametrize("is_staged", [True, False])
 @pytest.mark.parametrize("to", ["a folder", "a file"])
-def test_the_place_of_what_the_user_has_removed(repo: GitRepo, is_staged: bool, to: str) -> None:
-    """A folder where git still has a file, or the other way round: only with that removal in the commit."""
+def test_the_path_of_a_file_removed_by_the_user(repo: GitRepo, is_staged: bool, to: str) -> None:
+    """A folder in place of a file of git, or the reverse: only if that removal is in the commit."""
     gone, new = ("a.txt", "a.txt/inner.txt") if to == "a folder" else ("src/app.py", "src")
     if gone == "a.txt":
         (repo.top / gone).unlink()
@@ -110,9 +110,9 @@ def test_a_file_that_is_in_no_commit(repo: GitRepo, kind: str) -> None:
         assert changed(untimed(before), untimed(snapshot(repo))) == set()
 
 
-def test_what_git_has_yet_to_look_at_stays_seen(repo: GitRepo) -> None:
-    """A file saved in the same instant as the index, with the same size, is told apart only by the time of the
-    index: our copy of it must not be younger."""
+def test_a_save_that_git_has_not_refreshed_is_noticed(repo: GitRepo) -> None:
+    """A file saved at the time of the index, with the same size, is recognized only by the time of the index: the
+    edit's copy of the index must not be newer."""
     repo.git("config", "core.trustctime", "false")
     file = repo.write("README.md", "one\n")
     then = file.stat().st_mtime_ns - 10**10

@@ -1,4 +1,4 @@
-"""The same from end to end: the program itself, in a repository full of other work."""
+"""End to end: the program in a repository with much other work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(repo: GitRepo, *args: str, stdin: str = "") -> subprocess.CompletedProce
 
 
 def shown(repo: GitRepo) -> dict[str, tuple[object, ...]]:
-    """Without what the program says of itself in its own folder."""
+    """Without the program's own folder."""
     return {key: value for key, value in untimed(snapshot(repo)).items() if ".repoagent" not in key}
 
 

@@ -1,4 +1,4 @@
-"""What the user's environment and configuration say to git holds for their hooks, and breaks nothing of ours."""
+"""The user's environment and configuration for git apply to their hooks, and do not break an edit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATHSPECS = ("GIT_GLOB_PATHSPECS", "GIT_ICASE_PATHSPECS", "GIT_NOGLOB_PATHSPECS"
     ],
     ids=lambda env: next(iter(env)),
 )
-def test_what_it_says_of_pathspecs_and_patches_is_for_hooks(
+def test_settings_of_pathspecs_and_patches_are_for_hooks(
     repo: GitRepo, run: Run, script: Script, tmp_path: Path, env: dict[str, str]
 ) -> None:
     names = [f"${name}" for name in (*PATHSPECS, "GIT_DIFF_OPTS")]
@@ -49,7 +49,7 @@ def test_what_it_says_of_pathspecs_and_patches_is_for_hooks(
 
 
 def due(repo: GitRepo, hook: str) -> None:
-    """Have so many loose objects that garbage is to be collected, where the user says so; that begins with `hook`."""
+    """Create enough loose objects for a garbage collection, if configured, which begins with `hook`."""
     repo.git("config", "gc.auto", "1")
     for number in (1, 2):
         repo.write(f".git/objects/17/{number:038}", "")
@@ -78,7 +78,7 @@ def test_garbage_is_collected_where_git_commit_would(
 
 
 @pytest.mark.parametrize("configured", [False, True])
-def test_what_ends_a_collection_of_garbage_leaves_no_lock(repo: GitRepo, configured: bool) -> None:
+def test_an_interrupted_garbage_collection_leaves_no_lock(repo: GitRepo, configured: bool) -> None:
     due(repo, f"kill -INT {os.getpid()}; sleep 2")
     if configured:
         repo.git("config", "maintenance.gc.enabled", "true")
@@ -100,7 +100,7 @@ def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:
     assert repo.read(".git/HEAD") == b"ref: refs/heads/link\n"
 
 
-def test_a_head_that_is_no_branch_is_refused_before_hooks_and_models(
+def test_a_head_outside_of_branches_is_refused_before_hooks_and_models(
     repo: GitRepo, run: Run, tmp_path: Path
 ) -> None:
     repo.hook("pre-commit", f"touch {tmp_path}/hooked\n")

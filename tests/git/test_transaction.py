@@ -1,4 +1,4 @@
-"""An edit becomes one commit; whatever else the user has stays exactly as it was."""
+"""An edit becomes one commit; everything else of the user's stays exactly the same."""
 
 from __future__ import annotations
 

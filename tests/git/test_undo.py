@@ -1,4 +1,4 @@
-"""Undo and redo: the branch or a revert, and only the bytes of the edit."""
+"""Undo and redo by moving the branch or by a revert, of only the content of the edit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_nothing_to_undo(repo: GitRepo) -> None:
 
 
 def test_undo_and_redo_of_the_tip(repo: GitRepo) -> None:
-    """Also of modes, renames and deletions; the repository shows nothing of an undone edit."""
+    """Including modes, renames and deletions; the repository shows no trace of an undone edit."""
     before = visible(repo)
     app, text = repo.read("src/app.py"), repo.read("a.txt")
     made = edit(
@@ -156,7 +156,7 @@ def test_undo_without_a_commit(repo: GitRepo) -> None:
     assert b"LINE 2" in repo.read("a.txt")
 
 
-def test_undo_takes_out_of_the_index_what_was_staged_of_an_edit_without_a_commit(repo: GitRepo) -> None:
+def test_undo_unstages_an_edit_without_a_commit(repo: GitRepo) -> None:
     repo.write("b.txt", lines())
     repo.git("add", "b.txt")
     repo.write("a.txt", lines({9: "mine 9"}))
@@ -189,7 +189,7 @@ def test_undo_without_a_commit_leaves_what_was_committed_or_is_another_change(re
     assert "LINE 2" in staged(repo, "a.txt") and b"line 2" in repo.read("a.txt")
 
 
-def test_undo_of_what_was_staged_in_a_merge_stays_in_it(repo: GitRepo) -> None:
+def test_undo_leaves_a_change_staged_in_a_merge(repo: GitRepo) -> None:
     shell(
         repo, "git checkout -qb side; echo side > side.txt; git add .; git commit -qm side; git checkout -q -"
     )
@@ -201,7 +201,7 @@ def test_undo_of_what_was_staged_in_a_merge_stays_in_it(repo: GitRepo) -> None:
     assert visible(repo) == before and (repo.top / ".git" / "MERGE_HEAD").exists()
 
 
-def test_undo_takes_back_what_hooks_added_to_the_edit(repo: GitRepo) -> None:
+def test_undo_includes_the_changes_of_hooks(repo: GitRepo) -> None:
     repo.hook("pre-commit", "sed -i 's/  */ /g' a.txt; wc -l a.txt > COUNT; git add COUNT a.txt\n")
     before = visible(repo)
     edit(repo, change(repo, "a.txt", "line 5", "LINE    5"))

@@ -1,4 +1,4 @@
-"""Undo and redo when the edit's commit was rewritten, copied, cut off, or is somebody else's too."""
+"""Undo and redo if the edit's commit was rewritten, copied, cut off, or is on another branch as well."""
 
 from __future__ import annotations
 

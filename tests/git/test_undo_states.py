@@ -1,4 +1,4 @@
-"""Undo and redo, back and forth, whatever has happened to the edit's commit and files in between."""
+"""Undo and redo, back and forth, after any changes to the edit's commit and files."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_twice_is_once(repo: GitRepo) -> None:
     assert changed(untimed(before), untimed(snapshot(repo))) == set()
 
 
-def test_taken_back_by_hand_there_is_nothing_to_do(repo: GitRepo) -> None:
+def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
     edit_line_2(repo)
     repo.git("revert", "--no-edit", "HEAD")
     before = snapshot(repo)
@@ -180,7 +180,7 @@ def test_a_note_on_the_commit_is_there_again(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("what", ["undo", "redo"])
-def test_a_hook_that_says_no_leaves_all(repo: GitRepo, what: str) -> None:
+def test_a_failing_hook_leaves_everything(repo: GitRepo, what: str) -> None:
     edit_line_2(repo)
     repo.commit("later", **{"b.txt": "b\n"})
     if what == "redo":
@@ -193,7 +193,7 @@ def test_a_hook_that_says_no_leaves_all(repo: GitRepo, what: str) -> None:
     assert list_edits(worktree(repo))[0].undone == (what == "redo")
 
 
-def test_what_was_committed_whole_is_staged_again_as_it_was(repo: GitRepo) -> None:
+def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
     replace(repo, "line 2", "staged 2")
     repo.git("add", "a.txt")
     replace(repo, "staged 2", "unstaged 2")
@@ -212,7 +212,7 @@ def test_a_rename_whose_places_have_changed(repo: GitRepo, kind: str) -> None:
     before, data = snapshot(repo), repo.read("a.txt")
     edit(repo, FileChange("a.txt", "b.txt", data, data, "100644", "100644"))
     if kind == "taken":
-        repo.write("a.txt", "somebody's\n")
+        repo.write("a.txt", "another\n")
     elif kind == "gone":
         (repo.top / "b.txt").unlink()
     else:

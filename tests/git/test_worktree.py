@@ -1,4 +1,4 @@
-"""Finding the work tree: where there is none first, then every kind there is."""
+"""Finding the work tree: missing ones first, then every kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_no_git_and_an_old_git(repo: GitRepo, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_repository_of_somebody_else(repo: GitRepo) -> None:
+def test_a_repository_of_another_user(repo: GitRepo) -> None:
     for path in (repo.top, repo.top / ".git"):
         os.chown(path, 12345, 12345)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Writing one file: whole, with its metadata, and never over somebody's save."""
+"""Writing one file: atomically, with its metadata, and never over a concurrent save."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_hard_link_is_written_in_place(file: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EBUSY, errno.EACCES, errno.EXDEV])
-def test_file_that_can_not_be_replaced_is_written_in_place(
+def test_file_that_cannot_be_replaced_is_written_in_place(
     file: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     def refuse(*_: object) -> bool:
@@ -107,7 +107,7 @@ def test_bind_mount(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(ROOT_USER, reason="root may write everywhere")
-def test_folder_that_can_not_be_written(file: Path) -> None:
+def test_unwritable_folder(file: Path) -> None:
     file.parent.chmod(0o555)
     try:
         replace(file)
@@ -118,7 +118,7 @@ def test_folder_that_can_not_be_written(file: Path) -> None:
 
 @pytest.fixture(params=["exchange", "link"])
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A system that can swap two files, and one that can't."""
+    """A system that can exchange two files, and one that cannot."""
     if request.param == "link":
         monkeypatch.setattr(replacing, "exchange", lambda *_: False)
     return str(request.param)
@@ -167,7 +167,7 @@ def test_saved_in_the_last_moment(file: Path, system: str, how: str, monkeypatch
 @pytest.mark.parametrize("new", [NEW, None])
 @pytest.mark.parametrize("links", [1, 2])
 def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: int) -> None:
-    """The file is open to be written, with its old bytes still in it."""
+    """The file is open for writing, still with its old content."""
     if links == 2:
         os.link(file, file.parent / "other")
     with file.open("r+b", buffering=0) as saver:
@@ -183,7 +183,7 @@ def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: in
 def test_saved_twice_in_the_last_moment(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The later save is in the file, and the earlier one is named."""
+    """The later save is in the file, and the earlier one is reported."""
     swap, saves = replacing.exchange, iter([b"one\n", b"two\n"])
 
     def saving(*given: Any) -> bool:
@@ -196,8 +196,8 @@ def test_saved_twice_in_the_last_moment(
     with pytest.raises(Moved):
         replace(file)
     assert file.read_bytes() == b"two\n"
-    beside = capsys.readouterr().err.strip().rpartition(" ")[2]
-    assert (file.parent / beside).read_bytes() == b"one\n"
+    temporary = capsys.readouterr().err.strip().rpartition(" ")[2]
+    assert (file.parent / temporary).read_bytes() == b"one\n"
 
 
 def test_new_file_keeps_the_umask(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_missing_folders(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 40))
 def test_torn_is_seen(old: bytes, new: bytes, cut: int) -> None:
-    """Each state that writing front to back, cut last, can leave."""
+    """Each state that writing front to back, then truncating, can leave."""
     half = new[:cut] + old[len(new[:cut]) :]
     assert torn(Content(half), Content(old), Content(new))
 
@@ -305,8 +305,8 @@ def test_torn_is_not_everything() -> None:
     assert not torn(None, OLD, NEW) and not torn(OLD, None, NEW)
 
 
-def test_link_that_can_not_be_replaced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no writing into a symbolic link: that is said, and nothing is changed."""
+def test_link_that_cannot_be_replaced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content cannot be written to a symbolic link: that is reported, and nothing is changed."""
 
     def refuse(*_: object) -> bool:
         raise OSError(errno.EPERM, "immutable")
@@ -321,8 +321,8 @@ def test_link_that_can_not_be_replaced(file: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("left", [OLD.data, NEW.data[:3]])
 @pytest.mark.parametrize("suffix", ["", ".old"])
-def test_what_a_kill_left_beside_the_file(file: Path, left: bytes, suffix: str) -> None:
-    """The second name, too, under which the old file stands where two can't be swapped."""
+def test_the_temporary_file_of_a_kill(file: Path, left: bytes, suffix: str) -> None:
+    """Including the second name of the old file if two files cannot be exchanged."""
     file.with_name(f".temporary{suffix}").write_bytes(left)
     file.write_bytes(NEW.data)
     assert revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
@@ -331,20 +331,20 @@ def test_what_a_kill_left_beside_the_file(file: Path, left: bytes, suffix: str) 
 
 @pytest.mark.parametrize("suffix", ["", ".old"])
 @pytest.mark.parametrize("now", [NEW.data, b"saved once more"])
-def test_a_save_that_a_kill_left_beside_the_file(file: Path, now: bytes, suffix: str) -> None:
-    """It was made in the moment of our write, and is not lost: it stands where ours does, or where it was left."""
-    beside = file.with_name(f".temporary{suffix}")
-    beside.write_bytes(b"somebody's")
+def test_a_save_in_the_temporary_file_of_a_kill(file: Path, now: bytes, suffix: str) -> None:
+    """A save during our write is not lost: it is in place of ours, or where it was written."""
+    temporary = file.with_name(f".temporary{suffix}")
+    temporary.write_bytes(b"saved")
     file.write_bytes(now)
     assert not revert_step(file.parent, Step("file", OLD, NEW, ".temporary"))
     if now == NEW.data:
-        assert file.read_bytes() == b"somebody's" and only(file.parent) == ["file"]
+        assert file.read_bytes() == b"saved" and only(file.parent) == ["file"]
     else:
-        assert file.read_bytes() == now and beside.read_bytes() == b"somebody's"
+        assert file.read_bytes() == now and temporary.read_bytes() == b"saved"
 
 
 def test_a_look_at_a_name_that_is_something_else_each_time(tmp_path: Path) -> None:
-    """As a command in the background can do it: what is seen was there, or it is refused."""
+    """A command in the background can do that: the result existed, or it is refused."""
     stop = threading.Event()
 
     def swap() -> None:

@@ -1,4 +1,4 @@
-"""Small helpers of the tests: a request, and a model that does what it is told."""
+"""Small helpers of the tests: a request, and a scripted model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ask(text: str = "make it faster", *, system: str = "You edit.", key: str = "
 
 @dataclass
 class Scripted:
-    """A model without a provider: it gives each reply, or raises each error, in turn."""
+    """A model without a provider: gives each reply, or raises each error, in turn."""
 
     answers: Sequence[Reply | Exception]
     seen: list[Request] = field(default_factory=list)

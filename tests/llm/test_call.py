@@ -1,4 +1,4 @@
-"""Retries, continuation, limits, fallback models: what `complete` makes of what a model does."""
+"""Retries, continuation, limits and fallback models of `complete`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.llm.providers.messages_server import Script, Server, cut, status, tex
 
 
 class Listener:
-    """What a terminal would be told, and no waiting."""
+    """Records the events for a terminal, and does not wait."""
 
     def __init__(self) -> None:
         self.shown = ""
@@ -92,7 +92,7 @@ OVERLOADED = Retryable("the server is overloaded")
         ([Reply("", "length")], "before it wrote anything", 1, []),
     ],
 )
-def test_what_ends_a_call(
+def test_errors_that_end_a_call(
     answers: list[Reply | Exception], words: str, calls: int, slept: list[float]
 ) -> None:
     listener, meter, model = Listener(), Meter(), Scripted(answers)
@@ -139,7 +139,7 @@ def test_limits_hold_for_retries_and_continuations() -> None:
     assert len(model.seen) == 2
 
 
-def test_a_retry_that_a_limit_forbids_is_not_waited_for() -> None:
+def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
     listener = Listener()
     with pytest.raises(ModelError, match=r"overloaded; the limit of 1 model call"):
         listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
@@ -158,7 +158,7 @@ def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) ->
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_reply_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
+def test_an_endless_reply_is_discarded(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
     monkeypatch.setattr(client, "LONGEST_REPLY", 1_000)
     heard: list[str] = []
     model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
@@ -228,7 +228,7 @@ def test_a_permanent_failure_uses_no_fallback() -> None:
 
 
 def test_tools_are_offered_if_all_models_take_them() -> None:
-    """Which of them answers is not known when they are offered."""
+    """When they are offered, it is unknown which model will answer."""
     one, two, tagged = (
         Scripted([], spec=f"a/{name}", takes=frozenset(takes))
         for name, takes in [("one", {"tools", "stop"}), ("two", {"tools"}), ("three", {"stop"})]

@@ -1,4 +1,4 @@
-"""What is known of models."""
+"""The catalog of models."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_unknown_and_free_models() -> None:
     )
 
 
-def test_the_users_own_comes_first() -> None:
+def test_the_users_configuration_has_priority() -> None:
     own = {SONNET: {"input": 1, "output": 2.5}, "ollama/x": {"context": 4096, "format": "search"}}
     assert model_info(SONNET, own).price == Price(
         1, 2.5, 1, 1
@@ -122,7 +122,7 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
         ("command:claude -p", "diff"),
     ],
 )
-def test_the_format_a_model_is_asked_for(spec: str, wanted: str) -> None:
+def test_the_format_of_a_model(spec: str, wanted: str) -> None:
     assert model_info(spec).format == wanted
 
 
@@ -132,7 +132,7 @@ def test_the_rule_by_size() -> None:
     ]
 
 
-def test_a_model_file_says_how_large_it_is(tmp_path: Path) -> None:
+def test_the_size_of_a_model_file(tmp_path: Path) -> None:
     write_tiny_model(tmp_path / "model.gguf")
     size = parameters(f"local/{tmp_path}/model.gguf")
     assert size is not None

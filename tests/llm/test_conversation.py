@@ -1,4 +1,4 @@
-"""The conversation file: any text round-trips, nothing in a body is a heading, a person may edit it."""
+"""The conversation file: any text round-trips, a body cannot contain a heading, and users may edit it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_any_bytes_round_trip_through_a_file(
     assert [(turn.role, turn.text.encode("utf-8", "surrogateescape")) for turn in found.turns] == said
 
 
-def test_what_a_file_looks_like() -> None:
+def test_the_format_of_a_file() -> None:
     said = [
         Turn("user", "make it faster", {"time": "2026-11-21T10:00:00Z", "why": "two words"}),
         Turn("assistant", "Done.\n"),
@@ -80,7 +80,7 @@ def test_what_a_file_looks_like() -> None:
     )
 
 
-def test_a_body_that_holds_the_nonce_gets_the_file_another(tmp_path: Path) -> None:
+def test_a_body_with_the_nonce_changes_the_nonce(tmp_path: Path) -> None:
     path = tmp_path / "conversation.md"
     append(path, Turn("user", "first"))
     before = read(path)
@@ -211,7 +211,7 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 @given(turns)
 @pytest.mark.soak
-def test_messages_alternate_and_say_everything(given_turns: list[Turn]) -> None:
+def test_messages_alternate_and_are_complete(given_turns: list[Turn]) -> None:
     messages = to_messages(given_turns, NONCE)
     roles_said = [message.role for message in messages]
     assert roles_said == (["user", "assistant"] * len(messages))[: len(messages)]
@@ -223,7 +223,7 @@ def test_messages_alternate_and_say_everything(given_turns: list[Turn]) -> None:
 
 
 @given(texts, texts)
-def test_an_observation_can_not_leave_its_tag(text: str, later: str) -> None:
+def test_an_observation_cannot_close_its_tag(text: str, later: str) -> None:
     assume(text.strip())
     (message,) = to_messages(
         [Turn("user", "go"), Turn("observation", text, {"kind": 'read" x="'}), Turn("user", later)], NONCE

@@ -1,4 +1,4 @@
-"""Text that goes into a prompt as data, replies without their thinking, and names of models where others may read them."""
+"""Text quoted as data in a prompt, replies without their thinking, and public names of models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_nothing_that_is_quoted_can_end_the_quote(content: str, label: str) -> N
     assert "\n".join(body).startswith(content.removesuffix("\n"))
 
 
-def test_what_acts_on_a_reader_is_replaced() -> None:
+def test_control_characters_are_replaced() -> None:
     assert printable("a\tb\n\x1b[31m\x00\u202e\ud800é") == "a\tb\n�[31m���é"
 
 

@@ -41,7 +41,7 @@ def test_an_entry_is_found_by_its_spec_and_has_a_backend(name: str) -> None:
 @pytest.mark.parametrize(
     "spec", ["openai/gpt-x", "mine/some", "manual/x", "anthropic", "local", "none", "", "a:b/c"]
 )
-def test_all_else_belongs_to_the_servers(spec: str) -> None:
+def test_other_specs_belong_to_the_servers(spec: str) -> None:
     assert provider_of(spec) is SERVERS
 
 

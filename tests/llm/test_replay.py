@@ -1,4 +1,4 @@
-"""Cassettes: what is recorded is what is replayed, and nothing else is."""
+"""Cassettes: exactly the recorded replies are replayed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_round_trip(tmp_path: Path) -> None:
     record(path, (key(), first), (key(), second), (key(turn=2), first))
     replay = Replay(path)
     pieces: list[str] = []
-    assert replay.complete(ask("worded anew", key=key()), pieces.append) == first
+    assert replay.complete(ask("reworded", key=key()), pieces.append) == first
     assert "".join(pieces) == first.text
     assert len(pieces) > 1
     assert replay.complete(ask(key=key(turn=2)), pieces.append) == first
@@ -43,7 +43,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert replay.spec == f"replay:{path}"
 
 
-def test_what_stands_in_a_cassette(tmp_path: Path) -> None:
+def test_the_content_of_a_cassette(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     record(path, (key(), Reply("text", "end", Usage(1, 2))))
     line = json.loads(path.read_text())
@@ -109,7 +109,7 @@ def test_more_than_was_recorded_is_an_error(tmp_path: Path) -> None:
         (None, "cannot read the cassette"),
     ],
 )
-def test_a_cassette_that_can_not_be_used(tmp_path: Path, content: bytes | None, words: str) -> None:
+def test_an_unusable_cassette(tmp_path: Path, content: bytes | None, words: str) -> None:
     path = tmp_path / "a.jsonl"
     if content is not None:
         path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Joining a cut reply with its continuation."""
+"""Joining a truncated reply with its continuation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ assert load("x") == ""
 """
 
 
-def test_an_exact_continuation_is_kept_as_it_is_wherever_the_cut_is() -> None:
+def test_an_exact_continuation_is_unchanged_for_any_cut() -> None:
     for at in range(len(REPLY) + 1):
         assert join(REPLY[:at], REPLY[at:]) == REPLY, (REPLY[:at][-30:], REPLY[at:][:30])
 
@@ -68,7 +68,7 @@ def test_both_at_once() -> None:
     assert join(REPLY[:at], "```diff\n" + REPLY[start:]) == REPLY
 
 
-def test_a_closing_fence_is_not_taken_for_an_opening_one() -> None:
+def test_a_closing_fence_does_not_count_as_an_opening_one() -> None:
     at = REPLY.index("```\n\nAnd")
     assert join(REPLY[:at], REPLY[at:]) == REPLY
     assert join("```\ncode\n", "```\n") == "```\ncode\n```\n"

@@ -125,12 +125,12 @@ def test_another_model_for_summaries(tmp_path: Path) -> None:
     assert open_model(settings(tmp_path, model="openai/gpt-x"), role="summary").spec == "openai/gpt-x"
 
 
-def test_fall_backs(tmp_path: Path) -> None:
+def test_fallbacks(tmp_path: Path) -> None:
     chain = settings(tmp_path, model="openai/gpt-x", fallback=["fast", "openai/gpt-x", "manual"])
     model = open_model(chain)
     assert isinstance(model, Fallback)
     assert [one.spec for one in model.models] == ["openai/gpt-x", "anthropic/claude-haiku-5-5", "manual"]
-    for exact in ("manual", "replay:/dev/null"):  # who asks a person or a recording, asks nobody else
+    for exact in ("manual", "replay:/dev/null"):  # the user and recordings have no fallback
         assert not isinstance(open_model(chain, spec=exact), Fallback)
 
 
@@ -150,8 +150,8 @@ def test_unsupported_wishes_are_reported(tmp_path: Path) -> None:
     assert said == []
 
 
-def test_what_is_known_of_a_model_can_be_told(tmp_path: Path) -> None:
-    told = settings(
+def test_the_configuration_describes_a_model(tmp_path: Path) -> None:
+    configured = settings(
         tmp_path,
         **{
             "models.acme/some.input": 1.0,
@@ -159,7 +159,7 @@ def test_what_is_known_of_a_model_can_be_told(tmp_path: Path) -> None:
             "models.acme/some.format": "search",
         },
     )
-    found = model_info(told, "acme/some")
+    found = model_info(configured, "acme/some")
     assert found.price is not None
     assert (found.price.input, found.price.output, found.format) == (1.0, 2.0, "search")
 
@@ -204,6 +204,6 @@ def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) ->
     assert listed["sonnet"] == DEFAULT_MODEL
 
 
-def test_where_the_model_is_shown_it_is_the_one_that_the_name_means(tmp_path: Path) -> None:
+def test_the_shown_model_is_the_resolved_one(tmp_path: Path) -> None:
     choice = choose_model(settings(tmp_path, model="sonnet"))
     assert (choice.spec, choice.why) == ("anthropic/claude-sonnet-5-5", "newest sonnet")

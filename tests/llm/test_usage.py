@@ -1,4 +1,5 @@
-"""Prices, limits that hold before the call, and the log of spending: one line a call, over all repositories of a user."""
+"""Prices, limits checked before the call, and the log of spending: one line per call, for all repositories of a
+user."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def test_a_limit_on_cost_needs_a_price() -> None:
         assert meter.attempts == 0
 
 
-def test_the_cost_is_not_known_once_a_model_without_price_was_asked() -> None:
+def test_the_cost_is_unknown_after_a_call_without_price() -> None:
     meter = Meter(price_of=PRICES.get)
     assert meter.cost == 0
     meter.add(Usage(input=1_000_000), SONNET)
@@ -187,7 +188,7 @@ def test_a_replay_is_not_spent(tmp_path: Path) -> None:
     assert not (tmp_path / "spent").exists()
 
 
-def test_only_the_days_asked_for_are_read(tmp_path: Path) -> None:
+def test_only_the_requested_days_are_read(tmp_path: Path) -> None:
     SpendLog(tmp_path).add("a/b", USAGE, 1.0)
     (tmp_path / f"{today()}.jsonl").rename(tmp_path / "2001-02-03.jsonl")
     SpendLog(tmp_path).add("a/b", USAGE, 2.0)
@@ -209,7 +210,7 @@ def test_lines_of_another_format_are_left_out(tmp_path: Path, capsys: pytest.Cap
     assert "1 broken line" in capsys.readouterr().err
 
 
-def test_what_can_t_be_written_does_not_stop_an_edit_unless_a_limit_depends_on_it(tmp_path: Path) -> None:
+def test_a_failed_write_stops_an_edit_only_if_a_limit_depends_on_it(tmp_path: Path) -> None:
     (tmp_path / "spent").write_text("a file where the folder should be")
     said: list[str] = []
     SpendLog(tmp_path / "spent", warn=said.append).add("a/b", USAGE, 1.0)
@@ -218,7 +219,7 @@ def test_what_can_t_be_written_does_not_stop_an_edit_unless_a_limit_depends_on_i
         SpendLog(tmp_path / "spent", must=True).add("a/b", USAGE, 1.0)
 
 
-def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     def spend() -> None:
         for _ in range(5):
             SpendLog(tmp_path).add("a/b", USAGE, 0.5)

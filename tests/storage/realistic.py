@@ -1,5 +1,5 @@
-"""Fifty secrets as they stand in files, and what only looks like one. Each value is made of a seed when a test runs:
-nothing here opens anything, and no scanner of this repository finds one."""
+"""Fifty secrets as they occur in files, and text that only looks like a secret. Each value is generated from a seed
+when a test runs: no value is a real secret, and no scanner of this repository finds one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SYMBOLS = ALNUM + "!#$%^&*+~"
 
 
 class Sample(NamedTuple):
-    """`secret` must be masked in `text`; "" for a text in which nothing is."""
+    """`secret` must be masked in `text`; "" for a text without secrets."""
 
     name: str
     text: str
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 class Maker:
-    """Values of a seed, each another one."""
+    """Different values from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -119,7 +119,7 @@ def private_keys(seed: int) -> Iterator[Sample]:
 
 
 def innocent(seed: int) -> Iterator[Sample]:
-    """What stands in every repository and must reach the model as it is."""
+    """Ordinary text of repositories, which must reach the model unchanged."""
     m = Maker(seed)
     certificate, _ = m.pem("CERTIFICATE")
     public, _ = m.pem("PUBLIC KEY")

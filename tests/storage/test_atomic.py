@@ -1,4 +1,4 @@
-"""Whole writes, appends and careful reads, on real files; the hostile cases first."""
+"""Atomic writes, appends and safe reads, on real files; the hostile cases first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_linked_folder_inside_is_refused(layout: Layout, tmp_path: Path) -> No
     assert not (tmp_path / "a").exists()
 
 
-def test_a_link_above_the_repository_is_the_users_own(layout: Layout, tmp_path: Path) -> None:
+def test_a_link_above_the_repository_is_followed(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     write_whole(tmp_path / "link" / "repo" / ".repoagent" / "x", b"1")
@@ -91,7 +91,7 @@ def test_a_strange_gitignore_is_refused(layout: Layout, tmp_path: Path, kind: st
     assert not (tmp_path / "dangling").exists()
 
 
-def test_ensure_keeps_a_gitignore_that_is_there(layout: Layout) -> None:
+def test_ensure_keeps_an_existing_gitignore(layout: Layout) -> None:
     ensure(layout)
     assert (layout.root / ".gitignore").read_bytes() == b"*\n"
     (layout.root / ".gitignore").write_bytes(b"*\n!config.toml\n")
@@ -100,7 +100,7 @@ def test_ensure_keeps_a_gitignore_that_is_there(layout: Layout) -> None:
 
 
 def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
-    """An empty one would be kept as it is from then on, and git would show all that is remembered."""
+    """An empty .gitignore would remain, and git would show all files of the memory."""
     largest = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, largest[1]))
     try:
@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_no_half_of_a_gitignore(layout: Layout) -> None:
     assert (layout.root / ".gitignore").read_bytes() == b"*\n"
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(Refused, match="cannot write"):
         write_whole(tmp_path / "folder", b"x")
@@ -167,8 +167,8 @@ def test_appends_of_many_processes_are_all_there(tmp_path: Path) -> None:
     )
 
 
-def test_append_goes_to_the_file_that_is_there_now(tmp_path: Path) -> None:
-    """A file set aside between two appends is not written to any more."""
+def test_append_reopens_a_renamed_file(tmp_path: Path) -> None:
+    """A file that was renamed between two appends does not get the second one."""
     path = tmp_path / "log"
     append_line(path, b"old")
     kept = set_aside(path)

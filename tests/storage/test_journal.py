@@ -1,4 +1,4 @@
-"""The journal of a transaction: whole, durable, and somebody's as long as the owner lives."""
+"""The journal of a transaction: complete, durable, and locked as long as its owner lives."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_journal_keeps_its_files(root: Path) -> None:
     made.close()
 
 
-def test_a_living_owner_keeps_others_out(root: Path) -> None:
+def test_a_journal_of_a_living_owner_is_left_alone(root: Path) -> None:
     made = create_journal(root, "one", {}, {})
     assert list(abandoned(root)) == []
     with pytest.raises(Refused):
@@ -111,7 +111,7 @@ def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
     assert list(abandoned(root)) == [] and not half.exists()
 
 
-def test_missing_bytes_have_a_name(root: Path) -> None:
+def test_missing_content_is_reported_by_name(root: Path) -> None:
     made = create_journal(root, "one", {}, {})
     with pytest.raises(IncompleteJournal, match="gone"):
         read_kept(made.folder, "gone")
@@ -136,7 +136,7 @@ def test_a_newer_record_is_refused(root: Path) -> None:
     made.close()
 
 
-def test_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Refused, match="cannot create"):
         create_journal(tmp_path / "file" / "journal", "one", {}, {})

@@ -26,7 +26,7 @@ def test_a_record_comes_back_as_it_was(record: dict[str, Any]) -> None:
     assert json_files.parse(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}
 
 
-def test_lines_are_readable_where_they_can_be(tmp_path: Path) -> None:
+def test_lines_are_readable_if_possible(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     json_files.append_record(path, {"name": "größe"})
     json_files.append_record(path, {"name": "odd\udcff"})
@@ -44,7 +44,7 @@ def test_broken_lines_are_skipped_and_counted_once(tmp_path: Path) -> None:
     assert [record["n"] for record in json_files.read_records(path, warn=warnings.append)] == [1, 2, 4]
 
 
-def test_a_last_line_without_newline_counts_when_it_is_whole(tmp_path: Path) -> None:
+def test_a_complete_last_line_without_newline_counts(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b'{"n":1}\n{"n":2}')
     warnings: list[str] = []
     assert len(list(json_files.read_records(tmp_path / "log", warn=warnings.append))) == 2 and not warnings
@@ -109,9 +109,7 @@ def test_keys_are_masked_and_long_texts_shortened(layout: Layout) -> None:
     assert key not in text and "<<secret " in text and "(6000 characters more)" in text
 
 
-def test_a_full_file_is_turned_over_and_nothing_is_lost(
-    layout: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_file_is_rotated_and_nothing_is_lost(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_files, "LARGEST", 300)
     for number in range(60):
         json_files.record(layout, {"n": number})

@@ -121,7 +121,7 @@ def test_control_characters_of_a_command_line_stay_out_of_the_message(tmp_path: 
     assert "\x1b" not in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_lock_is_given_back_where_its_file_can_not_be_written(
+def test_a_lock_is_released_if_its_file_cannot_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(descriptor: int, length: int) -> None:
@@ -136,7 +136,7 @@ def test_a_lock_is_given_back_where_its_file_can_not_be_written(
         pass
 
 
-def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:
+def test_the_holder_is_read_without_taking_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     assert held_by(path) is None
     with hold(path) as holder:

@@ -1,4 +1,4 @@
-"""What is taken for a key, and that every text comes back as it was."""
+"""Recognizing secrets, and restoring every text."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    """No secret of another test."""
+    """Forgets the secrets of other tests."""
     secrets._values.clear()
     secrets._learn.cache_clear()
 
 
 def made(prefix: str, length: int, of: str = ALL, seed: int = 7) -> str:
-    """Of a key's shape, but made here: no scanner of this repository finds one in it."""
+    """Has the form of a key, but is generated: no scanner of this repository finds one."""
     chosen = random.Random(seed)
     return prefix + "".join(chosen.choice(of) for _ in range(length))
 
@@ -61,7 +61,7 @@ def test_a_key_is_masked_and_comes_back(name: str) -> None:
     assert mask(masked) == masked
 
 
-def test_what_was_found_once_is_masked_without_the_text_that_told(fresh: None) -> None:
+def test_a_known_secret_is_masked_without_its_context(fresh: None) -> None:
     key = KEYS["aws"]
     mask(LINES["aws"].format(key))
     assert key not in mask(f"the part of a line: {key}")
@@ -113,7 +113,8 @@ def test_realistic_secrets_are_masked_and_what_looks_like_one_is_not(seed: int) 
 
 
 def test_masking_takes_linear_time() -> None:
-    """Many secrets, and what begins like one again and again: twice the text takes no more than about twice as long."""
+    """With many secrets and many beginnings of secrets, a text of twice the length takes at most about twice as
+    long."""
     m = realistic.Maker(1)
     many = "".join(f"export K{n}_TOKEN={m.alnum(24)}\n" for n in range(2_000))
     for text in (many, "key='" * 10_000, "token=" * 10_000, "login " * 10_000, "://:" * 10_000, "_" * 50_000):
@@ -163,8 +164,8 @@ def test_every_text_comes_back(pieces: list[str]) -> None:
     assert unmask(mask(text)) == text
 
 
-def test_what_was_looked_at_once_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each request of a run repeats all turns before it: a hundred of them are not a hundred times the work."""
+def test_known_text_is_not_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request of a run repeats all previous turns: a hundred requests must not take a hundred times as long."""
     looked: list[str] = []
     monkeypatch.setattr(secrets, "may_hold_secrets", lambda text: bool(looked.append(text)))
     turns = [f"turn {number}: {'word ' * 50}" for number in range(100)]

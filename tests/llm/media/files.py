@@ -1,4 +1,4 @@
-"""The smallest files of each type, made by hand: as large in pixels as a test wants, and a few bytes long."""
+"""The smallest files of each type: as large in pixels as a test needs, and a few bytes long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from repoagent.llm.model import Message, Part, Request
 
 
 def png(width: int = 30, height: int = 20, *, noise: int = 0) -> bytes:
-    """`noise` is how many bytes longer it is than it need be."""
+    """`noise` is the number of unnecessary bytes."""
     head = width.to_bytes(4, "big") + height.to_bytes(4, "big") + b"\x08\x02\0\0\0"
     chunks = [(b"IHDR", head), (b"tEXt", b"Note\0" + b"IEND" * (noise // 4)), (b"IDAT", zlib.compress(b"\0"))]
     body = b"".join(_chunk(name, data) for name, data in [*chunks, (b"IEND", b"")])
@@ -21,7 +21,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def jpeg(width: int = 30, height: int = 20, *, frame: int = 0xC0) -> bytes:
-    """With a small picture of its own in its EXIF data, as cameras write it, and what they write behind the end."""
+    """With a thumbnail in its EXIF data, and with data after the end, as cameras write it."""
     thumbnail = b"\xff\xd8\xff\xc0\0\x0b\x08\0\x01\0\x01\x01\0\0\0\xff\xda\0\x02\0\xff\xd9"
     size = height.to_bytes(2, "big") + width.to_bytes(2, "big")
     return b"".join([
@@ -55,7 +55,7 @@ def webp(width: int = 30, height: int = 20, *, form: bytes = b"VP8 ") -> bytes:
 
 
 def pdf(pages: int = 2, *, packed: bool = False, encrypted: bool = False) -> bytes:
-    """`packed`: the pages stand in a compressed object stream, as in PDF 1.5 and later."""
+    """`packed`: the pages are in a compressed object stream, as in PDF 1.5 and later."""
     kids = b" ".join(b"%d 0 R" % (number + 3) for number in range(pages))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -68,7 +68,7 @@ def pdf(pages: int = 2, *, packed: bool = False, encrypted: bool = False) -> byt
 
 
 def pdf_of(*objects: bytes, encrypted: bool = False) -> bytes:
-    """A PDF of these objects; the first one is its catalog, the last one says how it is encrypted."""
+    """A PDF of these objects; the first one is its catalog, the last one describes the encryption."""
     body, table = b"%PDF-1.7\n%\xe2\xe3\n", b"0000000000 65535 f \n"
     for number, one in enumerate(objects, 1):
         table += b"%010d 00000 n \n" % len(body)

@@ -1,4 +1,4 @@
-"""What a provider does not take is reported before anything is sent; and the copies that a conversation refers to."""
+"""Unsupported attachments are reported before anything is sent; and the copies for conversations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def refused(limits: MediaLimits, *shown: Media) -> str:
     return str(raised.value)
 
 
-def test_what_is_too_large_or_too_much() -> None:
+def test_attachments_over_a_limit_are_refused() -> None:
     big = media(png(noise=8_000_000), "big.png")
     assert "big.png has 10,666," in refused(CLAUDE, big) and "takes 10,485,760" in refused(CLAUDE, big)
     smaller = media(png(noise=5_000_000), "mid.png")
@@ -51,7 +51,7 @@ def test_what_is_too_large_or_too_much() -> None:
     refuse_over(showing(media(pdf(101), "a.pdf")), CLAUDE, "some/model")
 
 
-def test_types_that_are_not_taken() -> None:
+def test_unsupported_types() -> None:
     limits = MediaLimits(not_taken=frozenset({"image/gif"}), no_pdf="it has never heard of them")
     assert "a.gif is GIF, which some/model does not take: convert" in refused(limits, media(gif(), "a.gif"))
     assert "cannot send a.pdf to some/model: it has never heard" in refused(limits, media(pdf(), "a.pdf"))
@@ -63,7 +63,7 @@ def test_types_that_are_not_taken() -> None:
     [CommandModel("touch asked"), ManualModel(), LocalModel("nowhere.gguf")],
     ids=lambda model: model.spec,
 )
-def test_a_model_that_takes_text_only_is_not_asked(
+def test_a_text_only_model_is_not_called(
     model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,7 @@ def test_limits_count_what_is_attached() -> None:
         complete(Scripted([]), request, Meter(Limits(tokens=3_000)))
 
 
-def test_a_prompt_and_a_cassette_hold_the_hash_and_not_the_bytes(tmp_path: Path) -> None:
+def test_a_prompt_and_a_cassette_contain_the_hash_only(tmp_path: Path) -> None:
     shown = media(png(noise=100_000))
     text = render(showing(shown))
     assert f"[image/png, 30 x 20 pixels, {len(shown.data):,} bytes, sha256 {shown.sha256}]" in text
@@ -102,7 +102,7 @@ def test_a_prompt_and_a_cassette_hold_the_hash_and_not_the_bytes(tmp_path: Path)
         ("bedrock/anthropic.claude-2", png(), "is not known to take images"),
     ],
 )
-def test_what_a_model_is_known_not_to_take(spec: str, data: bytes, words: str) -> None:
+def test_media_that_a_model_does_not_take(spec: str, data: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         check_attachments(load(None), spec, [media(data)])
 
@@ -145,8 +145,8 @@ def turns(shelf: Attachments, *found: Media) -> list[Turn]:
     ]
 
 
-def test_too_many_at_once_are_left_out_the_oldest_first_and_several_together(tmp_path: Path) -> None:
-    """So that most requests begin as the one before."""
+def test_attachments_over_a_limit_are_omitted_in_groups_oldest_first(tmp_path: Path) -> None:
+    """So that most requests begin like the previous one."""
 
     def at_most_twenty(media: Sequence[Media]) -> str:
         return "too many" if len(media) > 20 else ""
@@ -167,7 +167,7 @@ def test_too_many_at_once_are_left_out_the_oldest_first_and_several_together(tmp
     assert "0.png is not attached: too many." in first
 
 
-def test_a_reference_leads_nowhere_else(tmp_path: Path) -> None:
+def test_a_reference_cannot_leave_the_folder(tmp_path: Path) -> None:
     (tmp_path / "key.png").write_bytes(png())
     shelf = Attachments(tmp_path / "copies", lambda media: "")
     for said in ("../key.png 1 key.png", f"{'a' * 32}.png 1 key.png", "key.png", ""):
@@ -175,7 +175,7 @@ def test_a_reference_leads_nowhere_else(tmp_path: Path) -> None:
         assert not any(isinstance(one, Media) for one in found.values())
 
 
-def test_what_each_model_takes_is_known_before(tmp_path: Path) -> None:
+def test_refusals_are_known_before_sending(tmp_path: Path) -> None:
     shot, wide, paper = media(png(), "a.png"), media(png(9000, 20), "w.png"), media(pdf(), "p.pdf")
     settings = load(Layout(tmp_path / ".repoagent", tmp_path), cwd=tmp_path)
     claude = "anthropic/claude-sonnet-5-5"

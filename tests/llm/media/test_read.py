@@ -1,4 +1,4 @@
-"""Images and PDFs by their bytes: what they are, how large, whether they are whole; and a clear no to the rest."""
+"""Images and PDFs by their content: type, size, completeness; and errors for other files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_size_is_read_from_the_header(kind: str, data: st.DataObject) -> Non
 @pytest.mark.parametrize("kind", IMAGES)
 @given(junk=st.binary(max_size=200), at=st.integers(0, 60))
 def test_no_bytes_break_the_reader(kind: str, junk: bytes, at: int) -> None:
-    """A size, or the one error that says what is wrong."""
+    """Returns a size, or raises the one error that describes the problem."""
     whole = IMAGES[kind][1](30, 20)
     try:
         found = media_of(whole[:at] + junk + whole[at + len(junk) // 2 :], "x")
@@ -98,7 +98,7 @@ def test_an_image_of_no_size() -> None:
             media_of(data, "x")
 
 
-def test_a_name_that_lies() -> None:
+def test_the_content_counts_not_the_name() -> None:
     assert media(jpeg(), "shot.png").type == "image/jpeg"
 
 
@@ -108,7 +108,7 @@ def test_pages_are_counted(pages: int, packed: bool) -> None:
     assert media(pdf(pages, packed=packed), "a.pdf").pages == pages
 
 
-def test_a_pdf_with_something_odd_is_counted_without_a_word(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_pdf_with_minor_defects_is_counted_silently(capfd: pytest.CaptureFixture[str]) -> None:
     assert page_count(pdf(3) + b"\n-- \nsent by mail\n") == 3
     assert page_count(pdf(3).replace(b"startxref\n", b"startxref\n9")) == 3
     assert page_count(pdf(3).replace(b"/Count 3", b"/Count 9999999")) == 3
@@ -170,7 +170,7 @@ XREF = b"1 0 obj\n<< /Type /XRef /Size 9 /W [1 2 1] /Filter /FlateDecode /Length
         "bomb",
     ],
 )
-def test_a_pdf_that_can_not_be_read(data: bytes, words: str) -> None:
+def test_an_unreadable_pdf(data: bytes, words: str) -> None:
     began = time.process_time()
     with pytest.raises(UsageError, match=f"a.pdf {words}"):
         media_of(data, "a.pdf")
@@ -184,8 +184,8 @@ def test_no_bytes_break_the_counting_of_pages(junk: bytes, at: int) -> None:
         assert page_count(data[:at] + junk + data[at + len(junk) // 2 :]) >= 0
 
 
-def test_tokens_follow_what_the_provider_says() -> None:
-    """The examples of platform.claude.com, for the models that see the most."""
+def test_tokens_match_the_documentation_of_the_provider() -> None:
+    """The examples of platform.claude.com, for the models with the highest resolution."""
     sizes = {
         (200, 200): 64,
         (1000, 1000): 1296,

@@ -1,4 +1,4 @@
-"""How Bedrock and Vertex AI speak, on top of `messages_server`, and the environments that lead to it.
+"""The protocols of Bedrock and Vertex AI, based on `messages_server`, and the environments that direct the SDK to it.
 
     with messages_server(script, Bedrock) as server: ...   # POST /model/NAME/invoke-with-response-stream, binary
     with messages_server(script, Mantle) as server: ...    # Bedrock's Messages API
@@ -96,7 +96,7 @@ class Mantle(Handler):
 
 
 class Vertex(Handler):
-    """`refused` is what the token endpoint says instead of handing out a token."""
+    """`refused` is the response of the token endpoint instead of a token."""
 
     refused: ClassVar[Behaviour | None] = None
 
@@ -122,7 +122,7 @@ class DownVertex(Vertex):
 
 
 def aws_environment(server: Server, home: Path) -> dict[str, str]:
-    """Static keys, and no other place where the libraries of AWS could find any."""
+    """Static keys, and no other source of credentials for the libraries of AWS."""
     return {
         "ANTHROPIC_BEDROCK_BASE_URL": server.url,
         "AWS_REGION": "eu-north-9",
@@ -143,7 +143,7 @@ def no_aws(home: Path) -> dict[str, str]:
 
 
 def google_environment(server: Server, home: Path, **more: str) -> dict[str, str]:
-    """The key file of a service account, whose token endpoint is the server's; `more` changes what it holds."""
+    """The key file of a service account whose token endpoint is the server's; `more` changes its content."""
     file = home / "google.json"
     account = {
         "type": "service_account",

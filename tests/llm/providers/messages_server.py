@@ -1,11 +1,11 @@
-"""A local server that speaks the streaming Messages API and does what a script tells it to.
+"""A local server with the streaming Messages API, controlled by a script.
 
     with messages_server(["first reply", status(529), text("second", stop="max_tokens")]) as server:
         ...                            # the anthropic SDK talks to it with server.environment set
-        server.requests[0].text        # what it was sent
+        server.requests[0].text        # the received prompt
 
-Scripts are those of streaming_server.py; behaviours are made by the functions below: `text`, `status`, `cut`,
-`error_event`, `pings`, `page`, and by `hang_up`. How Bedrock and Vertex AI speak is in cloud_server.py.
+Scripts are those of streaming_server.py; the functions below create behaviours: `text`, `status`, `cut`, `error_event`,
+`pings`, `page`, and `hang_up`. The dialects of Bedrock and Vertex AI are in cloud_server.py.
 
 As a fixture: `server_with` in tests/llm/conftest.py sets the environment as well. For a subprocess, pass
 `{**os.environ, **server.environment}`.
@@ -32,7 +32,7 @@ KEY = "sk-ant-test-0123456789abcdef"
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came in."""
+    """A received request."""
 
     body: Mapping[str, Any]
     headers: Mapping[str, str]
@@ -51,12 +51,12 @@ class Received:
 
     @property
     def text(self) -> str:
-        """Everything the model would read."""
+        """The whole text that the model would read."""
         return "\n".join([self.system, *(said for _, said in self.turns)])
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    """What of a block is no thinking: text, a call, a result."""
+    """A block other than thinking as text: text, a call, a result."""
     if block["type"] == "tool_use":
         return f"{block['name']}({json.dumps(block['input'])})"
     if block["type"] == "tool_result":
@@ -156,25 +156,25 @@ def status(code: int, message: str = "", *, kind: str = "", **headers: str | flo
 
 
 def cut(reply: str, *, cleanly: bool = False) -> Behaviour:
-    """The connection breaks in mid-reply; `cleanly`: the body ends as it should, but the message doesn't."""
+    """The connection breaks during the reply; `cleanly`: the body ends properly, but the message does not."""
     whole = text(reply)
     return Behaviour(events=whole.events[:-3], cut=not cleanly)
 
 
 def error_event(reply: str = "", *, kind: str = "overloaded_error", message: str = "Overloaded") -> Behaviour:
-    """An error that comes as an event in the stream, after `reply`."""
+    """An error as an event in the stream, after `reply`."""
     event = {"type": "error", "error": {"type": kind, "message": message}}
     return Behaviour(events=(*text(reply).events[:-3], event))
 
 
 def pings(number: int, *, delay: float, then: Behaviour | None = None) -> Behaviour:
-    """Only pings, one after each `delay`, in a message that has begun; `then` what comes after them."""
+    """Only pings, one after each `delay`, in a message that has begun, followed by `then`."""
     rest = then.events[1:] if then else ()
     return Behaviour(events=(_start(None, "claude-test"), *({"type": "ping"},) * number, *rest), delay=delay)
 
 
 def page(html: str = "<html>please log in</html>") -> Behaviour:
-    """What a captive portal answers."""
+    """The response of a captive portal."""
     return Behaviour(body=html)
 
 
@@ -194,7 +194,7 @@ def _start(usage: Mapping[str, int] | None, model: str) -> dict[str, Any]:
 
 
 class Server(streaming_server.Server[Received]):
-    """A running server: where it is, and what it was asked."""
+    """A running server: its address, and the received requests."""
 
     def __init__(self, script: Script, handler: type[Handler]) -> None:
         super().__init__(script, handler, text, status)
@@ -202,7 +202,7 @@ class Server(streaming_server.Server[Received]):
 
     @property
     def environment(self) -> dict[str, str]:
-        """What to set for the SDK to find it."""
+        """The environment variables that direct the SDK to it."""
         return {"ANTHROPIC_BASE_URL": self.url, "ANTHROPIC_API_KEY": KEY, "NO_PROXY": "127.0.0.1"}
 
 
@@ -212,7 +212,7 @@ def messages_server(script: Script, handler: type[Handler] | None = None) -> Abs
 
 
 class Handler(streaming_server.Handler):
-    """Anthropic's own API; a subclass says where its requests go and how it frames events."""
+    """Anthropic's API; a subclass defines the path of its requests and the framing of events."""
 
     def is_message(self) -> bool:
         return self.path == "/v1/messages"
@@ -221,7 +221,7 @@ class Handler(streaming_server.Handler):
         return self.path == "/v1/messages/count_tokens"
 
     def special(self) -> Behaviour | None:
-        """The answer to what is no request for a message."""
+        """The response to any other request."""
         count = self.server.owner.count
         return Behaviour(body={"input_tokens": count}) if self.is_count() and count is not None else None
 

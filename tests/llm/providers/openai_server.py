@@ -1,12 +1,13 @@
-"""A local server that speaks streaming Chat Completions and does what a script tells it to.
+"""A local server with streaming Chat Completions, controlled by a script.
 
     with openai_server(["first reply", status(429), text("second", finish="length")]) as server:
         ...                            # an OpenAIModel talks to it through server.endpoint()
-        server.requests[0].text        # what it was sent
+        server.requests[0].text        # the received prompt
 
-Scripts are those of streaming_server.py; behaviours are made by the functions below: `text`, `chunks`, `status`, `raw`,
-`cut`, `error_chunk`, and by `hang_up`. An event that is no `str` or `bytes` is sent as the JSON of a data line. `pages` is what stands at other paths, for GET and POST: {"/v1/models": {...},
-"/props": raw(b"?")}; any other path is a 404, as Ollama words it.
+Scripts are those of streaming_server.py; the functions below create behaviours: `text`, `chunks`, `status`, `raw`,
+`cut`, `error_chunk`, and `hang_up`. An event other than `str` or `bytes` is sent as the JSON of a data line. `pages`
+has the content of other paths, for GET and POST: {"/v1/models": {...}, "/props": raw(b"?")}; any other path is a 404
+in the format of Ollama.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 @dataclass(frozen=True)
 class Received:
-    """A request as it came in."""
+    """A received request."""
 
     body: Mapping[str, Any]
     headers: Mapping[str, str]
@@ -45,7 +46,7 @@ class Received:
 
     @property
     def text(self) -> str:
-        """Everything the model would read."""
+        """The whole text that the model would read."""
         return "\n".join(said for _, said in self.turns)
 
 
@@ -110,17 +111,17 @@ def status(
 
 
 def raw(body: bytes, *, code: int = 200, kind: str = "text/plain", **headers: str) -> Behaviour:
-    """A body that is no stream."""
+    """A body that is not a stream."""
     return Behaviour(code, {"content-type": kind, **headers}, body)
 
 
 def cut(reply: str, *, cleanly: bool = False) -> Behaviour:
-    """The connection breaks in mid-reply; `cleanly`: the body ends as it should, but the reply doesn't."""
+    """The connection breaks during the reply; `cleanly`: the body ends properly, but the reply does not."""
     return Behaviour(events=text(reply).events[:-3], cut=not cleanly)
 
 
 def error_chunk(reply: str = "", **error: Any) -> Behaviour:
-    """An error that comes as an event in the stream, after `reply`."""
+    """An error as an event in the stream, after `reply`."""
     return Behaviour(events=(*(text(reply).events[:-3] if reply else ()), {"error": error}))
 
 
@@ -130,18 +131,18 @@ def _pieces(whole: str, count: int) -> list[str]:
 
 
 class Server(streaming_server.Server[Received]):
-    """A running server: where it is, and what it was asked."""
+    """A running server: its address, and the received requests."""
 
     def __init__(self, script: Script, pages: Mapping[str, Any]) -> None:
         super().__init__(script, _Handler, text, status)
-        self.paths: list[str] = []  # asked for besides Chat Completions
+        self.paths: list[str] = []  # of requests other than Chat Completions
         self.pages = pages
         self.responds = False  # whether it has the Responses API, too
 
     def endpoint(
         self, name: str = "testing", *traits: str, path: str = "/v1", local: bool = True, keyed: bool = True
     ) -> Endpoint:
-        """Where this server is; the key is that of the environment variable KEY_VARIABLE."""
+        """The endpoint of this server; its key is in the environment variable KEY_VARIABLE."""
         variables = (KEY_VARIABLE,) if keyed else ()
         return Endpoint(name, self.url + path, variables, "", local, frozenset(traits))
 

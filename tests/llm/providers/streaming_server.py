@@ -1,8 +1,7 @@
-"""A local HTTP server that answers as a script says, in whatever a provider streams; the dialects are built on it.
+"""A local HTTP server that streams the responses of a script; the base of the servers for each protocol.
 
-A script is what to answer: one behaviour, a list of them (one for each request, in order; asking for more is a 500
-whose message says so), or a function from the request to a behaviour. A plain `str` is a behaviour too: that text, as
-the dialect says it.
+A script is one behaviour, a list of them (one for each request, in order; a further request is a 500), or a function
+from the request to a behaviour. A plain `str` is a behaviour, too: that text in the format of the protocol.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ Script = str | Behaviour | Sequence[str | Behaviour] | Callable[[R], str | Behav
 
 
 def hang_up() -> Behaviour:
-    """The connection breaks before anything was answered."""
+    """The connection breaks before any response."""
     return Behaviour(cut=True)
 
 
 class Server(Generic[R]):
-    """A running server: where it is, and what it was asked."""
+    """A running server: its address, and the received requests."""
 
     def __init__(
         self,
@@ -106,7 +105,7 @@ class Http(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """What all dialects share; each says in a subclass where its requests go and how an event is framed."""
+    """The common part of all dialects; a subclass defines the path of its requests and the framing of events."""
 
     protocol_version = "HTTP/1.1"
     server: Http

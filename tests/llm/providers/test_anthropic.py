@@ -66,7 +66,7 @@ def test_a_reply_is_streamed_and_counted(server_with: Start) -> None:
     assert "".join(pieces) == reply.text
 
 
-def test_what_is_sent(server_with: Start) -> None:
+def test_the_content_of_a_request(server_with: Start) -> None:
     server = server_with("ok")
     parts = tuple(Part(f"part {n}\n", cache=n % 2 == 0) for n in range(12))
     request = Request(
@@ -154,7 +154,7 @@ def test_missing_usage_is_estimated(server_with: Start) -> None:
 
 
 @pytest.mark.parametrize("broken", [cut("a partial text"), cut("a partial text", cleanly=True)])
-def test_a_broken_stream_can_be_tried_again_and_is_paid_for(server_with: Start, broken: Script) -> None:
+def test_a_broken_stream_is_retryable_and_counted(server_with: Start, broken: Script) -> None:
     server_with(broken)
     error = refused(Retryable)
     assert "broke off" in str(error)
@@ -208,7 +208,7 @@ def test_permanent_failures_say_what_to_do(server_with: Start, script: Script, w
     assert words in str(refused())
 
 
-def test_how_long_the_server_asks_to_wait(server_with: Start) -> None:
+def test_the_wait_requested_by_the_server(server_with: Start) -> None:
     server_with([status(429, retry_after=7), status(429, retry_after=7, retry_after_ms=250), status(429)])
     waits = []
     for _ in range(3):
@@ -301,10 +301,10 @@ NO_SIGN = (
 
 
 def test_without_credentials_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package takes two seconds of CPU time; a hook that can't ask should say so at once."""
+    """The package takes two seconds of CPU time; a hook without a key should fail at once."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    told = run_python(NO_SIGN, ANTHROPIC_BASE_URL="https://gateway.example", ANTHROPIC_AUTH_TOKEN="")
-    assert told.startswith("no key for Anthropic's models. ")
+    output = run_python(NO_SIGN, ANTHROPIC_BASE_URL="https://gateway.example", ANTHROPIC_AUTH_TOKEN="")
+    assert output.startswith("no key for Anthropic's models. ")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_possible_credentials_are_not_refused_early(
 def test_a_profile_of_the_sdk_is_enough(
     server_with: Start, monkeypatch: pytest.MonkeyPatch, clean_environment: Path
 ) -> None:
-    """The whole way: what the package itself finds in its folder is sent."""
+    """End to end: the credentials that the package finds in its folder are sent."""
     server = server_with("ok")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     folder = clean_environment / ".config/anthropic"
@@ -385,7 +385,7 @@ def test_a_preload_that_fails_is_silent(key: str) -> None:
 
 @pytest.mark.soak
 def test_the_end_of_the_program_waits_for_an_import_that_is_under_way() -> None:
-    """An interpreter that ends under it can crash."""
+    """An interpreter that is finalized during an import can crash."""
     script = (
         "import atexit, threading\n"
         "from repoagent.llm.providers.anthropic import AnthropicBackend\n"
@@ -564,7 +564,7 @@ def test_wishes_are_sent_if_the_model_supports_them(server_with: Start) -> None:
     ("cache", "expected"),
     [("5m", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"}), ("off", None)],
 )
-def test_how_long_a_prompt_is_kept(server_with: Start, cache: str, expected: object) -> None:
+def test_the_lifetime_of_the_prompt_cache(server_with: Start, cache: str, expected: object) -> None:
     request = Request((Part("system", cache=True),), ask().messages)
     sent = sent_with(server_with("ok"), "claude-sonnet-5-5", Wishes(cache=cache), request)
     assert sent["system"][0].get("cache_control") == expected
@@ -596,7 +596,7 @@ def test_which_efforts_a_model_has(name: str, efforts: str) -> None:
         ("our-own-model", "max", {"effort", "temperature", "stop", "cache", "tools"}),
     ],
 )
-def test_what_a_model_takes(name: str, effort: str | None, takes: set[str]) -> None:
+def test_supported_wishes(name: str, effort: str | None, takes: set[str]) -> None:
     assert AnthropicModel(name, Wishes(effort=effort)).takes == takes
 
 
@@ -644,6 +644,6 @@ def test_tokens_are_counted_by_the_server(server_with: Start) -> None:
     assert not server.requests
 
 
-def test_tokens_can_not_be_counted_without_a_key() -> None:
+def test_counting_tokens_needs_a_key() -> None:
     with pytest.raises(ModelError, match="no key"):
         MODEL.count_tokens(ask())

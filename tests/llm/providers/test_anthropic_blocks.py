@@ -1,4 +1,4 @@
-"""Thinking, calls of tools and stop sequences of the Messages API: what comes back, and what is sent back."""
+"""Thinking, tool calls and stop sequences of the Messages API: parsing them, and sending them back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def call(request: Request | None = None) -> Reply:
     return reply
 
 
-def test_what_came_is_kept_as_it_came(server_with: Start) -> None:
+def test_blocks_are_stored_unchanged(server_with: Start) -> None:
     hidden = {"type": "redacted_thinking", "data": "b3BhcXVl"}
     omitted = {"type": "thinking", "thinking": "", "signature": "YQ=="}
     content = (
@@ -69,7 +69,7 @@ def test_what_came_is_kept_as_it_came(server_with: Start) -> None:
         ),
     ],
 )
-def test_what_can_not_be_sent_back_is_text(
+def test_blocks_that_cannot_be_sent_back_become_text(
     server_with: Start, content: tuple[Mapping[str, Any], ...], expected: str
 ) -> None:
     server_with(blocks(*content))
@@ -85,7 +85,7 @@ def test_what_can_not_be_sent_back_is_text(
         ("", '<read path="x"/>\n'),
     ],
 )
-def test_a_call_stands_on_its_own_line(server_with: Start, before: str, tag: str) -> None:
+def test_a_call_is_on_a_separate_line(server_with: Start, before: str, tag: str) -> None:
     server_with(blocks(*([{"type": "text", "text": before}] if before else []), used("read", path="x")))
     assert call().text == before + tag
 
@@ -112,7 +112,8 @@ def test_a_tool_that_was_not_offered(server_with: Start) -> None:
 
 
 def test_a_call_that_is_cut(server_with: Start) -> None:
-    """By the limit on length: it is not made, and the reply goes on as text. By a broken server: it is tried again."""
+    """By the limit on length: it is not made, and the reply is continued as text. By a broken server: it is
+    retried."""
     server = server_with(
         [
             blocks(SAID, {**used("run"), "input": '{"body": "make'}, stop="max_tokens"),
@@ -175,7 +176,7 @@ def test_calls_and_their_results_are_sent_back(server_with: Start) -> None:
     "case",
     ["one answer is missing", "another model", "another beginning", "no tools any more", "a secret in it"],
 )
-def test_blocks_that_do_not_hold_are_text(server_with: Start, case: str) -> None:
+def test_invalid_blocks_become_text(server_with: Start, case: str) -> None:
     key = "sk-ant-api03-" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA" * 3
     server = server_with(
         [blocks({**THOUGHT, "thinking": f"ANTHROPIC_API_KEY={key}"}, used("read")), text("ok")]
@@ -197,7 +198,7 @@ def test_blocks_that_do_not_hold_are_text(server_with: Start, case: str) -> None
     assert {block["type"] for block in after} == {"text"}
 
 
-def test_a_call_without_thinking_is_bound_to_nothing(server_with: Start) -> None:
+def test_a_call_without_thinking_stays_valid(server_with: Start) -> None:
     server = server_with([blocks(used("read")), text("ok")])
     found = call().blocks
     assert found is not None and found.prefix == ""
@@ -206,7 +207,7 @@ def test_a_call_without_thinking_is_bound_to_nothing(server_with: Start) -> None
 
 
 def test_a_made_up_observation_ends_the_reply(server_with: Start) -> None:
-    """It has the beginning of the observation, so that it is read as what it is."""
+    """It contains the beginning of the observation, so that it is recognized."""
     server = server_with(blocks(SAID, stop="stop_sequence", at="<observation-ab"))
     reply = call(replace(ask(), stop=("<observation-ab",)))
     assert server.requests[0].body["stop_sequences"] == ["<observation-ab"]

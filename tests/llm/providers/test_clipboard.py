@@ -1,4 +1,4 @@
-"""The clipboard, with programs on PATH that behave as the real ones do."""
+"""The clipboard, with programs on PATH that behave like the real ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repoagent.llm.providers import manual
 
 @pytest.fixture
 def bin_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that alone is on PATH, with no sign of a desktop in the environment."""
+    """The only folder on PATH, without any sign of a desktop in the environment."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("WAYLAND_DISPLAY", "DISPLAY"):
@@ -32,13 +32,13 @@ def program(folder: Path, name: str, script: str) -> None:
 
 
 @pytest.mark.parametrize("display", ["", ":0"])
-def test_without_any_there_is_none(bin_folder: Path, monkeypatch: pytest.MonkeyPatch, display: str) -> None:
+def test_no_clipboard_program(bin_folder: Path, monkeypatch: pytest.MonkeyPatch, display: str) -> None:
     monkeypatch.setenv("DISPLAY", display)
     assert not manual.copy_to_clipboard("text")
     assert manual.paste_from_clipboard() is None
 
 
-def test_what_is_put_is_got(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_and_paste(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     store = bin_folder / "store"
     program(bin_folder, "xclip", f'case "$*" in *-o*) cat {store};; *) cat > {store};; esac')
@@ -48,7 +48,7 @@ def test_what_is_put_is_got(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("script", ["echo 'Error: no display' >&2; exit 1", "exit 0", "printf '\\377'"])
-def test_one_that_does_not_take_the_text_is_none(
+def test_a_program_that_drops_the_text(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
@@ -56,7 +56,7 @@ def test_one_that_does_not_take_the_text_is_none(
     assert not manual.copy_to_clipboard("x" * 1_000_000)
 
 
-def test_one_that_hangs_is_given_up(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_hangs(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(manual, "TIMEOUT", 0.2)
     program(bin_folder, "xclip", "exec sleep 2")

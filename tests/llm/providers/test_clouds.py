@@ -1,5 +1,5 @@
-"""Claude on Amazon Bedrock and Google Vertex AI, through the real SDK and the clouds' own libraries, against a server on
-this machine."""
+"""Claude on Amazon Bedrock and Google Vertex AI, through the real SDK and the clouds' own libraries, against a server
+on this machine."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Set:
 
 @pytest.fixture
 def serve(put: Set, tmp_path: Path) -> Iterator[Start]:
-    """Starts the server of a model's cloud, to which the environment then leads."""
+    """Starts the server of a model's cloud, and directs the environment to it."""
     with ExitStack() as running:
 
         def start(
@@ -100,7 +100,7 @@ def serve(put: Set, tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def nowhere(put: Set, tmp_path: Path) -> None:
-    """No credentials at all, and an address that nothing answers at."""
+    """No credentials, and an address where no server answers."""
     put(**no_aws(tmp_path), ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9", AWS_REGION="eu-north-9")
     put(**no_google(tmp_path), ANTHROPIC_VERTEX_BASE_URL="http://127.0.0.1:9/v1")
     put(ANTHROPIC_VERTEX_PROJECT_ID="a-project", CLOUD_ML_REGION="europe-north9")
@@ -130,7 +130,7 @@ def test_a_reply_is_streamed_and_counted(serve: Start, model: AnthropicModel) ->
 
 
 @EACH
-def test_what_is_sent(serve: Start, model: AnthropicModel) -> None:
+def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
     server = serve(model, "ok")
     wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, stop=("END",), cache="1h"))
     call(wishing)
@@ -283,13 +283,13 @@ def test_rejections(
 
 
 def test_a_rejection_of_each_cloud(serve: Start) -> None:
-    """Of the table above, for each run of the tests."""
+    """A sample of the table above in each run of the tests."""
     for model, script, words in (FINAL[6], FINAL[14]):
         serve(model, script)
         assert words in refused(model)
 
 
-def test_what_a_throttled_stream_has_cost(serve: Start) -> None:
+def test_the_usage_of_a_throttled_stream(serve: Start) -> None:
     serve(AWS, aws_exception("throttlingException", after="a long text " * 20))
     with pytest.raises(Retryable) as raised:
         call(AWS)
@@ -526,7 +526,7 @@ def test_a_file_without_credentials(
 
 
 def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
-    """Its library warns of quotas, which does not concern an edit, and asks Google itself for a token."""
+    """Its library warns about quotas, which are irrelevant here, and requests a token from Google."""
     from google.auth import _cloud_sdk
 
     file = tmp_path / "user.json"

@@ -1,13 +1,13 @@
-"""The programs that people use as a command. Those here on PATH behave as the real ones do, as far as their manuals,
-sources and reported output say; none of it is taken from them:
+"""Known programs for `command:`. The fake ones on PATH behave like the real ones according to their manuals, sources
+and reported output, without containing code of them:
 
-- claude 2.1: `-p` reads the prompt from standard input. `--output-format stream-json` wants `--verbose`; its last event
-  is `result` with `is_error`, `usage`, `total_cost_usd`, and exit code 1 for an error. Without `--tools ""` it edits files.
-  It refuses to start where CLAUDECODE is set.
-- codex 0.1xx: `exec` reads standard input when it has no prompt; its progress goes to standard error, the last message
-  to standard output; with `--json` events. It wants a git repository unless told otherwise.
-- gemini 0.4x: `-p` takes a value, which is joined to standard input; it stops with 55 in a folder that is not trusted.
-- llm 0.3x: plain text; `-u` says the usage on standard error. (Tried with the real one.)
+- claude 2.1: `-p` reads the prompt from standard input. `--output-format stream-json` requires `--verbose`; its last
+  event is `result` with `is_error`, `usage`, `total_cost_usd`, and exit code 1 for an error. Without `--tools ""` it
+  edits files. It refuses to start if CLAUDECODE is set.
+- codex 0.1xx: `exec` reads standard input if it has no prompt; it prints progress to standard error, the last message
+  to standard output; with `--json` events. It requires a git repository unless an option disables that.
+- gemini 0.4x: `-p` takes a value, which is joined to standard input; it exits with 55 in an untrusted folder.
+- llm 0.3x: plain text; `-u` prints the usage to standard error. (Tried with the real program.)
 - ollama 0.1x: plain text, thinking between two lines unless hidden, statistics on standard error with `--verbose`.
 """
 
@@ -179,7 +179,7 @@ def test_an_agent_runs_in_an_empty_folder(
     assert seen["files"] == []
     assert "GIT_DIR" not in seen["env"]
     assert repo.status() == ""
-    assert not list(Path(seen["cwd"]).iterdir())  # it was told not to edit
+    assert not list(Path(seen["cwd"]).iterdir())  # its arguments forbid edits
     (tmp_path / "cache" / "repoagent" / "empty" / "CLAUDE.md").write_text("do as I say")
     reply(command)
     seen = json.loads(programs.read_text())
@@ -196,7 +196,7 @@ def test_explicit_permissions_run_in_this_folder(command: str, programs: Path, r
     assert json.loads(programs.read_text())["cwd"] == str(repo.top)
 
 
-def test_text_when_text_is_asked_for() -> None:
+def test_text_if_the_command_selects_it() -> None:
     got, shown = reply("claude -p --output-format text")
     assert got.text == shown == "done\n"
     assert got.usage.estimated
@@ -224,7 +224,7 @@ def test_a_shell_line_is_left_alone(programs: Path, repo: GitRepo) -> None:
         ("", ""),
     ],
 )
-def test_what_is_added_to_a_command(command: str, line: str) -> None:
+def test_arguments_added_to_a_command(command: str, line: str) -> None:
     assert full_command(command) == line
     assert full_command(line) == line
 
@@ -265,7 +265,7 @@ def test_a_key_is_never_shown() -> None:
         ("llm", {"failed": "No key found - add one using 'llm keys set openai'"}, r"exit code 1: Error: No key found .*; run `llm keys set`"),
     ],
 )  # fmt: skip
-def test_failures_in_their_own_words(
+def test_failures_quote_the_program(
     command: str, fields: dict[str, object], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan(monkeypatch, **fields)
@@ -274,7 +274,7 @@ def test_failures_in_their_own_words(
     assert not isinstance(caught.value, Retryable)
 
 
-def test_an_overload_may_pass_and_has_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overload_is_retryable_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     overload = {"is_error": True, "result": 'API Error: 529 {"type":"overloaded_error"}'}
     plan(monkeypatch, code=1, result=overload)
     with pytest.raises(Retryable, match="529") as caught:
@@ -290,7 +290,7 @@ def test_why_it_stopped(reason: str | None, stop: str, monkeypatch: pytest.Monke
     assert reply("claude -p")[0].stop == stop
 
 
-def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(
         ModelError, match=r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
@@ -298,7 +298,7 @@ def test_one_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
         reply("codex exec")
 
 
-def test_an_older_one_that_does_not_know_an_argument(tmp_path: Path) -> None:
+def test_an_older_version_that_does_not_support_an_argument(tmp_path: Path) -> None:
     (tmp_path / "bin" / "claude").write_text(
         "#!/bin/sh\necho \"error: unknown option '--tools'\" >&2\nexit 1\n"
     )

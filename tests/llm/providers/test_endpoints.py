@@ -1,4 +1,4 @@
-"""Names, addresses and keys of endpoints: the ready ones and a user's own."""
+"""Names, addresses and keys of endpoints: known and configured ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_users_own_row_adds_and_overrides() -> None:
         ("OPENAI_API_KEY",),
     )
     assert made("groq", own).key_variables == ("A", "B")
-    assert endpoint("nobody", own) is None
+    assert endpoint("unknown", own) is None
     assert endpoint("half", {"half": {"api_key_env": "X"}}) is None
 
 
@@ -166,7 +166,7 @@ def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_key(made("openai")) is None
 
 
-def test_a_command_is_asked_once(tmp_path: Any) -> None:
+def test_a_key_command_runs_once(tmp_path: Any) -> None:
     count = tmp_path / "count"
     mine = Endpoint("mine", "https://h", key_command=f"echo x >> {count}; echo {SECRET}")
     assert find_key(mine) == find_key(mine)

@@ -1,4 +1,4 @@
-"""Reading the header of a model file, whatever is there instead of one."""
+"""Reading the header of a model file, and of any other file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SIZES = (
 )
 
 
-def test_what_the_header_says(model: Path) -> None:
+def test_the_values_of_the_header(model: Path) -> None:
     found = read_model_file(model)
     assert (found.path, found.context) == (model, 512)
     assert found.size == model.stat().st_size
@@ -64,7 +64,7 @@ def test_heads_by_layer(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(header(*SIZES, number(b"llama.attention.head_count", 4), heads))
     found = read_model_file(path)
-    assert found.cache_per_token == (4 + 0) * (16 + 16) * 2  # of two layers, the third number is nobody's
+    assert found.cache_per_token == (4 + 0) * (16 + 16) * 2  # for two layers; the third number is unused
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def engine_of(path: Path) -> local_engine.Engine:
 
 
 def gone(process: int) -> bool:
-    """Whether it has ended; nobody may have taken notice of that yet."""
+    """Whether it has ended; it may be a zombie."""
     status = Path(f"/proc/{process}/stat")
     return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] == "Z"
 
@@ -128,7 +128,7 @@ def test_another_window_is_another_load(model: Path) -> None:
     assert LocalModel(str(model)).complete(short(ask("word " * 400)), lambda _: None).text
 
 
-def test_what_does_not_fit_into_memory(model: Path) -> None:
+def test_a_model_that_does_not_fit_into_memory(model: Path) -> None:
     tiny = read_model_file(model)
     assert window_for(tiny, None, None, "M") == DEFAULT_WINDOW
     enough = tiny.memory(DEFAULT_WINDOW)
@@ -289,11 +289,11 @@ from tests.llm.ask import ask
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 model = LocalModel(sys.argv[1], context=32_768)
-told = []
+printed = []
 
 def tell(_):
-    if not told:
-        told.append(1)
+    if not printed:
+        printed.append(1)
         engine = local_engine._engines[0]
         print(engine.process.pid, engine.folder, flush=True)
 
@@ -325,5 +325,5 @@ def test_a_signal_leaves_no_process_behind(model: Path, number: int, code: int, 
         assert time.monotonic() - started < 2
         assert run.stdout.read() == said
     assert soon(lambda: gone(int(child)), 3)
-    assert Path(folder).exists() == (number == signal.SIGKILL)  # nobody is left to remove it
+    assert Path(folder).exists() == (number == signal.SIGKILL)  # no process is left to remove it
     shutil.rmtree(folder, ignore_errors=True)

@@ -49,7 +49,7 @@ def test_no_reply(tmp_path: Path, source: str) -> None:
         carry(source, tmp_path)
 
 
-def test_a_prompt_that_was_copied_along_is_left_out(tmp_path: Path) -> None:
+def test_a_copied_prompt_is_removed(tmp_path: Path) -> None:
     assert carry(render(ask()) + "\nthe reply\n", tmp_path)[0].text == "the reply\n"
 
 
@@ -72,7 +72,7 @@ def test_a_reply_from_a_file(tmp_path: Path) -> None:
     assert carry("piped\n", tmp_path, Path("-"))[0].text == "piped\n"
 
 
-def test_a_reply_file_that_is_none(tmp_path: Path) -> None:
+def test_a_file_without_a_reply(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"cannot read the reply in .*none\.txt: No such file"):
         carry("", tmp_path, tmp_path / "none.txt")
     (tmp_path / "prompt.txt").write_text(render(ask()))
@@ -80,7 +80,7 @@ def test_a_reply_file_that_is_none(tmp_path: Path) -> None:
         carry("", tmp_path, tmp_path / "prompt.txt")
 
 
-def test_a_second_question_needs_another_reply(tmp_path: Path) -> None:
+def test_a_second_prompt_needs_another_reply(tmp_path: Path) -> None:
     (tmp_path / "reply.txt").write_text("the first")
     model = ManualModel(tmp_path, tmp_path / "reply.txt", io.StringIO("unasked"), io.StringIO())
     heard: list[str] = []
@@ -113,7 +113,7 @@ Open = Callable[..., Screen]
 
 @pytest.fixture
 def terminal(tmp_path: Path) -> Open:
-    """Opens a terminal in which a person is asked for a reply; `clip` is a clipboard, a file in the folder."""
+    """Opens a terminal in which the user is asked for a reply; `clip` is the clipboard, a file in the folder."""
 
     def open_it(*arguments: str, clip: bool = False, env: dict[str, str] | None = None) -> Screen:
         folder = tmp_path / "bin"
@@ -214,7 +214,7 @@ def test_a_file_is_named(terminal: Open, tmp_path: Path) -> None:
         "@cache",
         "@dataclass(frozen=True, order=.5)",
         "@." + "b" * 300,
-        "@~nobody.of.that.name/x",
+        "@~no.such.user/x",
     ],
 )
 def test_code_may_begin_with_an_at(terminal: Open, tmp_path: Path, first: str) -> None:
@@ -239,7 +239,7 @@ def test_the_clipboard_both_ways(terminal: Open, tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "one\ntwo\n"
 
 
-def test_a_clipboard_that_has_gone(terminal: Open, tmp_path: Path) -> None:
+def test_a_clipboard_that_disappears(terminal: Open, tmp_path: Path) -> None:
     with terminal(clip=True) as screen:
         screen.expect("press Enter here")
         (tmp_path / "clip").unlink()
@@ -283,7 +283,7 @@ def test_an_interrupt_leaves_the_terminal_as_it_was(terminal: Open, tmp_path: Pa
         screen.expect("KeyboardInterrupt")
 
 
-def test_a_terminal_is_asked_when_the_file_did_not_do(terminal: Open, tmp_path: Path) -> None:
+def test_the_terminal_is_used_after_the_reply_file(terminal: Open, tmp_path: Path) -> None:
     (tmp_path / "reply.txt").write_text("the first")
     with terminal("reply.txt") as screen:
         screen.expect("type @FILE:")

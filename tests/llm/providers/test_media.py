@@ -1,4 +1,4 @@
-"""Images and PDFs as they arrive at a server, and what it says of those that it does not take."""
+"""Images and PDFs as they arrive at a server, and the errors for unsupported ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLAUDE = AnthropicModel("claude-sonnet-5-5")
 SHOT, PAPER = media(png(), "shot.png"), media(pdf(), "paper.pdf")
 
 
-def test_claude_is_not_asked_about_what_it_does_not_take(server_with: Start) -> None:
+def test_unsupported_media_are_not_sent_to_claude(server_with: Start) -> None:
     server = server_with("ok")
     with pytest.raises(UsageError, match=r"big\.png is 9000 x 20 pixels"):
         CLAUDE.complete(showing(media(png(9000), "big.png")), print)
@@ -146,7 +146,7 @@ def test_a_blank_text_after_an_image_is_dropped() -> None:
         ),
     ],
 )
-def test_a_server_that_takes_no_such_thing_is_not_asked(
+def test_unsupported_media_are_not_sent_to_a_server(
     traits: tuple[str, ...], shown: Media, words: str
 ) -> None:
     with openai_server.openai_server("ok") as server, pytest.raises(UsageError, match=words):

@@ -86,7 +86,7 @@ def test_a_reply_is_streamed_and_counted(serve: Start) -> None:
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_what_is_sent(serve: Start) -> None:
+def test_the_content_of_a_request(serve: Start) -> None:
     server = serve("ok")
     request = Request(
         (Part("You "), Part("edit.", cache=True)),
@@ -174,7 +174,9 @@ def test_invalid_unicode_is_replaced(serve: Start) -> None:
     assert server.requests[0].turns == [("user", "caf\ufffd \U0001f600 \ufffd")]
 
 
-def test_an_account_of_openai_is_not_told_to_others(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_of_openai_is_not_sent_to_other_servers(
+    serve: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, "of-openai")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: of-openai\nAuthorization: of-openai")
@@ -310,7 +312,7 @@ def test_missing_and_wrong_usage_is_estimated(serve: Start, usage: Any) -> None:
     assert 50 < got.output < 200
 
 
-def test_a_later_nonsense_does_not_undo_a_count(serve: Start) -> None:
+def test_implausible_counts_do_not_replace_a_count(serve: Start) -> None:
     events = text("some text", usage=None).events
     counts = [{"prompt_tokens": 90, "completion_tokens": n, "total_tokens": 90 + n} for n in (1, 4, 9)]
     zeros = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
@@ -321,7 +323,7 @@ def test_a_later_nonsense_does_not_undo_a_count(serve: Start) -> None:
     assert call(model_of(serve(script)))[0].usage == Usage(90, 9)
 
 
-def test_what_a_call_cost(serve: Start) -> None:
+def test_the_cost_of_a_call(serve: Start) -> None:
     usages = [
         {**USAGE, "cost": 0.0123},
         {**USAGE, "cost": 0, "is_byok": True},
@@ -329,8 +331,8 @@ def test_what_a_call_cost(serve: Start) -> None:
         USAGE,
     ]
     server = serve([text("hi", usage=usage) for usage in [*usages, usages[0]]])
-    told = [call(model_of(server, "cost"))[0].usage.dollars for _ in usages]
-    assert told == [0.0123, None, None, None]
+    costs = [call(model_of(server, "cost"))[0].usage.dollars for _ in usages]
+    assert costs == [0.0123, None, None, None]
     assert call(model_of(server))[0].usage.dollars is None
 
 
@@ -341,7 +343,7 @@ def test_usage_of_groq(serve: Start) -> None:
 
 
 @pytest.mark.parametrize("broken", [cut("a partial text"), cut("a partial text", cleanly=True)])
-def test_a_broken_stream_can_be_tried_again_and_is_paid_for(serve: Start, broken: Behaviour) -> None:
+def test_a_broken_stream_is_retryable_and_counted(serve: Start, broken: Behaviour) -> None:
     error = refused(model_of(serve(broken)), Retryable)
     assert "broke off" in str(error)
     assert error.usage.estimated
@@ -527,7 +529,7 @@ def test_a_missing_model(serve: Start, script: Behaviour) -> None:
     assert str(refused(model_of(serve(script), name="x"))).endswith(": check the name")
 
 
-def test_how_long_the_server_asks_to_wait(serve: Start) -> None:
+def test_the_wait_requested_by_the_server(serve: Start) -> None:
     google = {"error": {"code": 429, "message": "quota", "details": [{"retryDelay": "17s"}]}}
     server = serve(
         [
@@ -553,7 +555,7 @@ def test_no_server() -> None:
         assert "cannot reach" in str(refused(OpenAIModel(remote, "m"), Retryable))
 
 
-def test_a_proxy_is_not_asked_for_this_machine(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_for_local_servers(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)
     assert call(model_of(serve("ok")))[0].text == "ok"

@@ -1,4 +1,4 @@
-"""What servers say of themselves, asked of a real server on this machine."""
+"""Models, availability and windows of servers, from a real server on this machine."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_context(traits: list[str], pages: dict[str, Any], expected: int | None)
         assert len(server.paths) == asked  # another machine is not asked
 
 
-def test_context_is_asked_for_a_short_time_only() -> None:
+def test_the_query_for_the_context_has_a_time_limit() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -1,4 +1,4 @@
-"""What a server does not take is left out of the next attempt, and said once."""
+"""Rejected fields are omitted in the next attempt, and reported once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRAITS = ("grammar", "key_optional")
 def negotiate(
     *rejections: Behaviour, traits: tuple[str, ...] = TRAITS, wishes: Wishes = WISHES, name: str = "m"
 ) -> tuple[list[str], list[Mapping[str, Any]]]:
-    """What was said after each rejection, and the bodies of all requests."""
+    """The message after each rejection, and the bodies of all requests."""
     with openai_server([*rejections, text("ok"), text("ok")]) as server:
         model = OpenAIModel(server.endpoint("testing", *traits, keyed=False), name, wishes)
         said = []
@@ -36,7 +36,7 @@ def negotiate(
                 model.complete(REQUEST, lambda piece: None)
             assert raised.value.retry_after == 0
             said.append(str(raised.value))
-        for _ in range(2):  # the second time without being told again
+        for _ in range(2):  # the second time without another rejection
             assert model.complete(REQUEST, lambda piece: None).text == "ok"
         bodies = [request.body for request in server.requests]
         assert bodies[-1] == bodies[-2]
@@ -44,7 +44,7 @@ def negotiate(
 
 
 def pydantic(*names: str) -> Behaviour:
-    """As Mistral and vLLM say it."""
+    """In the format of Mistral and vLLM."""
     detail = [
         {"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs are not permitted"}
         for name in names
@@ -152,7 +152,7 @@ def test_other_errors_leave_the_fields_alone(rejection: Behaviour) -> None:
         assert not model.learned.without
 
 
-def test_cache_breakpoints_that_are_not_taken() -> None:
+def test_rejected_cache_breakpoints() -> None:
     request = Request((Part("system", cache=True),), (Message("user", (Part("go"),)),))
     with openai_server([status(400, "cache_control: Extra inputs are not permitted"), text("ok")]) as server:
         model = OpenAIModel(server.endpoint("openrouter", "breakpoints", keyed=False), "anthropic/claude")

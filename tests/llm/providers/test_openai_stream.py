@@ -1,4 +1,4 @@
-"""However a server cuts a reply into chunks and a network into packets, it is the same reply."""
+"""A reply is the same for any division into chunks by the server and packets by the network."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ CALLED = called(
 
 
 def response(*items: Mapping[str, Any], reason: str = "", failed: bool = False) -> Behaviour:
-    """A response of such items, in events."""
+    """A response with these items, in events."""
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"model": "gpt-6-test-0101", "status": "in_progress"}}
     ]
@@ -178,7 +178,7 @@ def test_calls_of_chat_completions(serve: Start) -> None:
 
 
 @pytest.mark.parametrize("responds", [False, True])
-def test_an_image_that_a_call_gave_follows_the_results(serve: Start, responds: bool) -> None:
+def test_an_image_of_a_result_follows_the_results(serve: Start, responds: bool) -> None:
     first = response(*CALLS) if responds else CALLED
     server = serve(first, response(SAID) if responds else "ok", responds=responds)
     model = thinker(server) if responds else OpenAIModel(server.endpoint(), "m")
@@ -204,7 +204,7 @@ def test_calls_that_are_cut_or_broken(serve: Start) -> None:
 
 
 def test_a_server_without_tools_says_so(serve: Start) -> None:
-    """Without them the prompt would name none at all: that is the user's to change."""
+    """Without native tools, the prompt would name none: the user must change the setting."""
     model = OpenAIModel(serve(status(400, "m does not support tools", param="tools")).endpoint(), "m")
     with pytest.raises(ModelError, match="m does not support tools") as raised:
         model.complete(OFFERED, lambda piece: None)
@@ -272,19 +272,19 @@ def test_how_a_response_ends(serve: Start, behaviour: Behaviour, stop: str, word
         (status(529, "too many"), "overloaded"),
     ],
 )
-def test_responses_that_fail_may_be_tried_again(serve: Start, behaviour: Behaviour, words: str) -> None:
+def test_failed_responses_are_retryable(serve: Start, behaviour: Behaviour, words: str) -> None:
     with pytest.raises(Retryable, match=words):
         thinker(serve(behaviour, responds=True)).complete(OFFERED, lambda piece: None)
 
 
-def test_a_server_without_responses_is_asked_in_chat(serve: Start) -> None:
+def test_a_server_without_responses_gets_chat_completions(serve: Start) -> None:
     server = serve(text("from chat"))
     reply = complete(thinker(server), OFFERED, Meter(), sleep=lambda seconds: None)
     assert reply.text == "from chat"
     assert server.paths == ["/v1/responses"]
 
 
-def test_who_is_asked_by_which_api(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_api_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     def responds(name: str) -> bool:
         found = endpoint("openai", {})
         assert found is not None

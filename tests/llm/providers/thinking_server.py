@@ -1,11 +1,11 @@
-"""A model that thinks, behind the Messages API: it signs what it thinks, and takes it back only as it was.
+"""A thinking model with the Messages API: it signs its thinking, and accepts it back only unchanged.
 
     thinker = Thinker(rule)                     # rule: from a request in tags to a reply in tags, as any script
     with messages_server(thinker) as server: ...
 
-A signature holds for the model and for all that came before it: system, tools and messages but for cache marks, as the
-API checks it for new accounts; every call has its result, first in the message after it. What breaks a rule is a 400.
-Where tools are offered the reply's tags become calls of them, and what the rule reads is in tags again.
+A signature is valid for the model and everything before it: system, tools and messages without cache breakpoints, as
+the API checks it for new accounts; every call needs its result, first in the next message. A violation is a 400. If
+tools are offered, the tags in a reply become calls, and the rule gets them as tags again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NONCE = re.compile(r"<observation-([0-9a-f]{8}) kind=")
 
 @dataclass
 class Thinker:
-    """`thoughts` is what it thinks, by the number of the call from 1 ("" for nothing); `rejected` what it rejected."""
+    """`thoughts` is its thinking by the number of the call from 1 ("" for none); `rejected` is what it rejected."""
 
     rule: Callable[[Received], str]
     thoughts: Callable[[int], str] = "thought {}".format
@@ -57,13 +57,13 @@ class Thinker:
 
 
 def signature(body: Mapping[str, Any], number: int, thought: str, account: str) -> str:
-    """Of a thought in the message `number` of a request."""
+    """The signature of a thought in the message `number` of a request."""
     before = unmarked([_plain(body), body["messages"][:number]])
     return sha256(json.dumps([account, body["model"], before, thought], sort_keys=True).encode()).hexdigest()
 
 
 def fault_of(body: Mapping[str, Any], account: str) -> str:
-    """What the API would say of a request; "" for nothing."""
+    """The API's error for a request; "" if it is valid."""
     due: list[str] = []
     for number, message in enumerate(body["messages"]):
         content = message["content"]
@@ -86,7 +86,7 @@ def fault_of(body: Mapping[str, Any], account: str) -> str:
 
 
 def in_tags(received: Received) -> Received:
-    """The request as it would be without native tools."""
+    """The equivalent request without native tools."""
     found = _NONCE.search(json.dumps(received.body["messages"]))
     nonce = found[1] if found else NONCE
     names: dict[str, str] = {}
@@ -112,7 +112,7 @@ def in_tags(received: Received) -> Received:
 
 
 def in_calls(reply: str, names: list[str], number: int) -> list[dict[str, Any]]:
-    """The blocks of a reply: its text, then its tags of tools that are offered."""
+    """The blocks of a reply: its text, then its tags of offered tools."""
     text, calls = "", []
     for piece in pieces(reply, {*names, "finish", "reject", "commit", "note", "message"}, ""):
         action = piece.action

@@ -1,4 +1,4 @@
-"""A language model of 100 KB with random weights: llama.cpp loads it at once and it writes noise."""
+"""A language model of 100 KB with random weights: llama.cpp loads it at once, and it writes noise."""
 
 from __future__ import annotations
 
