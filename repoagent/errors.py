@@ -44,7 +44,7 @@ class RepoagentError(Exception):
         """Details for a program, as JSON data."""
         return {}
 
-    def told(self) -> dict[str, object]:
+    def last_messages(self) -> dict[str, object]:
         """The model's messages in the run that this error ended, as JSON data."""
         texts = {"words": self.words, "messages": list(self.messages)}
         return {name: value for name, value in texts.items() if value}

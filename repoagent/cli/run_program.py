@@ -142,7 +142,7 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     try:
         if _has_flag(arguments, "--json"):
             ours = error if isinstance(error, RepoagentError) else RepoagentError()
-            _print_json(code, sentence, {**ours.details(), **ours.told()})
+            _print_json(code, sentence, {**ours.details(), **ours.last_messages()})
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # end the line on which ^C was echoed
         else:

@@ -26,7 +26,7 @@ from repoagent.llm.model import Usage
 from repoagent.memory.identity.record import Memory, load
 from repoagent.patch.locate.exact import Placement
 from repoagent.storage import json_files
-from repoagent.storage.atomic import write_held
+from repoagent.storage.atomic import write_locked
 
 if TYPE_CHECKING:
     from repoagent.git.undo_log import Edit
@@ -53,7 +53,7 @@ class Pending:
         names = {path: memory.folder.name for path, memory in memories.items()}
         value = {"version": VERSION, "event": self.event, "id": self.name, "memories": names, **content}
         self.drop()
-        self.descriptor = write_held(self.path, json_files.dumps(value))
+        self.descriptor = write_locked(self.path, json_files.dumps(value))
 
     def drop(self) -> None:
         """Remove the record: the memory is written, or no change was made."""

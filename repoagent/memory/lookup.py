@@ -25,7 +25,7 @@ from repoagent.memory.identity.store import Step, copy_of, last_step, recognize,
 from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
-from repoagent.storage.locks import held_by, trouble_with_locks
+from repoagent.storage.locks import lock_holder, trouble_with_locks
 
 _ID = re.compile(r"[0-9a-f]{8}")
 _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
@@ -286,7 +286,7 @@ def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
         sent=sum(map(_size, _entries(layout.sent))),
         set_aside=tuple(sorted(Path(entry.path) for entry in entries if _BROKEN.fullmatch(entry.name))),
         held=tuple(
-            (lock, who) for lock in (layout.memory_lock, *locks) if (who := held_by(lock)) is not None
+            (lock, who) for lock in (layout.memory_lock, *locks) if (who := lock_holder(lock)) is not None
         ),
         index=_index_state(layout, len(names)),
         locks=trouble_with_locks(layout.memory if layout.memory.is_dir() else worktree.top),

@@ -29,7 +29,7 @@ from repoagent.llm.registry import PROVIDERS, SDKS
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import has_leftovers
-from repoagent.storage.locks import held_by, trouble_with_locks
+from repoagent.storage.locks import lock_holder, trouble_with_locks
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -299,7 +299,7 @@ def check_interrupted(worktree: WorkTree) -> Iterator[Check]:
     for file in sorted(where.runs.glob("*/run.json"), reverse=True) if not where.runs.is_symlink() else []:
         record = json_files.parse(read_regular(file) or b"") or {}
         unfinished = record.get("version") == 1 and not record.get("ended")
-        if unfinished and held_by(file.with_name("lock")) is None:
+        if unfinished and lock_holder(file.with_name("lock")) is None:
             killed.append(file.parent.name)
     if killed:
         others = f" and {len(killed) - 1} more" if len(killed) > 1 else ""
@@ -477,7 +477,7 @@ def check_locks(worktree: WorkTree) -> Iterator[Check]:
     holders = [
         f"{path.name} by {holder}"
         for path in (*files, where.memory_lock)
-        if path.is_file() and (holder := held_by(path))
+        if path.is_file() and (holder := lock_holder(path))
     ]
     if holders or not trouble:
         yield ok("locks", f"held: {'; '.join(holders)}" if holders else "supported, none is held")

@@ -28,10 +28,10 @@ def write_whole(path: Path, data: bytes, *, private: bool = True, settled: bool 
     Without `settled` the content is durable, but the name is only after the next sync of the folder, for example by a
     write with `settled`. Raises Refused if the folder is not a real one (see folders.py) or a system call fails.
     """
-    os.close(write_held(path, data, private=private, settled=settled))
+    os.close(write_locked(path, data, private=private, settled=settled))
 
 
-def write_held(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
+def write_locked(path: Path, data: bytes, *, private: bool = True, settled: bool = True) -> int:
     """Write as `write_whole` does, and return a descriptor that locks the new file."""
     with open_folder(path.parent, create=True) as parent:
         temporary = f"{_TEMPORARY}{os.getpid()}-{os.urandom(6).hex()}"

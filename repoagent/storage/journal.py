@@ -74,7 +74,7 @@ class Journal:
             sync_folder(destination.parent)
 
 
-def read_kept(folder: Path, name: str) -> bytes:
+def read_stored(folder: Path, name: str) -> bytes:
     """The data that `Journal.keep` stored in the journal's folder. Raises IncompleteJournal if it is missing."""
     data = read_regular(folder / name)
     if data is None:

@@ -108,7 +108,7 @@ def _sign(descriptor: int) -> None:
         os.pwrite(descriptor, text.encode(errors="replace"), 0)
 
 
-def held_by(path: Path) -> str | None:
+def lock_holder(path: Path) -> str | None:
     """A description of the current holder of the lock file `path`; None if it is free or unknown. Does not delay
     waiting processes."""
     try:

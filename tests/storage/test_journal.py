@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.storage import journal, json_files
-from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_kept, record
+from repoagent.storage.journal import IncompleteJournal, abandoned, create_journal, read_stored, record
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def test_a_journal_keeps_its_files(root: Path) -> None:
     made.keep("bytes", b"before\r\n")
     made.save({"state": "second", "name": os.fsdecode(b"\xff")})
     assert record(made.folder) == {"version": 1, "state": "second", "name": os.fsdecode(b"\xff")}
-    assert read_kept(made.folder, "mark") == b"\0mark" and read_kept(made.folder, "bytes") == b"before\r\n"
+    assert (
+        read_stored(made.folder, "mark") == b"\0mark" and read_stored(made.folder, "bytes") == b"before\r\n"
+    )
     assert made.folder == root / "one" and made.name == "one"
     assert made.folder.stat().st_mode & 0o077 == 0
     made.close()
@@ -57,7 +59,8 @@ def test_a_killed_owner_leaves_it(root: Path) -> None:
     killed_owner(root).wait()
     (found,) = abandoned(root)
     assert (
-        record(found.folder) == {"version": 1, "state": "x"} and read_kept(found.folder, "bytes") == b"before"
+        record(found.folder) == {"version": 1, "state": "x"}
+        and read_stored(found.folder, "bytes") == b"before"
     )
     found.retire()
     found.close()
@@ -85,7 +88,7 @@ def test_retired_to_another_place(root: Path, tmp_path: Path) -> None:
     made = create_journal(root, "one", {"state": "done"}, {"bytes": b"x"})
     made.retire(tmp_path / "kept" / "one")
     made.close()
-    assert list(abandoned(root)) == [] and read_kept(tmp_path / "kept" / "one", "bytes") == b"x"
+    assert list(abandoned(root)) == [] and read_stored(tmp_path / "kept" / "one", "bytes") == b"x"
 
 
 def test_without_a_root_there_are_no_journals(root: Path) -> None:
@@ -114,7 +117,7 @@ def test_half_made_ones_are_left_while_their_owner_lives(root: Path) -> None:
 def test_missing_content_is_reported_by_name(root: Path) -> None:
     made = create_journal(root, "one", {}, {})
     with pytest.raises(IncompleteJournal, match="gone"):
-        read_kept(made.folder, "gone")
+        read_stored(made.folder, "gone")
     made.close()
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, Refused
-from repoagent.storage.locks import held_by, locked, trouble_with_locks
+from repoagent.storage.locks import lock_holder, locked, trouble_with_locks
 
 _HOLD = (
     "import sys, time; from pathlib import Path; from repoagent.storage.locks import locked\n"
@@ -138,11 +138,11 @@ def test_a_lock_is_released_if_its_file_cannot_be_written(
 
 def test_the_holder_is_read_without_taking_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    assert held_by(path) is None
+    assert lock_holder(path) is None
     with hold(path) as holder:
-        assert (held_by(path) or "").startswith(f"process {holder.pid} ")
+        assert (lock_holder(path) or "").startswith(f"process {holder.pid} ")
         holder.kill()
         holder.wait()
-        assert held_by(path) is None
+        assert lock_holder(path) is None
     assert trouble_with_locks(tmp_path) == "" and trouble_with_locks(tmp_path / "nowhere") == ""
     assert [each.name for each in tmp_path.iterdir()] == ["lock"]

@@ -189,7 +189,7 @@ def load(folder: Path) -> Record | None:
 
 def _from_dict(folder: Path, raw: dict[str, Any]) -> Record:
     def content(file: dict[str, str] | None) -> Content | None:
-        return None if file is None else Content(stored.read_kept(folder, file["file"]), file["mode"])
+        return None if file is None else Content(stored.read_stored(folder, file["file"]), file["mode"])
 
     steps = []
     for step in raw["steps"]:

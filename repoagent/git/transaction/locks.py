@@ -15,7 +15,7 @@ from repoagent.git.process import git_output
 from repoagent.git.transaction.journal import Record
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.folders import SystemFailed
-from repoagent.storage.journal import Journal, read_kept
+from repoagent.storage.journal import Journal, read_stored
 
 LOCK_FILE = "lock"
 _MAX_LOCK_BYTES = 1000  # bytes of a lock file that are read
@@ -44,7 +44,7 @@ def acquire(worktree: WorkTree, journal: Journal) -> None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
                 try:
-                    file.write(read_kept(journal.folder, LOCK_FILE))
+                    file.write(read_stored(journal.folder, LOCK_FILE))
                     file.flush()
                 except BaseException:
                     path.unlink()

@@ -24,7 +24,7 @@ from repoagent.git.transaction.journal import COMMITTING, PlannedPath, Record, S
 from repoagent.git.transaction.results import KEPT_FOLDER, OtherChanges
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import write_whole
-from repoagent.storage.journal import Journal, read_kept
+from repoagent.storage.journal import Journal, read_stored
 
 NEXT = "next"  # in the folder of the journal: the index to be
 COMMITTED = "index"  # and the one that git commits
@@ -119,7 +119,7 @@ def keep_copy(journal: Journal, name: str, content: Content) -> str:
     """Save the bytes in the folder of the journal, unless they are there; return the file name: `name` and a number."""
     number = 0
     while (file := journal.path(f"{name}-{number}")).exists():
-        if read_kept(journal.folder, file.name) == content.data:
+        if read_stored(journal.folder, file.name) == content.data:
             return file.name
         number += 1
     journal.keep(file.name, content.data)
@@ -142,7 +142,7 @@ def restore_pending_messages(worktree: WorkTree, journal: Journal) -> None:
             continue
         file = worktree.git_dir / name
         if not file.exists():
-            write_whole(file, read_kept(journal.folder, copy.name), private=False)
+            write_whole(file, read_stored(journal.folder, copy.name), private=False)
         copy.unlink()
 
 

@@ -24,7 +24,7 @@ from repoagent.memory.identity.store import memories
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
-from repoagent.storage.locks import held_by, locked
+from repoagent.storage.locks import lock_holder, locked
 
 _DAY = 86_400
 _STAMP = "conversations-looked-through"
@@ -189,7 +189,7 @@ def _old_runs(layout: Layout, cutoff: float) -> Iterator[_OldRun]:
             paths += [layout.conversations / f"{name}.md", layout.conversations / f"{name}.md.lock"]
         paths = [path for path in paths if os.path.lexists(path)]
         # the folder's own time changes with run.json, which is replaced at each step and at the end
-        if paths and _is_old([home, *paths], cutoff) and held_by(home / "lock") is None:
+        if paths and _is_old([home, *paths], cutoff) and lock_holder(home / "lock") is None:
             yield _OldRun(paths, home / "lock")
     for path in _inside(layout.conversations):
         if path.suffix == ".md" and path.name.casefold().startswith(ours) and path.stem not in homes:

@@ -14,7 +14,7 @@ from repoagent.memory.conversation_names import names
 from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
-from repoagent.storage.locks import held_by
+from repoagent.storage.locks import lock_holder
 from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short_name
 from repoagent.tasks.runs.record import (
@@ -192,7 +192,7 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
 def _state(run_dir: RunDirectory, record: Record) -> str:
     if record.ended and record.state in ENDS:
         return record.state
-    if held_by(run_dir.lock) is not None:
+    if lock_holder(run_dir.lock) is not None:
         waits = record.activity.startswith(("delegate ", "wait ")) and inbox.is_requested(run_dir.pause)
         return PAUSED if record.state == PAUSED or waits else RUNNING
     same_boot = record.boot != "" and record.boot == live_run.boot()
@@ -206,7 +206,7 @@ def _without_record(run_dir: RunDirectory) -> Run:
     except Refused:
         spec = {}
     parent, changed = str(spec.get("parent") or ""), _changed(run_dir)
-    if (parent and time.time() - changed < _STARTING) or held_by(run_dir.lock) is not None:
+    if (parent and time.time() - changed < _STARTING) or lock_holder(run_dir.lock) is not None:
         kind = str(spec.get("kind") or _kind(run_dir.name))
         return Run(run_dir, Record(name=run_dir.name, kind=kind, parent=parent), RUNNING, changed)
     renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))

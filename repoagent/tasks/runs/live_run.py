@@ -20,7 +20,7 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import sweep, write_whole
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Warn, ensure, to_stderr
-from repoagent.storage.locks import held_by, locked
+from repoagent.storage.locks import lock_holder, locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.runs import inbox
 from repoagent.tasks.runs import record as records
@@ -223,7 +223,7 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
         try:
             stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"))
         except Busy as error:
-            if not (holder := held_by(run_dir.lock)):
+            if not (holder := lock_holder(run_dir.lock)):
                 raise
             raise Busy(
                 f"the run {run_dir.name} is running in {holder}; wait for it (`repoagent runs wait {run_dir.name}`), "
