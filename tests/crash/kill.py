@@ -40,7 +40,7 @@ def points(
     for event in events:
         ours = event.program.startswith("python")
         gits = event.program.startswith("git")
-        # what a hook's own programs leave when they are killed is not ours to clear away
+        # repoagent need not remove the files of a hook's programs that were killed
         modes = [SELF] if ours else [SELF, ALL, MAIN] if gits else [MAIN]
         if ours and event.call == "write":
             modes.append(TORN)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_name("faults.c")
 # The modes of faults.c: who is ended at the event, or that it fails. TORN cuts a write in two, then ends all; TOLD
-# sends the signal that is given as the error to the work itself.
+# sends the signal in `error` to the work itself.
 COUNT, SELF, ALL, MAIN, TORN, FAIL, FAIL_ON, TOLD = range(8)
 _PIDS = 500
 _HEAD = struct.Struct("8i")
@@ -72,7 +72,7 @@ class Faults:
         self._log = Path(f"{self._control}.log")
         with self._control.open("r+b") as file:
             self._map = mmap.mmap(file.fileno(), 0)
-        # what outlives the work is ours to wait for
+        # wait for processes that outlive the work
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
     def run(self, work: Callable[[], int], mode: int = COUNT, at: int = -1, error: int = 0) -> Ran:

@@ -219,7 +219,9 @@ def main(folder: Path, name: str, every: int, part: int = 0, first: int = 0) -> 
         stage.fresh()
         ran = stage.faults.run(stage.act, mode, event.number, number)
         met = next((one for one in ran.events if one.number == event.number), None)
-        if mode == SELF and met is not None and met.program in OF_HOOKS:  # what a hook does then is its own
+        if (
+            mode == SELF and met is not None and met.program in OF_HOOKS
+        ):  # what a hook does then does not matter
             continue
         stage.without_formatters()
         found: dict[str, Any] = {}

@@ -180,7 +180,9 @@ def test_no_save_is_lost(repo: GitRepo, tmp_path: Path) -> None:
             else:
                 (repo.top / ".git/hooks/pre-commit").unlink(missing_ok=True)
             it.log.with_suffix(".near").unlink(missing_ok=True)
-            if chance.random() < 0.15:  # a save beside the lines of the edit; undo refuses while it is there
+            if (
+                chance.random() < 0.15
+            ):  # a save next to the lines of the edit; undo refuses until it is removed
                 it.log.with_suffix(".near").touch()
             said = it.act(way)
             it.log.with_suffix(".busy").unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.conftest import GitRepo
 
-# What any commit writes by the way: objects, logs of refs, the last message. What `repoagent` keeps is its own.
+# Side effects of any commit: objects, logs of refs, the last message; and the files of repoagent.
 _PASSING = ("objects", "logs", "refs", "repoagent", "worktrees")
 _PASSING_FILES = ("index", "HEAD", "packed-refs", "COMMIT_EDITMSG", "gitk.cache")
 

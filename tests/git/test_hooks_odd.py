@@ -207,7 +207,7 @@ def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, c
             there.unlink() if not there.is_dir() or there.is_symlink() else shutil.rmtree(there)
     recover(worktree(repo))
     assert (repo.head() == head) == bool(code)
-    if not code:  # that it is gone is what the hook left
+    if not code:  # the hook has removed it
         repo.git("checkout", "-q", "--", "a.txt")
     assert repo.git("diff", "--cached", "--name-only") == ""
     unchanged(repo, before, "a.txt")

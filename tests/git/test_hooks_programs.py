@@ -174,7 +174,7 @@ def test_garbage_is_not_collected_while_the_index_is_out_of_sight(messy: GitRepo
     for key, value in {"auto": "1", "autoDetach": "false", "pruneExpire": "now"}.items():
         messy.git("config", f"gc.{key}", value)
     number = made = 0
-    while made < 4:  # git looks into one of the folders of objects to tell how many there are
+    while made < 4:  # git estimates the number of objects by one of their folders
         number += 1
         data = b"%d\n" % number
         if blob_hash(data).startswith("17"):

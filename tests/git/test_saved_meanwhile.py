@@ -201,7 +201,7 @@ def test_undo_and_redo_that_fail_leave_what_was_saved(
     repo.write("a.txt", now)
     with while_a_hook_waits(repo, lambda: repo.write("README.md", "second\n")):
         (undo if way == "undo" else redo)(worktree(repo))
-    assert kept(capsys.readouterr().err) == ["first\n"]  # it is said, and outlives the journal
+    assert kept(capsys.readouterr().err) == ["first\n"]  # it is reported, and outlives the journal
 
 
 def test_work_in_the_file_of_the_edit_that_is_partly_taken_back_stays_so(repo: GitRepo) -> None:

@@ -106,7 +106,7 @@ def test_a_file_that_is_in_no_commit(repo: GitRepo, kind: str) -> None:
     assert committed(repo, "new.txt") == "one\nTWO\n" and repo.status() == ""
     undo(worktree(repo))
     assert repo.read("new.txt") == b"one\ntwo\n"
-    if kind != "intent to add":  # of that only the mark is gone
+    if kind != "intent to add":  # only its mark is removed
         assert changed(untimed(before), untimed(snapshot(repo))) == set()
 
 

@@ -80,7 +80,7 @@ echo base > README.md; git commit -qam base; git checkout -qb side; echo side > 
 git checkout -q main; echo main > README.md; git commit -qam main
 """
 REFUSED = {
-    # what is done before, the edit (path, old, new; None: no file), and what the refusal says
+    # the preparation, the edit (path, old, new; None: no file), and the message of the refusal
     "unstaged work": (MINE_4, ("a.txt", "mine 4", "LINE 4"), r"work in it on line 5 .*--include-dirty.*--no-commit"),
     "staged work": (MINE_4 + "; git add .", ("a.txt", "mine 4", "LINE 4"), r"uncommitted work in it on line 5 "),
     "staged work that the file has not": (

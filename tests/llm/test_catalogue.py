@@ -82,7 +82,7 @@ def test_the_users_configuration_has_priority() -> None:
     own = {SONNET: {"input": 1, "output": 2.5}, "ollama/x": {"context": 4096, "format": "search"}}
     assert model_info(SONNET, own).price == Price(
         1, 2.5, 1, 1
-    )  # without a price of its own the cache is no cheaper
+    )  # without a separate price, the cache is not cheaper
     assert model_info(SONNET, own).sources["price"] == "configured"
     assert model_info(SONNET, own).context == model_info(SONNET).context
     mine = model_info("ollama/x", own)

@@ -66,7 +66,7 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
         "--model manual",
     ):
         assert way in str(raised.value)
-    preload(None)  # nothing to load, nothing to say
+    preload(None)  # nothing to load, no warning
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_configuration_describes_a_model(tmp_path: Path) -> None:
         ("gemini-flash", "google/gemini-3.8-flash"),
         ("grok", "xai/grok-4.7"),
         ("anthropic/claude-sonnet-5", "anthropic/claude-sonnet-5"),
-        # of several, of none, and by a word that does not tell the family: as written
+        # ambiguous, unknown, and by a word that does not identify the family: unchanged
         ("gpt", "gpt"),
         ("claude", "claude"),
         ("deepseek", "deepseek"),

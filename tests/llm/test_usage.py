@@ -107,7 +107,7 @@ def test_a_day_s_limit_counts_what_other_runs_have_spent() -> None:
     assert book.lines == [(SONNET, 40_001, pytest.approx(0.08001))]
     with pytest.raises(LimitReached, match=r"\$1 a day \(\$0\.9800 spent today.*repoagent activity --cost"):
         meter.before_attempt(Usage(input=20_000), SONNET)
-    meter.before_attempt(Usage(input=20_000), "free/one")  # what costs nothing is not held back
+    meter.before_attempt(Usage(input=20_000), "free/one")  # free calls are not limited
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_media_that_a_model_does_not_take(spec: str, data: bytes, words: str) ->
         ("openrouter/deepseek/deepseek-chat", pdf(), False),  # OpenRouter makes text of it
         ("mine/something-new", png(), True),
         ("manual", png(), False),
-        ("command:cat", png(), False),  # these say it themselves
+        ("command:cat", png(), False),  # these raise the error themselves
     ],
 )
 def test_known_and_unknown_media(spec: str, data: bytes, doubt: bool) -> None:

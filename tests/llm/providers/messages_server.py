@@ -198,7 +198,7 @@ class Server(streaming_server.Server[Received]):
 
     def __init__(self, script: Script, handler: type[Handler]) -> None:
         super().__init__(script, handler, text, status)
-        self.count: int | None = None  # what it counts any prompt as; None for a server that can't
+        self.count: int | None = None  # the count of any prompt; None for a server that cannot count
 
     @property
     def environment(self) -> dict[str, str]:
@@ -226,7 +226,7 @@ class Handler(streaming_server.Handler):
         return Behaviour(body={"input_tokens": count}) if self.is_count() and count is not None else None
 
     def frame(self, event: Mapping[str, Any]) -> bytes:
-        if "raw" in event:  # what is no event at all
+        if "raw" in event:  # not an event
             return bytes(event["raw"])
         return f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 

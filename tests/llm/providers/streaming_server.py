@@ -100,7 +100,7 @@ class Http(ThreadingHTTPServer):
     owner: Any
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that has gone is nothing to report
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # ignore a client that has disconnected
             super().handle_error(request, client_address)
 
 
@@ -132,7 +132,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._send_body(behaviour, behaviour.body)
             else:
                 self._send_events(behaviour)
-        except (BrokenPipeError, ConnectionResetError):  # the client has gone: a time-out under test
+        except (BrokenPipeError, ConnectionResetError):  # the client has disconnected: a time-out under test
             self.close_connection = True
 
     def _send_body(self, behaviour: Behaviour, body: object) -> None:

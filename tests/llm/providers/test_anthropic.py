@@ -82,7 +82,7 @@ def test_the_content_of_a_request(server_with: Start) -> None:
     assert "Bearer " + KEY in sent.headers["authorization"]
     assert sent.body["thinking"] == {"type": "adaptive"}
     assert sent.body["output_config"] == {"effort": "low"}
-    assert sent.body["max_tokens"] > 5000  # thinking has room of its own
+    assert sent.body["max_tokens"] > 5000  # additional tokens for thinking
     # the API takes four breakpoints: the last ones, since they hold the longest prefixes
     blocks = sent.body["messages"][0]["content"]
     cached = [block["text"] for block in blocks if block.get("cache_control") == {"type": "ephemeral"}]
@@ -510,7 +510,7 @@ def test_counts_that_come_in_two_parts(
 @pytest.mark.parametrize(
     ("start", "end"),
     [
-        ({"input_tokens": 100, "output_tokens": 1}, None),  # the 1 is what the API says before it begins
+        ({"input_tokens": 100, "output_tokens": 1}, None),  # the API reports 1 before it begins
         ({"input_tokens": 100, "output_tokens": 1}, {"output_tokens": 0}),
         ({"input_tokens": 0, "output_tokens": 0}, {"input_tokens": 0, "output_tokens": 80}),
         (None, {"output_tokens": 80}),

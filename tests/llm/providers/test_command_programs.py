@@ -184,7 +184,7 @@ def test_an_agent_runs_in_an_empty_folder(
     reply(command)
     seen = json.loads(programs.read_text())
     assert seen["files"] == []
-    assert not Path(seen["cwd"]).exists()  # one of its own, gone with it
+    assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_the_content_of_a_request(serve: Start) -> None:
     assert sent.turns == [("system", "You edit."), ("user", "ab"), ("assistant", "said"), ("user", "go")]
     body = dict(sent.body)
     assert body.pop("messages")[1] == {"role": "user", "content": "ab"}
-    assert body.pop("max_tokens") > 5000  # thinking has room of its own
+    assert body.pop("max_tokens") > 5000  # additional tokens for thinking
     assert body == {
         "model": "test-model",
         "stream": True,
@@ -621,7 +621,7 @@ def test_a_prompt_that_was_cut_in_silence(serve: Start) -> None:
     assert "OLLAMA_CONTEXT_LENGTH=16384 ollama serve" in error
     assert (
         call(model_of(half), ask(prompt))[0].text == "a reply"
-    )  # a server that says when a prompt is too long
+    )  # a server that reports a prompt that is too long
     ruled = ask("=" * 30_000 + prompt[:1000])  # few tokens, many bytes
     assert call(OpenAIModel(half.endpoint("ollama", "truncates"), "m"), ruled)[0].text == "a reply"
 

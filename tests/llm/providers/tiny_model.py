@@ -52,7 +52,7 @@ def write_tiny_model(
         if tensor.endswith("norm.weight"):
             weights = np.ones(shape)
         if tensor == "output.weight":
-            weights[:3] = 0  # it never ends of itself: a test says how long it writes
+            weights[:3] = 0  # it never ends by itself: a test sets the length
             weights[3:] *= 3
         writer.add_tensor(tensor, weights.astype(np.float32))
     writer.write_header_to_file()
