@@ -397,7 +397,7 @@ def test_a_relative_xdg_folder_counts_as_not_set(tmp_path: Path, home: str) -> N
 
 
 def test_a_file_of_configuration_has_a_limit(layout: Layout, clean_environment: Path) -> None:
-    with pytest.raises(Refused, match="more than 1024 KiB"):
+    with pytest.raises(Refused, match="larger than the limit of 1024 KiB"):
         shared(layout, "# more\n" * 200_000)
     layout.config.unlink()
     user(clean_environment, "# more\n" * 200_000)
