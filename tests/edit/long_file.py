@@ -43,7 +43,7 @@ TAIL = "def read_names(file):\n    text = Path(file).read_text()\n    return tex
 SHOP = HEAD + BASKET + FUNCTIONS + TAIL
 
 
-def asked(
+def prepare_edit(
     repo: GitRepo,
     instruction: str,
     form: Form = "function",

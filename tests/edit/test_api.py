@@ -23,7 +23,7 @@ def breakpoints(request: Received) -> list[str]:
     return [block["text"] for block in blocks if "cache_control" in block]
 
 
-def kept(repo: GitRepo) -> bytes:
+def written_bytes(repo: GitRepo) -> bytes:
     """The content of all files that the program has written."""
     folders = (repo.top / ".repoagent", repo.top / ".git/repoagent")
     return b"".join(path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file())
@@ -74,7 +74,7 @@ def test_transient_failures_are_retried(repo: GitRepo, run: Run) -> None:
     assert b"    return f'hello, {name}'\n" in repo.read("src/app.py")
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
     assert all(len(breakpoints(request)) <= 4 for request in server.requests)
-    assert KEY.encode() not in kept(repo)
+    assert KEY.encode() not in written_bytes(repo)
 
 
 @pytest.mark.soak
@@ -84,7 +84,7 @@ def test_a_wrong_key_is_reported_and_never_shown(repo: GitRepo, run: Run) -> Non
     assert done.code == 4
     assert "ANTHROPIC_API_KEY" in done.err
     assert KEY not in done.out + done.err
-    assert KEY.encode() not in kept(repo)
+    assert KEY.encode() not in written_bytes(repo)
     assert repo.status() == ""
 
 
@@ -98,7 +98,7 @@ def test_no_network(repo: GitRepo, run: Run) -> None:
     assert done.code == 4
     assert "cannot reach 127.0.0.1" in done.err
     assert time.monotonic() - started < 30
-    assert KEY.encode() not in kept(repo)
+    assert KEY.encode() not in written_bytes(repo)
 
 
 @pytest.mark.soak

@@ -75,10 +75,10 @@ def test_the_message_of_a_mail_is_used(repo: GitRepo, wrapped: bool) -> None:
         message.set_content(body, cte="base64")
         mail = message.as_bytes()
         assert b"w\xc3\xb6rld" not in mail
-    given = read_patch_input("fix.eml", mail, repo.top)
-    assert given.message.startswith("Grüße the world\n\nWith an umlaut.")
-    assert given.author.endswith("<ada@example.com>")
-    (patch,) = read_answer(given.text)
+    patch_input = read_patch_input("fix.eml", mail, repo.top)
+    assert patch_input.message.startswith("Grüße the world\n\nWith an umlaut.")
+    assert patch_input.author.endswith("<ada@example.com>")
+    (patch,) = read_answer(patch_input.text)
     assert patch.new == "b/src/app.py" and "wörld" in patch.hunks[0].added[0].text
 
 
@@ -103,10 +103,10 @@ def test_several_commits_are_refused(repo: GitRepo) -> None:
 
 def test_the_message_in_the_output_of_git_show_is_used(repo: GitRepo) -> None:
     formatted(repo)
-    given = read_patch_input("x", repo.git("show").encode(), repo.top)
-    assert given.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
-    assert given.author == "Ada Tester <ada@example.com>"
-    assert [patch.new for patch in read_answer(given.text)] == ["b/src/app.py"]
+    patch_input = read_patch_input("x", repo.git("show").encode(), repo.top)
+    assert patch_input.message == "Grüße the world\n\nWith an umlaut.\n---\nReviewed-by: B <b@example.com>\n"
+    assert patch_input.author == "Ada Tester <ada@example.com>"
+    assert [patch.new for patch in read_answer(patch_input.text)] == ["b/src/app.py"]
 
 
 def test_encodings_of_a_patch(tmp_path: Path) -> None:

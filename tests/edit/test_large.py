@@ -39,7 +39,7 @@ def shown(prepared: Prepared) -> str:
     return "".join(part.text for part in prepared.prompts[0].opening)
 
 
-def asked(
+def prepare_edit(
     repo: GitRepo,
     instruction: str,
     how: AnswerFormat | None = None,
@@ -194,15 +194,15 @@ def test_a_part_is_extended_to_a_nearby_end_of_a_function() -> None:
 
 def test_named_lines_rank_above_words(repo: GitRepo) -> None:
     repo.write("big.py", source(special_case="pass"))
-    text = shown(asked(repo, "as special_case does", first=9_000))
+    text = shown(prepare_edit(repo, "as special_case does", first=9_000))
     assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)">', text))
 
 
 def test_a_small_file_is_shown_in_full_and_the_limit_can_be_set(repo: GitRepo) -> None:
     repo.write("big.py", source(300))
-    assert "too long" not in shown(asked(repo, "task_7 shall round"))
+    assert "too long" not in shown(prepare_edit(repo, "task_7 shall round"))
     repo.git("config", "repoagent.edit.inlineLimit", "20000")
-    text = shown(asked(repo, "task_7 shall round"))
+    text = shown(prepare_edit(repo, "task_7 shall round"))
     assert "too long to show in full" in text and "def task_7(value)" in text
     assert len(text) < 20_000
 
@@ -210,8 +210,8 @@ def test_a_small_file_is_shown_in_full_and_the_limit_can_be_set(repo: GitRepo) -
 def test_a_context_window_smaller_than_the_limit_applies(repo: GitRepo) -> None:
     text = source(400)
     repo.write("big.py", text)
-    assert text in shown(asked(repo, "task_7 shall round", AnswerFormat(window=200_000)))
-    small = shown(asked(repo, "task_7 shall round", AnswerFormat(window=12_000, output_tokens=4_000)))
+    assert text in shown(prepare_edit(repo, "task_7 shall round", AnswerFormat(window=200_000)))
+    small = shown(prepare_edit(repo, "task_7 shall round", AnswerFormat(window=12_000, output_tokens=4_000)))
     assert text not in small and "def task_7(value)" in small
     assert len(small) < 24_000
 
@@ -219,13 +219,15 @@ def test_a_context_window_smaller_than_the_limit_applies(repo: GitRepo) -> None:
 def test_a_file_for_reading_is_also_cut(repo: GitRepo) -> None:
     repo.write("big.py", "x = 1\n")
     repo.write("other.py", source(2_000, special_case="pass"))
-    text = shown(asked(repo, "do as special_case does", read=("other.py",)))
+    text = shown(prepare_edit(repo, "do as special_case does", read=("other.py",)))
     assert "for reading only; 14," in text and "def special_case" in text and len(text) < 60_000
 
 
 def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000))
-    prepared = asked(repo, "make everything faster", AnswerFormat("search", short=True, output_tokens=4_000))
+    prepared = prepare_edit(
+        repo, "make everything faster", AnswerFormat("search", short=True, output_tokens=4_000)
+    )
     text = shown(prepared)
     assert "of which only lines" in text and "<read" not in text and "<outline" not in text
     assert len(text) < 40_000
@@ -233,7 +235,7 @@ def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo
 
 def test_a_part_of_a_large_file_is_found_for_a_small_model(repo: GitRepo) -> None:
     repo.write("big.py", source(6_000, special_case="result = 0"))
-    prepared = asked(repo, "special_case shall round", AnswerFormat("function", output_tokens=4_000))
+    prepared = prepare_edit(repo, "special_case shall round", AnswerFormat("function", output_tokens=4_000))
     assert prepared.form == "function"
     assert "def special_case" in shown(prepared) and len(shown(prepared)) < 2_000
 
@@ -293,7 +295,7 @@ def test_an_ambiguous_block_is_refused_unless_a_line_number_decides(
 
 def test_read_finds_a_symbol_without_its_underscore(repo: GitRepo) -> None:
     repo.write("big.py", source(3, _special_case="pass"))
-    (read,) = (tool for tool in asked(repo, "x").tools if tool.name == "read")
+    (read,) = (tool for tool in prepare_edit(repo, "x").tools if tool.name == "read")
     seen = read.perform(Action("read", {"path": "big.py", "symbol": "Special_Case"}))
     assert seen.ok and "no symbol 'Special_Case'; this is _special_case." in seen.text
     assert "def _special_case(value):" in seen.text and "task_0" not in seen.text
@@ -301,7 +303,7 @@ def test_read_finds_a_symbol_without_its_underscore(repo: GitRepo) -> None:
 
 def test_tools_report_what_they_cannot_show(repo: GitRepo) -> None:
     repo.write("big.py", source(3_000) + "x = '" + "a" * 50_000 + "needle" + "'\n")
-    tools = {tool.name: tool for tool in asked(repo, "x").tools}
+    tools = {tool.name: tool for tool in prepare_edit(repo, "x").tools}
     whole = tools["read"].perform(Action("read", {"path": "big.py"}))
     assert whole.ok and "are omitted" in whole.text and len(whole.text) < 26_000
     assert not tools["read"].perform(Action("read", {"path": "big.py", "symbol": "nothing"})).ok
@@ -331,7 +333,7 @@ def test_recently_changed_lines_rank_higher(repo: GitRepo) -> None:
     text = source(1_500)
     repo.commit("big", **{"big.py": text})
     repo.commit("turn", **{"big.py": text.replace("def task_700(value):", "def task_700(value):  # turned")})
-    assert "def task_700(value)" in shown(asked(repo, "finish what was begun"))
+    assert "def task_700(value)" in shown(prepare_edit(repo, "finish what was begun"))
 
 
 def test_several_large_files_share_the_room(repo: GitRepo) -> None:

@@ -51,9 +51,9 @@ def test_a_note_of_the_model_is_saved_with_its_source_and_shown_next_time(
     (prompt,) = script.prompts
     assert "Notes on this file:\n- 20" in prompt and "`greet` is called with bytes too\n" in prompt
     assert len(notes(repo)) == 1  # the model repeated its note
-    said, file = prompt.index("Notes on this file"), prompt.index("File src/app.py")
+    notes_at, file = prompt.index("Notes on this file"), prompt.index("File src/app.py")
     earlier, request = prompt.index("Earlier requests for this file"), prompt.index("Request:\n")
-    assert said < file < earlier < request
+    assert notes_at < file < earlier < request
     assert "greet with a comma (committed as " in prompt[earlier:request]
 
 
@@ -154,8 +154,8 @@ def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
     folder = memory_folder(repo)
     assert [note.partition(" (")[0] for note in notes(repo)] == ["compact: question 0", "compact: question 1"]
     files = [*sorted((folder / "archive").glob("conversation-*.md")), folder / "conversation.md"]
-    said = [turn.text for path in files if (found := read(path)) for turn in found.turns]
-    assert {f"question {number}" for number in range(4)} <= set(said)
+    questions = [turn.text for path in files if (found := read(path)) for turn in found.turns]
+    assert {f"question {number}" for number in range(4)} <= set(questions)
     sent = {
         turn.meta["sent"]
         for path in files
@@ -201,11 +201,11 @@ def test_a_note_says_that_a_copy_inherits_no_memory(repo: GitRepo, run: Run, scr
     repo.commit("a copy")
     script.replies("No change.")
     done = run("edit", "copy.py", "what is it?", "--yes", cwd=repo.top / "src")
-    said = (
+    warning = (
         "src/copy.py is a copy of src/app.py and does not inherit its memory: "
         f"`repoagent memory note copy.py --from {folder.name}` copies its notes\n"
     )
-    assert done.code == 1 and done.err.count(said) == 1 and "greets by name" not in script.prompts[0]
+    assert done.code == 1 and done.err.count(warning) == 1 and "greets by name" not in script.prompts[0]
     assert done.err.count("format version 99") == 1  # the warning is printed once
     script.replies("No change.")
     assert "inherit" not in run("edit", "src/copy.py", "and now?", "--yes").err  # it now has its own memory
@@ -222,7 +222,7 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "answer", "said"),
+    ("state", "answer", "notes"),
     [
         ("committed", "", []),
         ("answered", "Because of it.", []),
@@ -246,7 +246,7 @@ def test_a_note_goes_to_the_file_that_it_is_about() -> None:
         ),
     ],
 )
-def test_lines_worth_a_note(state: str, answer: str, said: list[tuple[str, str]]) -> None:
+def test_lines_worth_a_note(state: str, answer: str, notes: list[tuple[str, str]]) -> None:
     turns = [Turn("user", "x\ny"), Turn("assistant", "reply")]
-    assert list(lessons("x\ny", turns, state, answer, "m")) == said
+    assert list(lessons("x\ny", turns, state, answer, "m")) == notes
     assert len(undo_note("x " * 900)) < 200

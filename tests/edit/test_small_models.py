@@ -74,11 +74,11 @@ def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: 
     script.replies(
         "Basket.total_price", fenced("shop.py", "        return 1\n")
     )  # the model has no reply for the second call
-    code, said = edit(run, "shop.py", "whole cents")
-    assert code == 4, said
+    code, output = edit(run, "shop.py", "whole cents")
+    assert code == 4, output
     script.replies(fenced("shop.py", ROUNDED))
-    code, said = edit(run, "shop.py", "whole cents")
-    assert code == 0, said
+    code, output = edit(run, "shop.py", "whole cents")
+    assert code == 0, output
     assert "Which of these" not in script.prompts[0]
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
@@ -101,8 +101,8 @@ def test_after_a_failed_check_only_the_named_file_is_requested_again(
     head = repo.head()
     script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 3\n"), fenced("b.py", "B = 2\n"))
     check = "grep -q 2 a.py && { grep -q 2 b.py || { echo 'b.py: it is no 2'; exit 1; }; }"
-    code, said = edit(run, "a.py", "b.py", "make it 2", "--check", check)
-    assert code == 0, said
+    code, output = edit(run, "a.py", "b.py", "make it 2", "--check", check)
+    assert code == 0, output
     last = script.prompts[2]
     assert "B = 3" in last and "B = 1" not in last and "A = " not in last
     assert "b.py: it is no 2" in last
@@ -116,7 +116,7 @@ def test_the_form_depends_on_the_model(repo: GitRepo, run: Run, script: Script) 
     large = run(
         "edit", "src/app.py", "say hi", "--show-prompt", "--json", env={"REPOAGENT_MODEL": "best"}
     ).json
-    told = run(
+    configured = run(
         "edit",
         "src/app.py",
         "say hi",
@@ -126,7 +126,7 @@ def test_the_form_depends_on_the_model(repo: GitRepo, run: Run, script: Script) 
     ).json
     assert "the whole new file" in json.dumps(small) and "```diff" not in json.dumps(small)
     assert "```diff" in json.dumps(large)
-    assert "```diff" in json.dumps(told)
+    assert "```diff" in json.dumps(configured)
 
 
 def test_a_repeated_answer_changes_the_wording_of_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:

@@ -15,7 +15,7 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
-from tests.edit.long_file import SHOP, answer, asked, result
+from tests.edit.long_file import SHOP, answer, prepare_edit, result
 
 TOTAL = """\
     def total_price(self):
@@ -61,7 +61,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_an_incomplete_part_is_sent_back(repo: GitRepo, name: str) -> None:
     text, why = REFUSED[name]
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     seen = answer(prepared, fenced("shop.py", text))
     assert not seen.ok
     assert re.search(why, seen.text), seen.text
@@ -73,14 +73,14 @@ def test_an_incomplete_part_is_sent_back(repo: GitRepo, name: str) -> None:
 
 
 def test_a_truncated_answer_is_never_applied(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     seen = answer(prepared, fenced("shop.py", ROUNDED).removesuffix("```\n"))
     assert not seen.ok and "ends before its last line" in seen.text
     assert result(prepared) == SHOP
 
 
 ANSWERS = {
-    "as asked": fenced("shop.py", ROUNDED),
+    "as requested": fenced("shop.py", ROUNDED),
     "at column 0": fenced("shop.py", "".join(line[4:] + "\n" for line in ROUNDED.splitlines())),
     "first line at column 0": fenced("shop.py", ROUNDED.lstrip()),
     "language only": fenced("python", ROUNDED),
@@ -108,7 +108,7 @@ ANSWERS = {
 
 def test_code_that_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
     """A model invents a function that it has not seen."""
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     new = "def read_names(file):\n    return []\n"
     for reply in (new, f"def helper():\n    return 1\n\n\n{new}"):
         seen = answer(prepared, fenced("shop.py", reply))
@@ -143,21 +143,21 @@ def test_a_retry_does_not_show_a_small_model_its_bad_answer(repo: GitRepo, run: 
 
 
 def test_the_grammar_limits_the_answer_to_a_fence(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     turns = [Turn("user", "x"), Turn("assistant", "y"), Turn("observation", "Not applied", {"ok": "no"})]
     for some in (turns[:1], turns):
         request = prepared.prompts[0].request(some, "0", key="", max_output_tokens=9)
         assert request.grammar.startswith(
             'root ::= "```shop.py\\n" line+ "```"\nline ::= ([^`\\n] [^\\n]*)? "\\n"'
         )
-    assert asked(repo, "x", "diff").prompts[0].grammar == ""
+    assert prepare_edit(repo, "x", "diff").prompts[0].grammar == ""
 
 
 def test_code_in_an_answer_is_only_a_quotation_if_a_diff_was_requested(repo: GitRepo) -> None:
     reply = "Do you mean this?\n\n```python\n" + ROUNDED + "```\n"
     assert not parse(reply, {"edit"}).actions
     assert not parse("So: ```shop.py\n" + ROUNDED + "```\n", {"edit"}).actions
-    prepared = asked(repo, "total_price shall round", "diff")
+    prepared = prepare_edit(repo, "total_price shall round", "diff")
     assert not prepared.tools[0].loose
     assert "File shop.py (file to edit; 240 lines)" in "".join(
         part.text for part in prepared.prompts[0].opening
@@ -172,7 +172,7 @@ def test_tags_in_a_nameless_fence_are_code() -> None:
 
 
 def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     prompt = "".join(part.text for part in (*prepared.prompts[0].system, *prepared.prompts[0].opening))
     assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```\n" in prompt
     assert (
@@ -183,32 +183,34 @@ def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
 
 
 def test_an_example_that_the_request_names_is_shown_for_reading(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents, as task_3 does")
+    prepared = prepare_edit(repo, "total_price shall round to cents, as task_3 does")
     prompt = "".join(part.text for part in prepared.prompts[0].opening)
     assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
     assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
-    alone = asked(repo, "as task_3 does")
+    alone = prepare_edit(repo, "as task_3 does")
     assert [window.names for window in alone.session.windows["shop.py"]] == [("task_3",)]
 
 
 def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
     text = SHOP.replace("def task_5(", "def low(")
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
-        windows = asked(repo, request, text=text).session.windows.get("shop.py", ())
+        windows = prepare_edit(repo, request, text=text).session.windows.get("shop.py", ())
         assert all("low" not in window.names for window in windows)
-    assert asked(repo, "Add a test to low()", text=text).session.windows["shop.py"][0].names == ("low",)
+    assert prepare_edit(repo, "Add a test to low()", text=text).session.windows["shop.py"][0].names == (
+        "low",
+    )
 
 
 def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
-    pointed = asked(repo, "round", targets=[Target("shop.py", 22, 23)])
+    pointed = prepare_edit(repo, "round", targets=[Target("shop.py", 22, 23)])
     assert pointed.form == "function"
-    asks = asked(repo, "make it round to cents")
+    asks = prepare_edit(repo, "make it round to cents")
     assert (asks.form, asks.session.short) == ("search", True)
     assert "Basket.total_price" in asks.question
     assert asks.located("I don't know").form == "search"
     found = asks.located("Basket.total_price")
     assert (found.form, found.question) == ("function", "")
-    assert answer(found, ANSWERS["as asked"]).ok
+    assert answer(found, ANSWERS["as requested"]).ok
     assert answer(asks, ANSWERS["search/replace"]).ok
 
 
@@ -228,7 +230,7 @@ def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
 def test_the_form_depends_on_the_file(
     repo: GitRepo, form: Form, instruction: str, text: str, chosen: str
 ) -> None:
-    assert asked(repo, instruction, form, text=text).form == chosen
+    assert prepare_edit(repo, instruction, form, text=text).form == chosen
 
 
 def test_other_forms_after_refusals() -> None:
@@ -246,12 +248,12 @@ def test_other_forms_after_refusals() -> None:
 
 
 def test_another_form_is_requested_after_two_refusals(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     texts = [answer(prepared, fenced("shop.py", TOTAL)).text for _ in range(3)]
     assert not any("<<<<<<< SEARCH" in text for text in texts)  # a small model would copy the example
     assert all(text.endswith(prepared.session.reminder.strip()) for text in texts)
     assert answer(prepared, ANSWERS["language only"]).ok
-    long = asked(repo, "total_price shall round to cents", "diff")
+    long = prepare_edit(repo, "total_price shall round to cents", "diff")
     wrong = ANSWERS["diff"].replace("-        return total", "-        return totals")
     texts = [answer(long, wrong).text for _ in range(4)]
     assert ["<<<<<<< SEARCH" in text for text in texts] == [False, True, False, False]
@@ -296,7 +298,7 @@ def edited(
 ) -> str:
     """The file after the answer of a small model."""
     form = "function" if path == "shop.py" else form
-    prepared = asked(repo, request, form, targets=[Target(path)], text=text)
+    prepared = prepare_edit(repo, request, form, targets=[Target(path)], text=text)
     seen = answer(prepared, reply)
     assert seen.ok, seen.text
     return result(prepared, path)
@@ -316,7 +318,7 @@ def test_imports_are_moved_to_the_other_imports(repo: GitRepo) -> None:
 
 
 def test_a_second_answer_replaces_the_part_at_its_current_lines(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents")
+    prepared = prepare_edit(repo, "total_price shall round to cents")
     longer = f"import math\n\n{TOTAL}\n    def pay(self):\n        return math.ceil(self.total_price())\n"
     for reply in (longer, ROUNDED):
         assert answer(prepared, fenced("shop.py", reply)).ok
@@ -325,7 +327,7 @@ def test_a_second_answer_replaces_the_part_at_its_current_lines(repo: GitRepo) -
 
 def test_bytes_outside_the_part_do_not_change(repo: GitRepo) -> None:
     text = SHOP.replace("\n", "\r\n").replace("A shop", "Ein Geschäft").encode("latin-1").rstrip()
-    prepared = asked(repo, "in read_names skip the head", text=text)
+    prepared = prepare_edit(repo, "in read_names skip the head", text=text)
     new = "def read_names(file):\n    return Path(file).read_text().splitlines()[1:]  # für alle\n"
     assert answer(prepared, fenced("shop.py", new)).ok
     after = prepared.session.draft.texts()["shop.py"].data
@@ -382,17 +384,17 @@ def test_unrequested_changes_are_reverted(
 
 
 def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> None:
-    other = asked(repo, "Rename Basket.total_price to Basket.sum_price")
+    other = prepare_edit(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
 
 
 def test_a_definition_that_must_not_change_is_not_shown(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round to cents. read_names stays as it is.")
+    prepared = prepare_edit(repo, "total_price shall round to cents. read_names stays as it is.")
     assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
 
 
 def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:
-    prepared = asked(repo, "say pytest", "whole", targets=[Target("n.md")], text=MAKE)
+    prepared = prepare_edit(repo, "say pytest", "whole", targets=[Target("n.md")], text=MAKE)
     assert prepared.session.reminder.endswith("between the lines ~~~n.md and ~~~, and nothing else.\n")
     new = MAKE.replace("make test", "pytest")
     assert edited(repo, "say pytest", f"~~~n.md\n{new}~~~\n", "n.md", MAKE) == new
@@ -423,10 +425,10 @@ def test_whole_files(repo: GitRepo) -> None:
 def test_a_rename_rewrites_a_short_file_as_a_whole(repo: GitRepo) -> None:
     text = "".join(f"def step_{n}():\n    return {n}\n\n\n" for n in range(20))
     for request, form in (("step_3 shall return 4", "function"), ("rename step_3 to last_step", "whole")):
-        assert asked(repo, request, "function", targets=[Target("t.py")], text=text).form == form
+        assert prepare_edit(repo, request, "function", targets=[Target("t.py")], text=text).form == form
 
 
 def test_a_new_file_next_to_a_part_is_refused(repo: GitRepo) -> None:
-    prepared = asked(repo, "total_price shall round", targets=[Target("shop.py")])
+    prepared = prepare_edit(repo, "total_price shall round", targets=[Target("shop.py")])
     assert not answer(prepared, fenced("shop.py", ROUNDED) + fenced("other.py", "x = 1\n")).ok
     assert result(prepared) == SHOP

@@ -99,7 +99,7 @@ def test_definitions_of_one_name_are_all_shown(repo: GitRepo, run: Run, script: 
     repo.commit("two")
     script.replies('<read path="src/app.py" symbol="greet"/>\n', "Both are empty.\n")
     run("edit", "src/app.py::greet", "what does it do?", "--yes")
-    asked, told = script.prompts
-    assert "greet in src/app.py (lines 2-2); greet in src/app.py (lines 6-6)" in asked
-    shown = told.rpartition("symbol=")[2]
+    first, second = script.prompts
+    assert "greet in src/app.py (lines 2-2); greet in src/app.py (lines 6-6)" in first
+    shown = second.rpartition("symbol=")[2]
     assert 'lines="2-2"' in shown and 'lines="6-6"' in shown
