@@ -204,7 +204,7 @@ def test_undo_and_redo_that_fail_leave_what_was_saved(
     assert kept(capsys.readouterr().err) == ["first\n"]  # it is reported, and outlives the journal
 
 
-def test_work_in_the_file_of_the_edit_that_is_partly_taken_back_stays_so(repo: GitRepo) -> None:
+def test_partly_undone_work_in_the_file_of_the_edit_stays(repo: GitRepo) -> None:
     repo.write("a.txt", LINES.replace("line 1\n", "mine 1\n").replace("line 9", "mine 9"))
     now = EDITED.replace("line 9", "mine 9")
     with while_a_hook_waits(repo, lambda: repo.write("a.txt", now)):

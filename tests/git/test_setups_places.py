@@ -124,7 +124,7 @@ def test_fsmonitor_hook(repo: GitRepo, tmp_path: Path) -> None:
     only(repo, "a.txt", "line 2", "LINE 2")
 
 
-def test_fsmonitor_hook_that_says_nothing_changed(repo: GitRepo, tmp_path: Path) -> None:
+def test_fsmonitor_hook_that_reports_no_change(repo: GitRepo, tmp_path: Path) -> None:
     """The hook is wrong: git's resulting view must not reach a commit."""
     hook = tmp_path / "monitor"
     hook.write_text("#!/bin/sh\nprintf 'token\\0'\n")

@@ -174,7 +174,7 @@ def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) ->
     assert message(repo) == said and "Change-Id" in said
 
 
-def test_a_message_that_a_hook_empties_is_no_commit(repo: GitRepo) -> None:
+def test_a_message_emptied_by_a_hook_prevents_the_commit(repo: GitRepo) -> None:
     repo.hook("commit-msg", ': > "$1"\n')
     before = visible(repo)
     with pytest.raises(HookFailed):

@@ -180,7 +180,7 @@ echo untracked > untracked.txt
 """
 
 
-def test_other_work_stays_as_it_is(repo: GitRepo) -> None:
+def test_other_work_is_unchanged(repo: GitRepo) -> None:
     shell(repo, OTHER_WORK)
     before = visible(repo)
     edit(repo, shout(repo, 5))

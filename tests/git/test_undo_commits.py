@@ -38,7 +38,7 @@ def pick(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize("rewrite", [amend, rebase, pick])
-def test_a_rewritten_commit_is_found_and_comes_back_as_it_was(repo: GitRepo, rewrite: Act) -> None:
+def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, rewrite: Act) -> None:
     edit_line_2(repo)
     rewrite(repo)
     after = snapshot(repo)

@@ -240,7 +240,7 @@ def test_deletion_keeps_the_current_folder(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "a/b").is_dir()
 
 
-def test_deletion_of_a_file_saved_meanwhile(file: Path) -> None:
+def test_deletion_of_a_file_with_a_concurrent_save(file: Path) -> None:
     file.write_bytes(b"theirs\n")
     with pytest.raises(Moved):
         replace(file, OLD, None)

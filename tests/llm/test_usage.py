@@ -167,7 +167,7 @@ def today() -> date:
     return datetime.now().astimezone().date()
 
 
-def test_a_call_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_call_round_trips(tmp_path: Path) -> None:
     spend_log = SpendLog(tmp_path / "spent").about("20261122-1", "/some/repository", ("a.py", "b c.py"))
     spend_log.add("openai/gpt-x", USAGE, 0.25)
     spend_log.add("ollama/llama", USAGE, None)

@@ -20,7 +20,7 @@ _RECORDS = st.dictionaries(_TEXT, st.one_of(_TEXT, st.integers(), st.none(), st.
 
 
 @given(_RECORDS)
-def test_a_record_comes_back_as_it_was(record: dict[str, Any]) -> None:
+def test_a_record_round_trips(record: dict[str, Any]) -> None:
     line = json_files.dumps(record)
     assert b"\n" not in line
     assert json_files.parse(json_files.dumps({**record, "version": 1})) == {**record, "version": 1}

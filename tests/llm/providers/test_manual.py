@@ -249,7 +249,7 @@ def test_a_clipboard_that_disappears(terminal: Open, tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "a reply\n"
 
 
-def test_without_a_desktop_there_is_no_clipboard(terminal: Open, tmp_path: Path) -> None:
+def test_no_clipboard_without_a_desktop(terminal: Open, tmp_path: Path) -> None:
     with terminal(clip=True, env={"DISPLAY": ""}) as screen:
         seen = screen.expect("type @FILE:")
         assert "clipboard" not in seen and "The prompt is in " in seen
@@ -274,7 +274,7 @@ def test_nothing_typed_is_an_error(terminal: Open) -> None:
         assert screen.end() == 0
 
 
-def test_an_interrupt_leaves_the_terminal_as_it_was(terminal: Open, tmp_path: Path) -> None:
+def test_an_interrupt_restores_the_terminal(terminal: Open, tmp_path: Path) -> None:
     with terminal() as screen:
         screen.expect("\x1b[?2004h")
         screen.expect("type @FILE:")
