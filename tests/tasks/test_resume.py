@@ -52,8 +52,8 @@ def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:
 
 
 def record(repo: GitRepo) -> dict[str, object]:
-    found: dict[str, object] = json.loads(run_dir(repo).record.read_text())
-    return found
+    value: dict[str, object] = json.loads(run_dir(repo).record.read_text())
+    return value
 
 
 def observations(repo: GitRepo) -> list[tuple[str, str]]:
@@ -104,11 +104,11 @@ def test_a_file_that_is_saved_repeatedly_during_the_commit(
     """What the last try commits is not listed as uncommitted."""
     real, tries = commit._commit, []
 
-    def moved(*given: object) -> object:
-        tries.append(given)
+    def moved(*args: object) -> object:
+        tries.append(args)
         if len(tries) <= commit.TRIES:
             raise Moved({})
-        return real(*given)  # type: ignore[arg-type]
+        return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(commit, "_commit", moved)
     outcome, _, _ = go(repo, EDIT, DONE)
@@ -254,19 +254,19 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
-    place = run_dir(repo, "run-20260101-000001-abcdef")
+    child_dir = run_dir(repo, "run-20260101-000001-abcdef")
     budget = Budget(None, None, None, None)
-    write_spec(place, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
-    change_set = open_change_set(open_worktree(repo.top), place.changes)
+    write_spec(child_dir, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
+    change_set = open_change_set(open_worktree(repo.top), child_dir.changes)
     change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
-    for folder in place.folders:  # temporary files of the killed process
+    for folder in child_dir.folders:  # temporary files of the killed process
         folder.mkdir(exist_ok=True)
         (folder / ".tmp-1-abcdef").touch()
     outcome, model, _ = go(repo, DONE, prompt="")
     assert "A sub-agent that was ended had changed g.txt" in model.last_prompt
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt"]
-    assert (outcome.left, open_change_set(change_set.worktree, place.changes).changes) == ((), ())
-    assert not list(place.folder.rglob(".tmp-*"))
+    assert (outcome.left, open_change_set(change_set.worktree, child_dir.changes).changes) == ((), ())
+    assert not list(child_dir.folder.rglob(".tmp-*"))
 
 
 @pytest.mark.parametrize("long", [False, True])
@@ -277,10 +277,10 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
     budget = Budget(None, None, None, None)
     answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
-        place = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
-        write_spec(place, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
-        append(place.conversation, Turn("user", "where?"), Turn("assistant", answer))
-        with live_run(place, Record("where?", kind="explore", parent=NAME)) as live:
+        child_dir = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
+        write_spec(child_dir, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
+        append(child_dir.conversation, Turn("user", "where?"), Turn("assistant", answer))
+        with live_run(child_dir, Record("where?", kind="explore", parent=NAME)) as live:
             live.turn(turns=2, activity="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
             live.ended(state, answer)
     used = record(repo)["tokens"]
@@ -323,8 +323,8 @@ def test_interrupted_right_after_a_write(repo: GitRepo, monkeypatch: pytest.Monk
     """The files are written when the signal arrives: the change set has the change, and it is not written twice."""
     real = edit_tool.write
 
-    def write(*given: object) -> None:
-        real(*given)  # type: ignore[arg-type]
+    def write(*args: object) -> None:
+        real(*args)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
@@ -358,8 +358,8 @@ def test_restore_does_not_revert_committed_changes(repo: GitRepo, monkeypatch: p
 @pytest.mark.parametrize("said", ["mine", "run-20260101-000000-abcdef"])
 def test_resume_by_name_with_only_the_conversation(repo: GitRepo, said: str) -> None:
     worktree = open_worktree(repo.top)
-    given = SimpleNamespace(continues=False, resume=said, conversation=None)
+    options = SimpleNamespace(continues=False, resume=said, conversation=None)
     with pytest.raises(UsageError):
-        chosen_name(given, worktree, "run")
+        chosen_name(options, worktree, "run")
     append(run_dir(repo, said).conversation, Turn("user", "do it"))
-    assert chosen_name(given, worktree, "run") == (said, False)
+    assert chosen_name(options, worktree, "run") == (said, False)
