@@ -1,8 +1,8 @@
 """Change, copy, undo and redo conversations.
 
-Each change by a command is made under locks, recorded in the log, and written whole. Undo restores the previous text
-byte for byte if nothing was written since; otherwise it keeps later turns and merges other changes by lines, or
-refuses. `check` states what a rewritten conversation must preserve.
+Each change by a command is made under locks, recorded in the log, and written atomically. Undo restores the previous
+text byte for byte if nothing was written since; otherwise it keeps later turns and merges other changes by lines, or
+refuses. `check` defines what a rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Change:
 
 
 class ConcurrentChange(Refused):
-    """The conversation is no longer what the change was made for."""
+    """The conversation was changed by another process."""
 
 
 def log_folder(layout: Layout) -> Path:
@@ -66,23 +66,23 @@ def log_folder(layout: Layout) -> Path:
 
 
 def digest(data: bytes | None) -> str:
-    """The name of a text: the SHA-256 of its bytes; "" for none."""
+    """The name of a text: its SHA-256 in hexadecimal; "" for None."""
     return "" if data is None else sha256(data).hexdigest()
 
 
 def text_file(layout: Layout, name: str) -> Path:
-    """Where the text with this hash is kept."""
+    """The path of the stored text with this hash."""
     return log_folder(layout) / f"{name}.md"
 
 
 def _load_text(layout: Layout, name: str) -> bytes | None:
-    """The text with this hash, None for "". Raises Refused if it is gone or was modified."""
+    """The text with this hash; None for "". Raises Refused if it is missing or was modified."""
     if not name:
         return None
     path = text_file(layout, name)
     data = read_regular(path)
     if data is None:
-        raise Refused(f"the previous text is gone ({path})")
+        raise Refused(f"the previous text is missing: {path}")
     if digest(data) != name:
         raise Refused(f"{path} was modified and no longer matches its hash; changed nothing")
     return data
@@ -97,23 +97,23 @@ def _record(
     *,
     of: str = "",
 ) -> Change:
-    """Keep the texts before and after a change, and then its record. It has no record if it changes nothing."""
+    """Store the texts before and after a change, then its record if they differ."""
     before, after = texts
     for data in texts:
         path = text_file(layout, digest(data))
         if data is not None and read_regular(path) != data:
             write_whole(path, data)
-    made = Change(
+    record = Change(
         os.urandom(6).hex(), json_files.now(), key, name, command, digest(before), digest(after), of
     )
     if before != after:
-        json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(made)})
-    return made
+        json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
+    return record
 
 
 def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
-    """Keep what a conversation was before its oldest exchanges are moved away, so that it can be undone. To be
-    called while the conversation is locked, before it is written."""
+    """Record that the oldest exchanges of a conversation move to the archive, so that it can be undone. Call it while
+    the conversation is locked, before writing it."""
     root = memory.folder.parent.parent
     key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
     _record(Layout(root, root), key, name, (before, after), COMPACT)  # only folders below the root are used
@@ -122,45 +122,43 @@ def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
 def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
     """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote some."""
     path = log_folder(layout) / "changes.jsonl"
-    found = []
+    records = []
     for value in json_files.read_records(path, warn=warn):
         version = value.get("version")
         if isinstance(version, int) and version > VERSION:
             raise Refused(f"{path} was written by a newer repoagent; update repoagent or move the file away")
-        known = {field.name: value.get(field.name, "") for field in fields(Change)}
-        if known["id"] and all(isinstance(text, str) for text in known.values()):
-            found.append(Change(**known))
-    return found
+        values = {field.name: value.get(field.name, "") for field in fields(Change)}
+        if values["id"] and all(isinstance(text, str) for text in values.values()):
+            records.append(Change(**values))
+    return records
 
 
 @contextmanager
 def _locked(layout: Layout, place: ConversationRef) -> Iterator[bytes | None]:
-    """What is in `place`, which no command can change within the block. Raises Busy, Refused."""
+    """Lock a conversation for the block; yields its bytes, None if there is none. Raises Busy, Refused."""
     ensure(layout)
     with (
         locked(log_folder(layout) / "lock", what="the conversations of this repository"),
         locked(place.path.with_name(place.path.name + ".lock"), what=f"the conversation {place.name}"),
     ):
         for folder in (log_folder(layout), layout.conversations):
-            sweep(folder)  # what a kill has left there
+            sweep(folder)  # temporary files of killed processes
         yield read_regular(place.path)
 
 
 def change(
     layout: Layout, place: ConversationRef, before: bytes | None, after: bytes | None, command: str
 ) -> Change:
-    """Write `after` to `place`, if `before` is still there; None is for no conversation. Both texts are kept.
+    """Replace `before` by `after` in `place`; None means no conversation. Both texts are stored.
 
-    Raises ConcurrentChange, Busy if a lock is held for too long, Refused if it can't be written or the name clashes
-    with another.
+    Raises ConcurrentChange if the text is no longer `before`, Busy if a lock is not released in time, Refused if the
+    file cannot be written or the name clashes with another.
     """
     if before is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
     with _locked(layout, place) as present:
         if present != before:
-            raise ConcurrentChange(
-                f"{place.name} has changed in the meantime; changed nothing, look at it again"
-            )
+            raise ConcurrentChange(f"{place.name} was changed by another process; changed nothing, try again")
         return _write(layout, place, present, after, command)
 
 
@@ -173,10 +171,10 @@ def _write(
     *,
     of: str = "",
 ) -> Change:
-    """Replace the text of a locked conversation. Texts and record come first: a kill after them loses nothing."""
+    """Replace the text of a locked conversation. Texts and record are written first: a later kill loses nothing."""
     if present is None and after is not None and place.kind == "general":
         refuse_clash(layout, place.name)
-    made = _record(layout, place.key, place.name, (present, after), command, of=of)
+    record = _record(layout, place.key, place.name, (present, after), command, of=of)
     if after is not None and after != present:
         write_whole(place.path, after)
     elif present is not None and after is None:
@@ -186,13 +184,13 @@ def _write(
                 os.fsync(parent)
             except OSError as error:
                 raise system_failed("remove", place.path, error) from error
-    return made
+    return record
 
 
 @dataclass(frozen=True)
 class Reversal:
-    """`change` is what was undone (or redone), `result` the change that did it. `merged`: something was written since,
-    and is kept. `present`: whether there is a conversation now."""
+    """The `change` that was undone or redone, and the resulting change. `merged`: whether later changes were preserved.
+    `present`: whether the conversation exists now."""
 
     change: Change
     result: Change
@@ -201,53 +199,53 @@ class Reversal:
 
 
 def undo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if something was
-    written in the same place since, Busy."""
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if a later change conflicts,
+    Busy."""
     return _reverse(layout, worktree, place, UNDO, warn)
 
 
 def redo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Make the change again that was undone last. Raises as `undo`."""
+    """Redo the change that was undone last. Raises as `undo`."""
     return _reverse(layout, worktree, place, REDO, warn)
 
 
 def _reverse(
     layout: Layout, worktree: WorkTree, place: ConversationRef, command: str, warn: Warn
 ) -> Reversal:
-    if all(made.key != place.key for made in changes(layout, warn=warn)):
+    if all(entry.key != place.key for entry in changes(layout, warn=warn)):
         if place.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
     with _locked(layout, place) as present:
-        mine = [made for made in changes(layout, warn=warn) if made.key == place.key]
+        mine = [entry for entry in changes(layout, warn=warn) if entry.key == place.key]
         while mine and mine[-1].before == digest(present) != mine[-1].after:
-            mine.pop()  # never written because of a kill, or reversed by hand
+            mine.pop()  # never written because the process was killed, or reverted by hand
         last = _next_to_reverse(mine, command, digest(present))
         if last is None:
             what = "undone change" if command == REDO else "change by a command"
             raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
         after = _without(layout, worktree, place, present, last)
-        made = _write(layout, place, present, after, command, of=last.id)
-        by_id = {other.id: other for other in mine}
+        result = _write(layout, place, present, after, command, of=last.id)
+        by_id = {entry.id: entry for entry in mine}
         first = last
         while first.command in (UNDO, REDO) and first.of in by_id:
             first = by_id[first.of]
         if first.command == COMPACT:
             _update_notes(layout, place, first, again=command == REDO, warn=warn)
-        return Reversal(first, made, digest(present) != last.after, after is not None)
+        return Reversal(first, result, digest(present) != last.after, after is not None)
 
 
 def _next_to_reverse(mine: list[Change], command: str, present: str) -> Change | None:
-    """The change that comes next: to be undone, or, for a redo, an undo."""
+    """The change to undo next; for a redo, the undo to reverse."""
     done: list[Change] = []
     undone: list[Change] = []
-    for made in mine:
-        if made.command == UNDO:
-            done = [other for other in done if other.id != made.of]
-            undone.append(made)
+    for entry in mine:
+        if entry.command == UNDO:
+            done = [item for item in done if item.id != entry.of]
+            undone.append(entry)
         else:
-            undone = [other for other in undone if other.id != made.of] if made.command == REDO else []
-            done.append(made)
+            undone = [item for item in undone if item.id != entry.of] if entry.command == REDO else []
+            done.append(entry)
     stack = undone if command == REDO else done
     while stack and present == stack[-1].before != stack[-1].after:
         stack.pop()
@@ -257,7 +255,7 @@ def _next_to_reverse(mine: list[Change], command: str, present: str) -> Change |
 def _update_notes(
     layout: Layout, place: ConversationRef, compacting: Change, *, again: bool, warn: Warn
 ) -> None:
-    """The notes have a line for each exchange while it is in the archive."""
+    """Keep one line in the notes for each exchange in the archive."""
     from repoagent.memory.compaction import update_notes
 
     before, after = _load_text(layout, compacting.before), _load_text(layout, compacting.after)
@@ -268,7 +266,7 @@ def _update_notes(
 def _without(
     layout: Layout, worktree: WorkTree, place: ConversationRef, present: bytes | None, last: Change
 ) -> bytes | None:
-    """The text `present` without the change `last`. Raises Refused."""
+    """The text `present` without the change `last`; None if that is no conversation. Raises Refused."""
     before = _load_text(layout, last.before)
     if digest(present) == last.after:
         return before
@@ -295,8 +293,8 @@ def _without(
 
 
 def _with_later_turns(before: bytes, after: bytes | None, present: bytes) -> bytes | None:
-    """`before` and the turns that were added to `after` since (all, if that is None); None if there was more than
-    that."""
+    """`before` plus the turns of `present` that follow `after` (all if `after` is None); None if anything else
+    changed."""
     if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
         return None
     try:
@@ -317,7 +315,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-_FOLLOWS: dict[str | None, set[str]] = {  # who may speak after whom; None is the beginning
+_FOLLOWS: dict[str | None, set[str]] = {  # the roles that may follow a role; None is the beginning
     None: {"user"},
     "user": {"user", "assistant"},
     "assistant": {"user", "observation"},
@@ -328,9 +326,9 @@ _FOLLOWS: dict[str | None, set[str]] = {  # who may speak after whom; None is th
 def check(before: str, after: str, *, user_turns: bool = False) -> str:
     """Why the text `after` may not replace the conversation `before`, as a sentence; "" if it may.
 
-    It must parse, with the same first lines (version, nonce, file). Turns may be removed, and what models and programs
-    said may change; their order must be usual or as it was. What the user said stays, to
-    the byte and in its order, unless `user_turns`. Raises as `loads` for a `before` that is not a conversation.
+    It must parse, with the same first lines (version, nonce, file). Turns may be removed, and the text of models and
+    programs may change; roles must alternate as usual or as before. User turns must stay, byte for byte and in order,
+    unless `user_turns`. Raises as `loads` if `before` is not a conversation.
     """
     old = loads(before)
     try:
@@ -374,9 +372,9 @@ def _changed_user_turn(old: Conversation, new: Conversation) -> str:
 def save(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, force: bool = False
 ) -> Change:
-    """Keep a copy of `source` in `place`. With `force` it replaces what is there, which is kept for undo.
+    """Save a copy of `source` in `place`. With `force` it replaces an existing conversation, which undo restores.
 
-    Raises Refused if there is one already, and as `change` does.
+    Raises Refused if `place` exists, and as `change`.
     """
     return _copy(layout, source, place, None, "save", force=force)
 
@@ -384,8 +382,8 @@ def save(
 def branch(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
 ) -> Change:
-    """A new conversation in `place` that begins with the first `turns` of `source`, by default all. Raises UsageError
-    for a turn that does not exist, and as `save` does."""
+    """Start a new conversation in `place` with the first `turns` of `source`, by default all. Raises UsageError if
+    there are fewer turns, and as `save`."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
@@ -395,13 +393,13 @@ def branch(
 
 
 def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
-    """Make a copy of `source` the conversation in `place`, that of a file. Raises as `change`."""
+    """Replace the conversation about a file, `place`, with a copy of `source`. Raises as `change`."""
     return change(layout, place, read_regular(place.path), copied(source), "load")
 
 
 def copied(source: StoredConversation, turns: int | None = None) -> bytes:
-    """The bytes of a copy of the first `turns`, without keys and tokens; a copy of what was said about a file says
-    which one."""
+    """The bytes of a copy of the first `turns`, with secrets masked and, for the conversation about a file, its
+    path."""
     text = source.text
     offsets = turn_offsets(text)
     if turns is not None and turns < len(offsets):

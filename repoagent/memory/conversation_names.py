@@ -1,7 +1,7 @@
 """The names of conversations and where they are stored.
 
-`.repoagent/conversations/NAME.md` holds the conversation NAME; `file:PATH` names the conversation of a file, which is
-in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress.
+`.repoagent/conversations/NAME.md` contains the conversation NAME; `file:PATH` names the conversation about a file,
+which is in the memory of that file. Names with a reserved prefix belong to edits and tasks in progress.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from repoagent.storage.layout import Layout
 ENDING = ".md"
 FILE = "file:"
 RESERVED = ("edit-", "kept-", "run-", "chat-")
-LONGEST = 200  # bytes of a name; with its ending and that of its lock it is a file name anywhere
+LONGEST = 200  # most bytes of a name; with the endings of file and lock it is a valid file name on any system
 _FORBIDDEN = '/\\:*?"<>|'  # special to some file system or shell
 Kind = Literal["file", "general", "edit", "run"]
 
 
 @dataclass(frozen=True)
 class ConversationRef:
-    """Where a conversation is. `name` is what a user calls it, `key` its name in the log, which stays when a file is
-    renamed. `about` is the path of the file that it is about, "" for none."""
+    """Where a conversation is stored. `name` is what a user types, `key` its name in the log, which stays if the file
+    is renamed. `about` is the path of the file that it is about, "" if none."""
 
     name: str
     kind: Kind
@@ -37,7 +37,7 @@ class ConversationRef:
 
 
 def checked(name: str) -> str:
-    """`name` in its composed form (Unicode NFC), as files are named. Raises UsageError for an invalid one."""
+    """`name` in composed form (Unicode NFC), as in file names. Raises UsageError if it is invalid."""
     name = unicodedata.normalize("NFC", name)
     bad = next((character for character in name if character in _FORBIDDEN), "")
     problem = ""
@@ -74,20 +74,20 @@ def refuse_reserved(name: str) -> None:
 
 
 def refuse_clash(layout: Layout, name: str) -> None:
-    """Raise Refused if the name of a conversation differs in case only: on some disks both are one file."""
+    """Raise Refused if another name differs only in case: on some file systems both are one file."""
     folded = name.casefold()
-    for other in names(layout):
-        if other != name and unicodedata.normalize("NFC", other).casefold() == folded:
+    for existing in names(layout):
+        if existing != name and unicodedata.normalize("NFC", existing).casefold() == folded:
             raise Refused(
-                f"a conversation {other!r} already exists, and differs from {name!r} in case only; choose another name"
+                f"conversation {existing!r} already exists and differs from {name!r} only in case; choose another name"
             )
 
 
 def names(layout: Layout) -> list[str]:
-    """The names of all conversations that have one, the program's too, sorted; no file is opened."""
+    """The names of all conversations that are not about a file, sorted, including reserved ones. Opens no files."""
     try:
-        with open_folder(layout.conversations) as folder, os.scandir(folder) as found:
-            files = [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
+        with open_folder(layout.conversations) as folder, os.scandir(folder) as entries:
+            files = [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
     except FileNotFoundError:
         return []
     return sorted(
@@ -98,8 +98,8 @@ def names(layout: Layout) -> list[str]:
 
 
 def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
-    """The place of the conversation `name`, whether it exists or not. With `own` a user wants to change it, and a
-    reserved name is refused. Raises UsageError."""
+    """The place of the conversation `name`, which need not exist. Raises UsageError if the name is invalid, or reserved
+    and `own`: a user wants to change it."""
     name = checked(name)
     if own:
         refuse_reserved(name)

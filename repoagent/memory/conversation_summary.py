@@ -1,7 +1,7 @@
 """Summarize a conversation with a model; summaries are cached under a hash of the summarized turns.
 
 A long conversation is read in pieces of whole turns, each with the summary of all before it. Pieces are cut from the
-beginning, so that a conversation that has only grown pays for its new turns alone.
+beginning, so that if turns are added, only those are summarized.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 WORDS = 150
-PROMPT = 1  # raised when the prompt changes so much that what it has brought should be asked for again
-PIECE = 48_000  # characters of the turns of one call
-LONGEST_TURN = 12_000  # characters of one turn that are shown: of longer ones the beginning and the end
-_THINKING = 4_000  # tokens of a reply that a model may use up before its answer
+PROMPT = 1  # increased if the prompt changes so much that cached summaries should be replaced
+PIECE = 48_000  # most characters of turns in one call
+LONGEST_TURN = 12_000  # most characters of one turn; the middle of a longer one is omitted
+_THINKING = 4_000  # tokens of a reply that a model may spend on thinking
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Some turns in a row, as they are shown; `first` and `last` count from 1, `key` is of all turns up to the last."""
+    """Consecutive turns as shown to the model, numbered from 1; `key` is a hash of all turns up to the last."""
 
     first: int
     last: int
@@ -45,7 +45,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Plan:
-    """The pieces of a conversation, and the summary of the last known one, after `known` pieces."""
+    """The pieces of a conversation, and the cached summary of the first `known` ones."""
 
     pieces: tuple[Piece, ...]
     known: int
@@ -68,8 +68,8 @@ def plan(
     refresh: bool = False,
     warn: Warn = to_stderr,
 ) -> Plan:
-    """What of a conversation is known and what is to be asked; nothing is asked yet. With `refresh` only what a user
-    has corrected counts as known."""
+    """Plan the calls to summarize a conversation, without making them. With `refresh` only summaries that a user has
+    corrected are reused."""
     pieces = tuple(_pieces(stored.conversation.turns, words))
     for known in range(len(pieces), 0, -1):
         summary = read_summary(_folder(layout), pieces[known - 1].key, warn)
@@ -79,7 +79,7 @@ def plan(
 
 
 def estimated(todo: Plan, words: int) -> Usage:
-    """About what the calls will use."""
+    """The estimated usage of the calls."""
     total = 0
     for number, piece in enumerate(todo.pieces):
         if number >= todo.known:
@@ -98,8 +98,8 @@ def summarize(
     on_piece: Callable[[int, int], None] = ignore,
     on_wait: OnWait = ignore,
 ) -> Summary:
-    """Have the model summarize what is not known. Each answer is kept at once. Raises what `complete` raises, and
-    ModelError for an unusable answer."""
+    """Summarize the remaining pieces and return the last summary. Each answer is stored at once. Raises as `complete`,
+    and ModelError for an unusable answer."""
     summary = todo.summary
     ensure(layout)
     for number, piece in enumerate(todo.pieces[todo.known :], todo.known + 1):
@@ -114,12 +114,12 @@ def summarize(
         with locked(_folder(layout) / ".lock", what="the summaries of conversations"):
             summary = write_summary(_folder(layout), piece.key, fresh)
     if summary is None:
-        raise ModelError("nothing to summarize")  # the caller has refused an empty conversation
+        raise ModelError("nothing to summarize")  # callers reject empty conversations
     return summary
 
 
 def request(piece: Piece, earlier: str, words: int) -> Request:
-    """The question about one piece; `earlier` is the summary of all before it."""
+    """The request for one piece; `earlier` is the summary of all before it."""
     text = fence(piece.text, f"conversation turns={piece.first}-{piece.last}")
     of = "this conversation"
     if earlier:

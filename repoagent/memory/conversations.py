@@ -1,6 +1,6 @@
 """Find, read and list conversations.
 
-A copy of a file's conversation names the file in a line before the first turn, which the conversation format ignores:
+A copy of the conversation about a file names the file in a line before the first turn, which the format ignores:
 
     about: "src/app.py"
 """
@@ -36,7 +36,7 @@ from repoagent.storage.layout import Layout, Warn, to_stderr
 
 @dataclass(frozen=True)
 class StoredConversation:
-    """What is in a place: the bytes, the same as text, and the turns."""
+    """A conversation that was read: its bytes and its turns."""
 
     place: ConversationRef
     data: bytes
@@ -48,7 +48,7 @@ class StoredConversation:
 
 
 def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
-    """The conversation about the file `path`, which has the memory in `folder`."""
+    """The conversation about the file `path` with the memory in `folder`."""
     file = layout.memory / folder / "conversation.md"
     return ConversationRef(f"{FILE}{path}", "file", file, f"memory:{folder}", path)
 
@@ -56,11 +56,11 @@ def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
 def of_file(
     layout: Layout, worktree: WorkTree, path: str, *, make: bool = False, warn: Warn = to_stderr
 ) -> ConversationRef:
-    """The conversation about the file `path` (relative to the top), found as every memory is: by what the file is,
-    never by its name alone. With `make` a file without a memory gets one.
+    """The conversation about the file `path` (relative to the top), found by content, like every memory. With `make` a
+    memory is created if the file has none.
 
-    For a deleted file it is that of the memory with this path. Raises Refused if nothing is remembered of it or
-    it may not be read, UsageError if there is no such file.
+    For a deleted file it is in the memory with this path. Raises Refused if there is no memory or the file may not be
+    read, UsageError if there is no such file.
     """
     data = read_source(worktree, path).data
     if data is None:
@@ -79,7 +79,7 @@ def of_file(
 
 
 def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
-    """The conversation about a file that was written to last; None if there is none."""
+    """The most recently changed conversation about a file; None if there is none."""
     times: list[tuple[int, str, str]] = []
     for path, folder in listing(layout, warn=warn):
         with suppress(OSError):
@@ -93,8 +93,8 @@ def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | 
 
 @dataclass(frozen=True)
 class ConversationResolver:
-    """Resolves the names of conversations that a user types in the folder `cwd`. `why_not` says why a file may not be
-    read, "" if it may."""
+    """Resolves the names of conversations that a user types in the folder `cwd`. `why_not` returns the reason why a
+    file may not be read, "" if it may."""
 
     layout: Layout
     worktree: WorkTree
@@ -103,14 +103,14 @@ class ConversationResolver:
     warn: Warn = to_stderr
 
     def place(self, text: str, *, own: bool = False) -> ConversationRef:
-        """The place that `text` names, NAME or file:PATH. Raises UsageError and Refused."""
+        """The conversation that `text` names: NAME or file:PATH. Raises UsageError, Refused."""
         if text.startswith(FILE):
             path = text.removeprefix(FILE)
             return self.file(f"./{path}" if path.startswith(FILE) else path)
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The place of the conversation about the file `path`, relative to `cwd`, or else to the top."""
+        """The conversation about the file `path`, relative to `cwd`, or else to the top."""
         if not path:
             raise UsageError("missing file name: use file:PATH")
         path = path.removeprefix(FILE)
@@ -118,7 +118,7 @@ class ConversationResolver:
             return self._file(path, self.cwd, make=make)
         except UsageError:
             if self.cwd != self.worktree.top and not path.startswith((".", "/")):
-                with suppress(UsageError):  # the message is about the folder that the user is in
+                with suppress(UsageError):  # report the first error, about the current folder
                     return self._file(path, self.worktree.top, make=make)
             raise
 
@@ -130,7 +130,7 @@ class ConversationResolver:
 
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
-    """The conversation that `text` names. Raises UsageError if there is none, and as `read_stored`."""
+    """Read the conversation that `text` names. Raises UsageError if there is none, and as `read_stored`."""
     place = at.place(text, own=own)
     stored = read_stored(place)
     if stored is None:
@@ -139,13 +139,13 @@ def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredCon
 
 
 def read_stored(place: ConversationRef) -> StoredConversation | None:
-    """What is in `place`, None for nothing. Raises as `llm.conversation.read` does."""
+    """Read the conversation in `place`; None if there is none. Raises as `llm.conversation.read`."""
     data = read_regular(place.path)
     return None if data is None else parse_stored(place, data)
 
 
 def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
-    """`data` as what is in `place`. Raises BrokenConversation and NewerConversation, with the file's name."""
+    """Parse `data` as the conversation in `place`. Raises BrokenConversation, NewerConversation, with the path."""
     try:
         return StoredConversation(place, data, loads(data.decode("utf-8", "surrogateescape")))
     except (BrokenConversation, NewerConversation) as error:
@@ -171,19 +171,18 @@ def missing(layout: Layout, place: ConversationRef) -> UsageError:
     return UsageError(f"no conversation {place.name!r}; {hint}")
 
 
-_REACH = 4_000  # characters in which the line begins: it follows the first one
+_REACH = 4_000  # characters at the beginning that are searched for the line
 _LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
 
 
 def head_of(text: str) -> str:
-    """What precedes the first turn. Raises as `llm.conversation.loads`."""
+    """The text before the first turn. Raises as `llm.conversation.loads`."""
     return text[: next(iter(turn_offsets(text)), len(text))]
 
 
 def about_of(text: str) -> str:
-    """The path of the file that the conversation in `text` is about; "" if it does not say. Raises as
-    `llm.conversation.loads`."""
-    if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn takes a while
+    """The path in the line `about`; "" if there is none. Raises as `llm.conversation.loads`."""
+    if '\nabout: "' not in text[:_REACH]:  # most have none, and finding the first turn is slow
         return ""
     line = _LINE.search(head_of(text))
     try:
@@ -193,7 +192,7 @@ def about_of(text: str) -> str:
 
 
 def with_about(text: str, path: str) -> str:
-    """`text` with the line that names the file, in place of the one it had."""
+    """`text` with the line `about` set to `path`."""
     head = head_of(text)
     title, _, rest = head.partition("\n")
     rest = _LINE.sub("", rest, count=1).lstrip("\n")
@@ -202,9 +201,9 @@ def with_about(text: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class ConversationEntry:
-    """One conversation. `size` is in bytes, `last` the ISO 8601 time of its last turn that has one. `state` is of the
-    program's own only: "at work", "unfinished" (the same request resumes it) or "kept". `problem` says why it
-    can't be read, "" for one that can, `trouble` the same in a word or two. `about` is the file that it is, or was,
+    """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of its last turn with a time. `state` is
+    that of an edit: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error if
+    it cannot be read, else "", and `trouble` the same in one or two words. `about` is the file that it is, or was,
     about."""
 
     place: ConversationRef
@@ -218,7 +217,7 @@ class ConversationEntry:
 
 
 def entries(layout: Layout) -> list[ConversationEntry]:
-    """All conversations that have a name, by name; broken ones too, with their problem."""
+    """All conversations that are not about a file, by name, including broken ones."""
     folder = layout.conversations
     places = [
         ConversationRef(name, kind_of(name), folder / f"{name}{ENDING}", f"name:{name}")
@@ -228,7 +227,7 @@ def entries(layout: Layout) -> list[ConversationEntry]:
 
 
 def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationEntry]:
-    """The conversations of the memories of files, by path."""
+    """All conversations about files, by path."""
     places = [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
     return [entry for place in places if (entry := _entry(layout, place))]
 
@@ -259,8 +258,8 @@ def _state(layout: Layout, place: ConversationRef) -> str:
 
 
 def _is_alive(layout: Layout, name: str) -> bool:
-    """Whether the process that has signed the lock of this edit runs. The lock itself is not taken: a run that wants
-    it at that moment would be refused."""
+    """Whether the process that wrote its id into the lock of this edit is running. Taking the lock instead could make
+    another run fail."""
     try:
         signed = (layout.locks / name).read_text(errors="replace").split(" ", 2)
         if len(signed) < 3 or signed[1] != (os.uname().nodename or "-"):

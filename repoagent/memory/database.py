@@ -1,4 +1,4 @@
-"""Open a SQLite file that is derived from plain files: private, checked, and set aside if it is unusable."""
+"""Open a SQLite file that is derived from plain files: private, checked, and renamed if it is damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from repoagent.storage.json_files import set_aside_broken
 from repoagent.storage.layout import Warn
 
 _SIDECARS = ("-wal", "-shm", "-journal")
-# how messages of SQLite begin that are about the disk or other processes, not about the file's content
+# beginnings of messages of SQLite about the disk or other processes, not the content of the file
 _OUTSIDE = ("database is locked", "attempt to write", "disk I/O", "database or disk", "unable to open")
 
 
@@ -42,7 +42,7 @@ class Schema(NamedTuple):
         connection.execute(f"PRAGMA user_version = {self.version}")
 
     def is_in(self, connection: sqlite3.Connection, path: Path) -> bool:
-        """Whether the file has these tables, False if it is empty. Raises Damaged or Unusable for any other."""
+        """Whether the file has these tables; False if it is empty. Raises Damaged or Unusable otherwise."""
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         if application != (self.application if version else 0):
@@ -57,7 +57,7 @@ class Schema(NamedTuple):
 
 
 def explained(path: Path, error: sqlite3.Error) -> Exception:
-    """An error of SQLite as Damaged, Unusable, or UsageError if SQLite lacks a module."""
+    """Convert an error of SQLite to Damaged, Unusable, or UsageError if SQLite lacks a module."""
     if str(error).startswith("no such module"):
         return UsageError("the SQLite of this Python lacks full-text search (FTS5); use another Python")
     if isinstance(error, sqlite3.OperationalError) and str(error).startswith(_OUTSIDE):
@@ -77,7 +77,7 @@ def sqlite_errors(path: Path) -> Iterator[None]:
 def open_database(
     path: Path, schema: Schema, warn: Warn, *, wal: bool = False, timeout: float = 10.0
 ) -> sqlite3.Connection:
-    """Open the file, created if it is missing. Raises Damaged, Unusable, Refused for a linked folder."""
+    """Open the file, and create it if it is missing. Raises Damaged, Unusable, and Refused for a linked folder."""
     with sqlite_errors(path):
         _create_private(path, warn)
         connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
@@ -100,14 +100,14 @@ def open_database(
 
 
 def _create_private(path: Path, warn: Warn) -> None:
-    """Set aside what is not a regular file, and create a missing file that only its owner can read.
+    """Rename anything that is not a regular file, and create a missing file readable by its owner only.
 
     An existing file is not opened: closing it would drop the locks of another thread's SQLite on it.
     """
-    for each in (path, *(path.with_name(path.name + ending) for ending in _SIDECARS)):
+    for file in (path, *(path.with_name(path.name + ending) for ending in _SIDECARS)):
         with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.lstat(each).st_mode):
-                set_aside_broken(each, "is not a regular file", warn)
+            if not stat.S_ISREG(os.lstat(file).st_mode):
+                set_aside_broken(file, "is not a regular file", warn)
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:

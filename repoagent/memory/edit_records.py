@@ -1,4 +1,4 @@
-"""`edits.jsonl`, one line per edit of a file and one more when its state changes; and the exchanges about a file.
+"""`edits.jsonl`, with a line for each edit of a file and each change of its state; and the exchanges about a file.
 
 An exchange is a request with the turns that followed it and its outcome.
 """
@@ -25,12 +25,12 @@ FAILED = frozenset({"refused", "failed", "declined", "rejected", "undone"})
 
 @dataclass(frozen=True)
 class EditRecord:
-    """One edit of one file. `time` is ISO 8601 with its zone; blobs are of raw work-tree bytes, "" for no
-    file.
+    """One edit of one file. `time` is ISO 8601 with a zone; blobs are hashes of the raw bytes in the work tree, "" if
+    there is no file.
 
-    `levels` says how each hunk was placed ("exact", …). `cost` is in US dollars, None where no price is
-    known. `state` is free: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons`
-    are the codes of the last refusal, if nothing was written.
+    `levels` tells how each hunk was placed ("exact", …). `cost` is in US dollars, None if unknown. `state` is free
+    text: "committed", "written" (no commit), "proposed", "refused", "undone", "redone". `reasons` are the codes of the
+    last refusal, if nothing was written.
     """
 
     id: str
@@ -52,35 +52,33 @@ class EditRecord:
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> EditRecord | None:
-        """The record in a parsed line, unknown fields left out; None if it is not one, or of a newer
-        format."""
+        """The record in a parsed line, without unknown fields; None if it is invalid or of a newer format."""
         version = value.get("version")
         if not isinstance(version, int) or version > VERSION:
             return None
-        known = {f.name: value[f.name] for f in fields(cls) if f.name in value}
+        values = {f.name: value[f.name] for f in fields(cls) if f.name in value}
         try:
             usage, cost, commit = (
-                Usage(**known.pop("usage", {})),
-                known.pop("cost", None),
-                known.pop("commit", None),
+                Usage(**values.pop("usage", {})),
+                values.pop("cost", None),
+                values.pop("commit", None),
             )
-            levels, reasons = tuple(known.pop("levels", ())), tuple(known.pop("reasons", ()))
-            record = cls(**known, usage=usage, cost=cost, commit=commit, levels=levels, reasons=reasons)
+            levels, reasons = tuple(values.pop("levels", ())), tuple(values.pop("reasons", ()))
+            record = cls(**values, usage=usage, cost=cost, commit=commit, levels=levels, reasons=reasons)
         except TypeError:  # a field is missing, or has another type
             return None
-        texts = (*known.values(), *levels, *reasons, commit or "")
+        texts = (*values.values(), *levels, *reasons, commit or "")
         is_valid = all(isinstance(text, str) for text in texts) and isinstance(cost, float | int | None)
         return record if is_valid else None
 
 
 def append_edit(path: Path, record: EditRecord) -> None:
-    """Append `record` to the edits file `path` (of a memory, or of the work tree), durably."""
+    """Append `record` to the edits file `path` (of a memory, or of the work tree) and sync it."""
     json_files.append_record(path, record.to_dict())
 
 
 def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
-    """The edits in `path`, oldest first, each as its last line has it. Invalid lines are skipped and
-    counted."""
+    """The edits in `path`, oldest first, each from its last line. Skips invalid lines, with a warning."""
     records = [EditRecord.from_dict(value) for value in json_files.read_records(path, warn=warn)]
     if skipped := records.count(None):
         warn(f"{path}: skipped {skipped} invalid line(s)")
@@ -89,8 +87,8 @@ def read_edits(path: Path, *, warn: Warn = to_stderr) -> list[EditRecord]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its result. `turns` begin with the request, and are empty if only the record of the edit exists.
-    `state` is that of the record ("committed", …), `time` is ISO 8601; "" if unknown."""
+    """A request and its result. `turns` begin with the request; they are empty if only the record of the edit exists.
+    `state` is from the record ("committed", …), `time` is ISO 8601; both "" if unknown."""
 
     id: str
     time: str
@@ -105,31 +103,31 @@ class Exchange:
 
 
 def exchanges(memory: Memory, *, warn: Warn = to_stderr) -> list[Exchange]:
-    """All exchanges in the present files of `memory`, oldest first. If the conversation can't be read, there is a
-    warning, and only the records of edits are used."""
+    """All exchanges in `memory` without its archive, oldest first. If the conversation cannot be read, warns and uses
+    only the records of edits."""
     records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
     try:
         conversation = read(memory.conversation)
-    except Refused as error:  # edited beyond recognition, of a newer format, a link
+    except Refused as error:  # broken, of a newer format, or a link
         warn(str(error))
         conversation = None
-    found = []
+    result = []
     for turns in group_turns(conversation.turns if conversation else ()):
         exchange = exchange_of(turns)
         if record := records.pop(exchange.id, None):
             time, commit = exchange.time or record.time, record.commit or ""
             exchange = replace(exchange, time=time, state=record.state, commit=commit)
-        found.append(exchange)
+        result.append(exchange)
     for record in records.values():
-        found.append(Exchange(record.id, record.time, record.request, (), record.state, record.commit or ""))
+        result.append(Exchange(record.id, record.time, record.request, (), record.state, record.commit or ""))
     times: list[str] = []
-    for exchange in found:  # one that a user wrote without a time follows what precedes it
+    for exchange in result:  # one without a time, written by a user, follows the one before it
         times.append(exchange.time or (times[-1] if times else ""))
-    return [exchange for _, exchange in sorted(zip(times, found, strict=True), key=lambda pair: pair[0])]
+    return [exchange for _, exchange in sorted(zip(times, result, strict=True), key=lambda pair: pair[0])]
 
 
 def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
-    """The turns of each exchange: a request of the user, and what came before the next one."""
+    """The turns of each exchange: a request by the user, and the turns up to the next one."""
     groups: list[list[Turn]] = []
     for turn in turns:
         if turn.role == "user" or not groups:
@@ -139,7 +137,7 @@ def group_turns(turns: Iterable[Turn]) -> list[tuple[Turn, ...]]:
 
 
 def exchange_of(turns: Sequence[Turn]) -> Exchange:
-    """The exchange of which `turns` are, with the outcome as far as they say it."""
+    """The exchange with these turns, and the outcome that they record."""
     first, last = turns[0].meta, turns[-1].meta
     request = turns[0].text if turns[0].role == "user" else ""
     time = next((turn.meta["time"] for turn in turns if "time" in turn.meta), "")

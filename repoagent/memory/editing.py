@@ -1,7 +1,7 @@
 """Edit, clear and restore the texts of a memory.
 
-An edited text is checked, then merged with what others wrote in the meantime. Cleared parts move to the archive of the
-memory and can be restored from there; nothing is deleted.
+An edited text is checked, then merged with concurrent changes. Cleared parts move to the archive of the memory and can
+be restored from there; nothing is deleted.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _WAIT = 10.0  # seconds for another writer of edits.jsonl
 
 
 class EditConflict(Refused):
-    """Another program changed the same lines in the meantime."""
+    """Another program changed the same lines."""
 
 
 @dataclass(frozen=True)
 class TextProblem:
-    """Something that may be a mistake; `line` is from 1."""
+    """A possible mistake; `line` is from 1."""
 
     line: int
     says: str
 
 
 def check_notes(data: bytes) -> list[TextProblem]:
-    """What in a notes file may be a mistake. Any text can be read."""
+    """Find possible mistakes in a notes file."""
     problems = _byte_problems(data)
     if len(data) > NOTES_LIMIT:
         size = f"the file has {len(data):,} bytes; a prompt shows a few thousand at most"
@@ -60,7 +60,7 @@ def check_notes(data: bytes) -> list[TextProblem]:
 
 
 def check_conversation(data: bytes) -> list[TextProblem]:
-    """What in a conversation may be a mistake. Raises BrokenConversation or NewerConversation if it can't be read."""
+    """Find possible mistakes in a conversation. Raises BrokenConversation or NewerConversation if it cannot be read."""
     text = _decoded(data)
     nonce, headings = loads(text).nonce, set(turn_offsets(text))
     first_turn = min(headings, default=len(text))
@@ -89,10 +89,10 @@ def _byte_problems(data: bytes) -> list[TextProblem]:
 
 
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Write the notes that a user edited from `before` to `after`; whether they had changed
-    meanwhile. Notes that were added or dropped meanwhile are added or dropped here too.
+    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
+    Notes that another process added or removed are added or removed in the result.
 
-    Raises EditConflict if both changed the rest, Busy, Refused.
+    Raises EditConflict if the other lines conflict, Busy, Refused.
     """
 
     def change(current: bytes) -> tuple[bytes, bool]:
@@ -104,7 +104,7 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
 
 
 def save_conversation(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """As `save_notes`, of the conversation: turns that were added in the meantime follow the user's text."""
+    """Save a conversation like `save_notes`: turns that another process added follow the user's text."""
     path = memory.conversation
     with _locked_part(memory, "conversation"):
         for _ in range(_TRIES):
@@ -117,11 +117,10 @@ def save_conversation(memory: Memory, worktree: WorkTree, before: bytes, after: 
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
-    """Keep a user's text that could not be saved, in the archive, or among the temporary files of the system; returns
-    its path."""
+    """Write a user's text that could not be saved to the archive, or to a temporary file; return its path."""
     if memory is not None:
         path = memory.folder / "archive" / f"edited-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{name}"
-        with suppress(Refused):  # the reason why it could not be saved
+        with suppress(Refused):  # perhaps why it could not be saved
             write_whole(path, data)
             return path
     with tempfile.NamedTemporaryFile(prefix="repoagent-", suffix=f"-{name}", delete=False) as file:
@@ -132,7 +131,7 @@ def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
 def _merged_notes(worktree: WorkTree, before: bytes, after: bytes, current: bytes) -> bytes:
     old, rest = _split(before)
     present, present_rest = _split(current)
-    if rest != present_rest:  # the headings changed: only lines can be compared
+    if rest != present_rest:  # other lines than notes changed: merge by lines
         merged = merge(worktree, current, before, after)
         if isinstance(merged, Conflict):
             raise EditConflict("another program changed the same lines of the notes")
@@ -144,17 +143,17 @@ def _merged_notes(worktree: WorkTree, before: bytes, after: bytes, current: byte
     for entry in entries(after):
         if b"\n".join(lines[entry.first : entry.end]) in dropped:
             gone |= set(range(entry.first, entry.end))
-    kept = b"\n".join(line for number, line in enumerate(lines) if number not in gone)
+    remaining = b"\n".join(line for number, line in enumerate(lines) if number not in gone)
     added = [note for note in present if note not in old and note not in mine]
-    return (_ended(kept) if kept else b"") + b"".join(note + b"\n" for note in added)
+    return (_ended(remaining) if remaining else b"") + b"".join(note + b"\n" for note in added)
 
 
 def _split(data: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The notes of a file as they are written there, and its other lines, blank ones left out."""
-    lines, found = data.split(b"\n"), entries(data)
-    inside = {number for entry in found for number in range(entry.first, entry.end)}
+    """The source text of each note, and the other lines that are not blank."""
+    lines, notes = data.split(b"\n"), entries(data)
+    inside = {number for entry in notes for number in range(entry.first, entry.end)}
     rest = [line for number, line in enumerate(lines) if number not in inside and line.strip()]
-    return [b"\n".join(lines[entry.first : entry.end]) for entry in found], rest
+    return [b"\n".join(lines[entry.first : entry.end]) for entry in notes], rest
 
 
 def _merged_conversation(worktree: WorkTree, before: bytes, after: bytes, current: bytes) -> bytes:
@@ -183,7 +182,7 @@ _FOLDER = re.compile(r"cleared-\d{8}T\d{6}Z(-\d+)?")
 
 @dataclass(frozen=True)
 class ArchivedParts:
-    """What is in a folder in the archive of a memory: the size of each part in bytes."""
+    """A folder in the archive of a memory, and the size in bytes of each part in it."""
 
     folder: Path
     parts: dict[Part, int]
@@ -194,7 +193,7 @@ def part_file(memory: Memory, part: Part) -> Path:
 
 
 def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, int]:
-    """Those of `parts` that are not empty, with their size in bytes. Raises Refused for what is not a regular file."""
+    """The sizes in bytes of those of `parts` that are not empty. Raises Refused if one is not a regular file."""
     sizes: dict[Part, int] = {}
     for part in PARTS:
         data = read_regular(part_file(memory, part)) if part in parts else None
@@ -204,10 +203,9 @@ def part_sizes(memory: Memory, parts: Collection[Part] = PARTS) -> dict[Part, in
 
 
 def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | None:
-    """Move `parts` to a folder of their own in the archive; None if there is nothing to move.
+    """Move `parts` to a new folder in the archive; None if they are empty.
 
-    Each moves at once, so a kill leaves it here or there. Raises Busy if a lock is held for too long, Refused if
-    the system refuses.
+    Each part moves atomically. Raises Busy if a lock is not released in time, Refused if a file cannot be moved.
     """
     sizes = part_sizes(memory, parts)
     if not sizes:
@@ -222,22 +220,22 @@ def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | No
 
 
 def archived_parts(memory: Memory) -> list[ArchivedParts]:
-    """What `clear` has put into the archive and is still there, the newest last."""
+    """The parts in the archive that `clear` moved there, newest last."""
     archive = memory.folder / "archive"
     names = [path.name for path in archive.iterdir()] if archive.is_dir() else []
-    found = []
+    result = []
     for name in sorted(name for name in names if _FOLDER.fullmatch(name)):
         files: dict[Part, Path] = {part: archive / name / part_file(memory, part).name for part in PARTS}
         parts = {part: path.lstat().st_size for part, path in files.items() if path.is_file()}
         if parts:
-            found.append(ArchivedParts(archive / name, parts))
-    return found
+            result.append(ArchivedParts(archive / name, parts))
+    return result
 
 
 def restore(memory: Memory, archived: ArchivedParts) -> None:
-    """Restore what was archived, before what was added since.
+    """Restore archived parts, before the content added since.
 
-    Raises as `clear`, and as `llm.conversation.loads` if a conversation can't be read; that is left as it is.
+    Raises as `clear`, and as `llm.conversation.loads` if a conversation cannot be read; it is not changed then.
     """
     for part in archived.parts:
         target = part_file(memory, part)
@@ -260,7 +258,7 @@ def restore(memory: Memory, archived: ArchivedParts) -> None:
                 whole = _joined_conversation(source, old, target, current)
             write_whole(target, whole)
             source.unlink()
-    with suppress(OSError):  # the user has put a file there
+    with suppress(OSError):  # the folder contains a file of the user
         archived.folder.rmdir()
 
 
@@ -279,7 +277,7 @@ def _joined_conversation(source: Path, old: bytes, target: Path, current: bytes)
 
 @contextmanager
 def _locked_part(memory: Memory, part: Part) -> Iterator[None]:
-    """Hold the lock of the writers of this part: that of its lock file, or of `edits.jsonl` itself."""
+    """Lock a part: with its lock file, or for `edits.jsonl` the file itself."""
     path = part_file(memory, part)
     if part != "edits":
         with locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}"):
@@ -321,7 +319,7 @@ def _new_folder(archive: Path) -> Path:
 
 
 def _move(source: Path, target: Path) -> bool:
-    """Whether there was something to move."""
+    """Move a file; return False if it does not exist."""
     with open_folder(source.parent) as old, open_folder(target.parent) as new:
         try:
             os.rename(source.name, target.name, src_dir_fd=old, dst_dir_fd=new)

@@ -1,7 +1,7 @@
-"""Summarize files with a model: part by part, then joined.
+"""Summarize files with a model: the parts first, then the whole.
 
-`plan` estimates the calls, `summarize` makes them, and `summary_block` and `purpose` give prompts the summaries that
-still match the file.
+`plan` estimates the calls, `summarize` makes them, and `summary_block` and `purpose` return the summaries that still
+match the file, for prompts.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import without_secrets
 
-PROMPT = 1  # raised if the prompt changes so much that its answers should be asked for again
+PROMPT = 1  # increased if the prompt changes so much that cached summaries should be replaced
 WORDS = 150
 _TOKENS_A_WORD = 3
 _TOKENS_AN_ANSWER_WORD = 1.5
-_THINKING = 4_000  # tokens of a reply that a model may use up before its answer
+_THINKING = 4_000  # tokens of a reply that a model may spend on thinking
 _FENCED = re.compile(r"(`{3,})[\w-]*\n(.*?)\n?\1", re.DOTALL)
-_MOST_WORDS = 4  # times what was asked for: longer answers are not used, and cut before they are joined
+_MOST_WORDS = 4  # factor: longer answers are rejected, and longer summaries cut before they are joined
 _SPARE_WORDS = 100
 JOINED = 96_000  # characters of summaries that are joined in one call
 LEAST = 4_000
-_GROUP = 4  # summaries at least that are joined to a stretch, if there are too many for one call
-FRESH = 0.9  # of the bytes that were summarized, or the summary is not shown
-_LINE = 200  # characters of the purpose of a file
+_GROUP = 4  # least number of summaries joined into one section, if there are too many for one call
+FRESH = 0.9  # least share of unchanged bytes for a summary to be shown
+_LINE = 200  # most characters of the purpose of a file
 
 
 @dataclass(frozen=True)
 class Question:
-    """What a model is asked, in about how many words it is to answer, under which key the answer is kept, and what it
-    is about. `carries`: it contains what a user wrote of an older text."""
+    """A request for a summary of `about` in about `words` words, to be stored under `key`. `carries`: whether it
+    contains what a user wrote about an older version."""
 
     key: str
     about: str
@@ -76,7 +76,7 @@ class Question:
 
 @dataclass(frozen=True)
 class PartSummary:
-    """The summary of a part ("" if it is only white space). `asked`: a model was asked in this run."""
+    """The summary of a part ("" if it is only white space). `asked`: whether this run called a model for it."""
 
     part: SummaryPart
     summary: Summary
@@ -85,8 +85,8 @@ class PartSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """The summary of a file. `asked`: a model was asked for it, or to join it, in this run. A file that was asked
-    about in one call has one part, with the same summary."""
+    """The summary of a file. `asked`: whether this run called a model for it, or to join it. A file that fits into one
+    call has one part, with the same summary."""
 
     file: SourceFile
     words: int
@@ -96,36 +96,35 @@ class FileSummary:
 
     @property
     def paid(self) -> int:
-        """How many of its parts were asked about in this run."""
+        """The number of parts that this run called a model for."""
         return sum(part.asked for part in self.parts)
 
 
 Ask = Callable[[Question], Summary]
-OnPart = Callable[[str, int, int], None]  # of which file, how many of its parts are done, how many it has
+OnPart = Callable[[str, int, int], None]  # path, number of finished parts, number of parts
 
 
 def words_of_part(words: int) -> int:
-    """How long the summary of a part is for a whole of `words`; in few steps, so that another whole does not mean
-    other parts."""
+    """The length of the summary of a part for a summary of `words`; in few steps, so that summaries of parts are reused
+    for other lengths."""
     return next((part for most, part in ((300, 120), (800, 300)) if words <= most), 600)
 
 
 def key_of(kind: str, words: int, *texts: str) -> str:
-    """The key of an answer: a hash of all that it depends on but the model. `texts`
-    are the hashes of the bytes that are asked about, or the summaries that are joined."""
+    """The key of a summary: a hash of everything that it depends on except the model. `texts` are the hashes of the
+    summarized bytes, or the joined summaries."""
     marks = [sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts]
     return sha256("\0".join([f"{kind} {PROMPT} {words}", *marks]).encode()).hexdigest()
 
 
 def clipped(text: str, words: int, most: int) -> str:
-    """A summary cut to not much more than was asked for, and to at most `most` characters."""
+    """A summary cut to not much more than `words`, and to at most `most` characters."""
     limit = min(most, words * _MOST_WORDS * 8)
     return text if len(text) <= limit else text[:limit].rpartition(" ")[0] + " …"
 
 
 def parse_summary(reply: str, words: int) -> str:
-    """The summary in a reply; "" if there is none, or one so much longer than the `words` that were asked for that
-    it can't be one."""
+    """The summary in a reply; "" if there is none, or it is much too long for a request of `words`."""
     text = without_thought(reply).strip()
     if fenced := _FENCED.fullmatch(text):
         text = fenced[2].strip()
@@ -139,8 +138,8 @@ def _quoted(name: str) -> str:
 
 
 def _groups(texts: Sequence[str], room: int) -> Iterator[list[str]]:
-    """Neighbors that are joined in one call. The last text of a group decides its end, as far as room allows: a
-    new text in one place changes the groups near it, not all that follow."""
+    """Split `texts` into groups to join in one call each. If there is room, the hash of its last text ends a group, so
+    that a new text changes only the groups near it."""
     group: list[str] = []
     for text in texts:
         if len(group) >= _GROUP and sum(map(len, group)) + len(text) > room:
@@ -155,7 +154,7 @@ def _groups(texts: Sequence[str], room: int) -> Iterator[list[str]]:
 
 
 class _FileSummarizer:
-    """Summarizes one file: what the `cache` has is used, the rest is asked, and kept at once.
+    """Summarizes one file. Takes what the `cache` has, asks the model for the rest and stores each answer at once.
 
     `context_tokens` is the context length of the model.
     """
@@ -173,7 +172,7 @@ class _FileSummarizer:
         self._file, self._cache, self._words = file, cache, words
         self._ask_model, self._on_part = ask, on_part
         self._path = file.path or "standard input"
-        # a path in prose is quoted if it would break the line
+        # quote a path that would break the line
         self._name = self._path if self._path.isprintable() else _quoted(self._path)
         room = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
         self._room, self._joined = max(LEAST, min(ONE_CALL, room)), max(LEAST, min(JOINED, room))
@@ -184,7 +183,7 @@ class _FileSummarizer:
         self._earlier = self._corrections(last) if last is not None else {}
 
     def summarize(self) -> FileSummary:
-        """Raises Refused, and what the model call raises."""
+        """Return the summary. Raises Refused, and the errors of the model call."""
         parts = tuple(self._summarize_part(number, part) for number, part in enumerate(self._parts))
         texts = [part.summary.text for part in parts if part.summary.text]
         if self._is_single:
@@ -234,7 +233,8 @@ class _FileSummarizer:
         )
 
     def _join(self, kind: str, texts: Sequence[str], words: int) -> tuple[Summary, bool, str]:
-        """One summary of several, of the whole file or a "stretch"; whether the model was asked, and its key."""
+        """Join summaries into one of the whole file or of a "stretch"; return it, whether the model was called, and its
+        key."""
         key = key_of(kind, words, *texts)
         if (known := self._cache.known(key)) is not None:
             return known, False, key
@@ -273,13 +273,13 @@ class _FileSummarizer:
         return key_of("part", self._part_words, part.sha256)
 
     def _corrections(self, last: SummaryRecord) -> dict[int, str]:
-        """What a user wrote of the last text of this path: by the number of the part, -1 for the whole."""
+        """What a user wrote about the last version of this path, by the number of the part; -1 is the whole file."""
         corrections = {}
         if text := self._correction(last.key):
             corrections[0 if self._is_single else -1] = text
         if (
             len(last.parts) == len(self._parts) > 1
-        ):  # a part that is gone was replaced by the one in its place
+        ):  # else it is unclear which new part replaces which old one
             for number in set(range(len(self._parts))) - unchanged(last, self._file.data).keys():
                 if text := self._correction(key_of("part", self._part_words, last.parts[number].sha256)):
                     corrections[number] = text
@@ -292,7 +292,7 @@ class _FileSummarizer:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be asked: how many calls, about how many of the total number of parts, and about how many tokens."""
+    """The number of model calls, the number of parts to summarize out of all `parts`, and the estimated tokens."""
 
     calls: int
     asked: int
@@ -300,16 +300,16 @@ class Plan:
     usage: Usage
 
     def cost(self, price: Price | None) -> float | None:
-        """About how many US dollars it takes; None if the price is not known."""
+        """The estimated cost in US dollars; None if the price is unknown."""
         return None if price is None else price.of(self.usage)
 
 
 def plan(
     files: Sequence[SourceFile], cache: SummaryCache, *, words: int = WORDS, context_tokens: int | None = None
 ) -> Plan:
-    """What summarizing `files` would take: a trial with made-up answers that are not kept.
+    """The estimated cost of summarizing `files`, found by a trial run with made-up answers that are not stored.
 
-    Raises Refused for files of the cache that are links or folders.
+    Raises Refused if a file of the cache is a link or a folder.
     """
     questions: list[Question] = []
     trial = cache.aside()
@@ -318,19 +318,19 @@ def plan(
         questions.append(question)
         return Summary(f"{'wording ' * question.words}{question.key}")
 
-    done = [
+    summaries = [
         _FileSummarizer(file, trial, words, ask, context_tokens=context_tokens).summarize() for file in files
     ]
     usage = Usage(estimated=True)
     for question in questions:
         output = round(question.words * _TOKENS_AN_ANSWER_WORD)
         usage += replace(estimate(question.request), output=output)
-    parts, paid = sum(len(one.parts) for one in done), sum(one.paid for one in done)
+    parts, paid = sum(len(summary.parts) for summary in summaries), sum(summary.paid for summary in summaries)
     return Plan(len(questions), paid, parts, usage)
 
 
 def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS) -> FileSummary:
-    """The summary of a file for which `plan` has no calls."""
+    """The summary of a file that needs no model calls according to `plan`."""
 
     def refuse(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
@@ -350,10 +350,10 @@ def summarize(
     on_part: OnPart = ignore,
     on_wait: OnWait = ignore,
 ) -> FileSummary:
-    """The summary of `file`, in about `words` words. Each answer is kept at once, so that nothing that was paid for is
-    lost; nothing is kept of a call that failed, or without a usable answer.
+    """The summary of `file`, in about `words` words.
 
-    Raises ModelError, LimitReached, Refused; ^C is passed on.
+    Each usable answer is stored at once, so that nothing that was paid for is lost. Raises ModelError, LimitReached,
+    Refused, and KeyboardInterrupt on ^C.
     """
 
     def ask(question: Question) -> Summary:
@@ -374,8 +374,8 @@ def summarize(
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:
-    """The summary of the file `path` with the bytes `data`, as a prompt quotes it; "" if there is none that is
-    still good. Unreadable ones are ignored: a prompt is complete without it."""
+    """The summary of the file `path` with the bytes `data`, for a prompt; "" if there is none, it is out of date, or it
+    cannot be read."""
     summary, changed = _fresh(layout, path, data)
     if summary is None:
         return ""
@@ -385,7 +385,7 @@ def summary_block(layout: Layout, path: str, data: bytes) -> str:
 
 
 def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
-    """Whether a file of `size` bytes is worth being read for its `purpose`."""
+    """Whether a file of `size` bytes may have a `purpose`, so that it is worth reading."""
     if size <= ONE_CALL:
         return True
     try:
@@ -396,7 +396,7 @@ def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
 
 
 def purpose(layout: Layout, path: str, data: bytes) -> str:
-    """What the file is for, in a line: the beginning of its summary, if that is of this very text; else ""."""
+    """The purpose of the file in one line: the first sentence of the summary of exactly this version; else ""."""
     summary, changed = _fresh(layout, path, data)
     if summary is None or changed:
         return ""
@@ -406,7 +406,7 @@ def purpose(layout: Layout, path: str, data: bytes) -> str:
 
 
 def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]:
-    """The summary of a file, and how much of what it was made of has changed since, in words."""
+    """The summary of a file, and how much of the file has changed since, in words."""
     folder = folder_of(layout)
     if not data or not folder.is_dir():
         return None, ""
@@ -414,7 +414,7 @@ def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]
     try:
         last = read_record(folder, path, _ignore)
         keys = [last.key] if last is not None and last.sha256 == digest else []
-        for key in (*keys, key_of("whole", WORDS, digest)):  # the second for a file with another name
+        for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
             if summary := read_summary(folder, key, _ignore):
                 return summary, ""
         if last is None or len(last.parts) == 1:
@@ -430,4 +430,4 @@ def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]
 
 
 def _ignore(message: str) -> None:
-    """Broken files are reported when a user asks for a summary."""
+    """Ignore broken files: they are reported when a user asks for a summary."""

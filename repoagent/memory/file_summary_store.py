@@ -1,4 +1,4 @@
-"""Summaries as files that users can read and correct, one for each summarized text, named by its hash.
+"""Store summaries in files that users can read and correct, one for each summarized text, named by its hash.
 
     version: 1
     about: src/app.py, lines 1-310
@@ -33,20 +33,20 @@ from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
 VERSION = 1
-LONGEST = 40_000  # characters of one summary; a person's, or a stranger's, may be of any length
+LONGEST = 40_000  # characters of a summary; the rest of a longer file is ignored
 _FIELD = re.compile(r"([a-z]+):[ \t]*(.*)")
 _NAME = 200  # characters of a field
-_HEAD = 64  # bytes at the beginning of a part by which it is found again
-_TRIES = 8  # looks at a whole part, for each of them
+_HEAD = 64  # bytes at the beginning of a part that identify candidates
+_TRIES = 8  # full comparisons for each part, on average
 _HASH = re.compile(r"[0-9a-f]{64}")
-ONE_CALL = 32_768  # bytes of a file that is asked about in one call
+ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The summary of a text. `about` names the text, for people; `date` is ISO 8601; `edited`: a
-    user has changed what the `model` wrote; `carries`: the model was given what a user wrote of an older text.
-    `place` is its file, None if it is not stored."""
+    """The summary of a text. `about` describes the text for users; `date` is ISO 8601. `edited`: whether a user changed
+    the text by `model`. `carries`: whether the request to the model contained a user's text about an older version.
+    `place` is the file, None if it is not stored."""
 
     text: str
     about: str = ""
@@ -58,13 +58,12 @@ class Summary:
 
 
 def place_of(folder: Path, key: str) -> Path:
-    """The file of the summary with this key (a hash in hexadecimal)."""
+    """The file for the summary with this key (a hash in hexadecimal)."""
     return folder / key[:2] / f"{key[2:24]}.md"
 
 
 def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | None:
-    """The summary with this key, or None. A broken one is set aside. Raises Refused for a link, or a
-    newer format."""
+    """The summary with this key, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
     place = place_of(folder, key)
     data = read_regular(place)
     if data is None:
@@ -91,7 +90,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
-    """Store what a model wrote; returns it with its place. Raises Refused."""
+    """Store a summary by a model; return it with its place. Raises Refused."""
     fields = {
         "version": str(VERSION),
         "about": summary.about,
@@ -107,7 +106,7 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
 
 
 def _mark(text: str) -> str:
-    """A hash of the words of `text`: other line breaks are not a correction."""
+    """A hash of the words of `text`, so that a changed line break is no correction."""
     return sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 
@@ -117,8 +116,9 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class SummaryPart:
-    """A run of bytes of a file, `end` excluded, lines from 1, both included. `scope` names the definitions around its
-    first line, outermost first; `sha256` is of its bytes, `head` a check sum of the first of them."""
+    """The bytes `start` to `end` (excluded) of a file, and its lines from 1 (both included). `scope` names the
+    definitions around the first line, outermost first; `sha256` is of the bytes, `head` a checksum of the first
+    ones."""
 
     start: int
     end: int
@@ -133,14 +133,14 @@ class SummaryPart:
         return self.end - self.start
 
     def is_at(self, data: bytes, start: int) -> bool:
-        """Whether `data` has the part at `start`."""
+        """Whether `data` contains the part at `start`."""
         same = data[start : start + self.size]
         return len(same) == self.size and sha256(same).hexdigest() == self.sha256
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to be summarized; `path` is its name for the model and for people."""
+    """A file to summarize; `path` is its name for the model and the user."""
 
     path: str
     data: bytes
@@ -151,20 +151,20 @@ class SourceFile:
 
     @cached_property
     def encoding(self) -> str:
-        """That of its text; "" for a binary file."""
+        """The encoding of the text; "" for a binary file."""
         text = decode(self.data)
         return "" if text is None else text.encoding
 
     def text(self, start: int, end: int) -> str:
-        """The characters of a run of its bytes, lines ended by a plain newline."""
+        """The bytes `start` to `end` decoded, with line endings as plain newlines."""
         text = self.data[start:end].decode(self.encoding or "utf-8", "replace")
         return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True)
 class SummaryRecord:
-    """The last summary of a path: the hash of its bytes then, the key of the summary, how
-    many words were asked for, and its parts."""
+    """The last summary of a path: the hash of the file, the key of the summary, the requested number of words, and the
+    parts."""
 
     path: str
     sha256: str
@@ -174,8 +174,8 @@ class SummaryRecord:
 
 
 def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -> tuple[SummaryPart, ...]:
-    """The parts of `file`, none of more than `room` bytes if possible; one for a file that is not longer, and for
-    UTF-16. () for an empty one. `last` says where it was cut before."""
+    """Cut `file` into parts of at most `room` bytes if possible, where `last` was cut if that is still there. A file in
+    UTF-16 is one part, an empty file none."""
     data = file.data
     if not data:
         return ()
@@ -191,44 +191,44 @@ def cut(file: SourceFile, last: SummaryRecord | None, *, room: int = ONE_CALL) -
     if last is not None:
         for number, start in unchanged(last, data).items():
             borders |= {start, start + last.parts[number].size}
-    kept = sorted(borders - {0, len(data)})
+    cuts = sorted(borders - {0, len(data)})
     return tuple(
         SummaryPart(
-            one.start, one.end, one.first_line, one.last_line, one.scope,
-            sha256(data[one.start : one.end]).hexdigest(), _head(data, one.start),
+            segment.start, segment.end, segment.first_line, segment.last_line, segment.scope,
+            sha256(data[segment.start : segment.end]).hexdigest(), _head(data, segment.start),
         )
-        for one in segments(file.path, data, target=min(TARGET_BYTES, room), kept=kept)
+        for segment in segments(file.path, data, target=min(TARGET_BYTES, room), kept=cuts)
     )  # fmt: skip
 
 
 def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
-    """Which of its parts are still there, in their order: where each now begins, by its number. What follows a
-    change is found where a line begins as the part did."""
+    """The offsets of the parts that `data` still contains, in the same order, by number. After a change, a part is
+    found at a line that begins like it."""
     heads: dict[int, list[int]] = {}
     for number, part in enumerate(last.parts):
         heads.setdefault(part.head, []).append(number)
-    found: dict[int, int] = {}
+    offsets: dict[int, int] = {}
     number = at = 0
     tries = _TRIES * len(last.parts)
     while number < len(last.parts) and at < len(data):
         if last.parts[number].is_at(data, at):
-            found[number] = at
+            offsets[number] = at
             number, at = number + 1, at + last.parts[number].size
             continue
         candidates = [candidate for candidate in heads.get(_head(data, at), ()) if candidate >= number]
         tries -= len(candidates)
-        later = next((other for other in candidates if last.parts[other].is_at(data, at)), None)
+        later = next((candidate for candidate in candidates if last.parts[candidate].is_at(data, at)), None)
         if tries <= 0:
             break
         if later is None:
             at = data.find(b"\n", at) + 1 or len(data)
         else:
             number = later
-    return found
+    return offsets
 
 
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
-    """The last summary of `path`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
+    """The last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
     try:
         return None if value is None else _record(value, path)
@@ -239,10 +239,10 @@ def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecor
 def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
     parts = tuple(
         SummaryPart(
-            int(one["start"]), int(one["end"]), int(one["first_line"]), int(one["last_line"]),
-            tuple(map(str, one["scope"])), str(one["sha256"]), int(one["head"]),
+            int(part["start"]), int(part["end"]), int(part["first_line"]), int(part["last_line"]),
+            tuple(map(str, part["scope"])), str(part["sha256"]), int(part["head"]),
         )
-        for one in value["parts"]
+        for part in value["parts"]
     )  # fmt: skip
     hashes = [str(value["sha256"]), str(value["summary"]), *(part.sha256 for part in parts)]
     starts = [0, *(part.end for part in parts)]
@@ -253,14 +253,14 @@ def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
 
 
 def write_record(folder: Path, record: SummaryRecord) -> None:
-    """Store it. Raises Refused."""
+    """Store the last summary of a path. Raises Refused."""
     value = asdict(record)
     value["summary"] = value.pop("key")
     json_files.write_document(_record_file(folder, record.path), value, version=VERSION)
 
 
 def _record_file(folder: Path, path: str) -> Path:
-    """The slug is for people who look into the folder, the hash makes it unique."""
+    """The slug is for users who open the folder, the hash makes it unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
     return folder / "paths" / f"{slug}-{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}.json"
 
@@ -270,14 +270,14 @@ def _head(data: bytes, start: int) -> int:
 
 
 def folder_of(layout: Layout) -> Path:
-    """The folder of the summaries of files; those of commits are next to it."""
+    """The folder of the summaries of files."""
     return layout.summaries / "files"
 
 
 @dataclass
 class SummaryCache:
-    """The summaries of a repository; with `layout` None nothing outlives the run. With `refresh` only what a user has
-    corrected counts as known, and what came of this run. With `trial` nothing is stored."""
+    """The summaries of a repository; nothing is stored with `layout` None or `trial`. With `refresh` only summaries
+    from this run, or that a user has corrected, are reused."""
 
     layout: Layout | None
     refresh: bool = False
@@ -290,23 +290,23 @@ class SummaryCache:
         return None if self.layout is None else folder_of(self.layout)
 
     def aside(self) -> SummaryCache:
-        """The same cache for a trial, which does not change this one."""
+        """A copy of the cache for a trial, which does not change this one."""
         return replace(self, trial=True, _fresh=dict(self._fresh))
 
     def known(self, key: str) -> Summary | None:
-        """The summary that needs no model call. Raises Refused if its file is not a regular file."""
+        """The summary to reuse, or None. Raises Refused if its file is not a regular file."""
         if key in self._fresh:
             return self._fresh[key]
         stored = self.kept(key)
         return None if stored is not None and self.refresh and not stored.edited else stored
 
     def kept(self, key: str) -> Summary | None:
-        """The stored summary, whether or not it is to be refreshed."""
+        """The stored summary, even with `refresh`."""
         return None if self.folder is None else read_summary(self.folder, key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
-        """Store what a model wrote, and return what counts from now on: what another process, or a user, has stored
-        in the meantime stays. Raises Refused or Busy."""
+        """Store a summary by a model and return it, or the one that another process or a user has just stored. Raises
+        Refused, Busy."""
         if self.layout is not None and self.folder is not None and not self.trial:
             ensure(self.layout)
             with locked(self.folder / ".lock", what="the summaries of files"):
@@ -319,7 +319,7 @@ class SummaryCache:
         return None if self.folder is None or not path else read_record(self.folder, path, self.warn)
 
     def remember(self, record: SummaryRecord) -> None:
-        """Store it as the last one of its path. Raises Refused."""
+        """Store the last summary of a path. Raises Refused."""
         is_stored = self.layout is not None and record.path and not self.trial
         if self.layout is not None and is_stored and self.last(record.path) != record:
             ensure(self.layout)

@@ -1,6 +1,6 @@
-"""List memories, and locate the file of each: at its path, moved, or gone. Nothing is written.
+"""List memories, and locate the file of each: at its path, moved, or gone. Writes nothing.
 
-A list looks closely only at the rows that it shows.
+Only the rows that are shown are located.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from repoagent.storage.layout import Layout, Warn
 
 State = Literal["live", "moved", "orphaned"]
 STATES: tuple[State, ...] = ("live", "moved", "orphaned")
-_TRIED = 5  # files with the same content, or with an earlier path
-_CHANGED = 50  # new files that are compared with one that is gone
+_TRIED = 5  # most candidates with the same content, or with an earlier path
+_CHANGED = 50  # most new files that are compared with a missing one
 
 
 @dataclass(frozen=True)
 class FileLocation:
-    """`path` is where the memory has its file in this work tree; `at` where that is now if it is elsewhere: the path
-    of a moved one, the absolute path of one that only another work tree has."""
+    """`path` is the recorded path of the file in this work tree; `at` its current one if that differs: the new path of
+    a moved file, the absolute path of a file that only another work tree has."""
 
     state: State
     path: str
@@ -44,7 +44,7 @@ class FileLocation:
 
 @dataclass
 class FileLocator:
-    """Locates the files of one memory after the other; what takes long is done once, and only if a file is missing."""
+    """Locates the files of memories. Slow searches run once, and only if a file is missing."""
 
     layout: Layout
     worktree: WorkTree
@@ -53,7 +53,7 @@ class FileLocator:
     _renames: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def standing(self, name: str, path: str) -> FileLocation:
-        """Where the file of the memory in the folder `name` is, whose identity has `path`."""
+        """Locate the file of the memory in the folder `name`, whose identity has `path`."""
         hints = self.index.hints_of(name)
         top = str(self.worktree.top)
         if sum(kind == PATH for kind, _ in hints) > 1:
@@ -72,7 +72,7 @@ class FileLocator:
         return FileLocation("orphaned", path)
 
     def _owner(self, path: str) -> str | None:
-        """The memory to which the file at `path` belongs; None for none, and for what can't be read."""
+        """The memory of the file at `path`; None if it has none or cannot be read."""
         if path not in self._owners:
             file = file_at(self.worktree, path)
             match = None if file is None else find(self.layout, self.index, file)
@@ -80,7 +80,7 @@ class FileLocator:
         return self._owners[path]
 
     def _candidates(self, name: str, path: str, hints: Collection[Hint]) -> Iterator[str]:
-        """Files that may be the missing one, the likely ones first."""
+        """Files that may be the missing one, most likely first."""
         for key in (value for kind, value in hints if kind == KEY):
             yield from self._by_key.get(key, ())
         value = json_files.parse(quick_read(f"{self.layout.memory}/{name}/{FILE}")) or {}
@@ -110,7 +110,7 @@ class FileLocator:
 
     @cached_property
     def _new_files(self) -> list[str]:
-        """Files that are new or changed, and that no memory has at their path; none if there are too many memories."""
+        """New or changed files without a memory at their path; none if there are too many memories."""
         if self.index.count(MANY) >= MANY:
             return []
         new = (path for path in changed_files(self.worktree) if not self.index.names(PATH, path))
@@ -122,7 +122,7 @@ class FileLocator:
 
 
 def tops(worktree: WorkTree) -> list[str]:
-    """The tops of all work trees of the repository, this one first; that of a bare repository is left out."""
+    """The tops of all work trees of the repository, this one first, without a bare one."""
     listed = git(worktree.top, "worktree", "list", "--porcelain")
     blocks = [block.split(b"\n") for block in listed.split(b"\n\n") if block]
     paths = [block[0].removeprefix(b"worktree ") for block in blocks if b"bare" not in block]
@@ -130,7 +130,7 @@ def tops(worktree: WorkTree) -> list[str]:
 
 
 def quick_read(path: str) -> bytes:
-    """A small file in a folder that is known to be real; b"" for none, or what is not a regular file."""
+    """The bytes of a small regular file in a folder that is known not to be a link; b"" otherwise."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -145,7 +145,7 @@ def quick_read(path: str) -> bytes:
 
 
 def _status(path: str) -> os.stat_result | None:
-    """Of a regular file. (A Path would take as long again, a hundred thousand times.)"""
+    """The status of a regular file, else None. (Called 100,000 times; a Path would double the time.)"""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
@@ -159,11 +159,11 @@ def _file_key(path: str) -> str:
 
 
 Order = Literal["path", "used", "size", "edits"]
-_USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json changes when a file is only looked at
+_USED = ("conversation.md", "edits.jsonl", "notes.md")  # identity.json also changes without an edit
 
 
 class Measure(NamedTuple):
-    """`size` is in bytes, of all files of the memory; `used` in seconds since 1970, when it was last added to."""
+    """`size` is in bytes, of all files of the memory; `used` is the time of the last addition in seconds since 1970."""
 
     size: int
     edits: int
@@ -173,7 +173,7 @@ class Measure(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """A memory: the name of its folder, what is in it, where its file is."""
+    """A memory in a list: the name of its folder, its sizes, the location of its file."""
 
     name: str
     measure: Measure
@@ -182,7 +182,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Which rows: of these files and folders (none: all), of these states (none: all), in which order, how many."""
+    """The rows of these files and folders (empty: all) and states (empty: all), in `order`, at most `limit`."""
 
     paths: Collection[str] = ()
     states: Collection[State] = ()
@@ -196,12 +196,12 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
-        found = sorted((path, name) for name, path in index.paths() if _is_in(path, query.paths))
+        selected = sorted((path, name) for name, path in index.paths() if _is_in(path, query.paths))
         if query.order != "path":
-            found.sort(key=lambda pair: -_rank(f"{memory}/{pair[1]}", query.order))  # stable
+            selected.sort(key=lambda pair: -_rank(f"{memory}/{pair[1]}", query.order))  # stable
 
         def located() -> Iterator[Row]:
-            for path, name in found:
+            for path, name in selected:
                 standing = locator.standing(name, path)
                 if not query.states or standing.state in query.states:
                     yield Row(name, measured(f"{memory}/{name}"), standing)
@@ -210,11 +210,11 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
 
 
 def _is_in(path: str, folders: Collection[str]) -> bool:
-    return not folders or any(one in (".", path) or path.startswith(f"{one}/") for one in folders)
+    return not folders or any(folder in (".", path) or path.startswith(f"{folder}/") for folder in folders)
 
 
 def _rank(folder: str, order: Order) -> float:
-    """What the rows are sorted by; no more of a memory is read than that takes."""
+    """The sort key of a row, computed from as few files as possible."""
     if order == "size":
         return _sum(folder, {})
     if order == "edits":
@@ -231,7 +231,7 @@ def _last_used(statuses: Mapping[str, os.stat_result]) -> float:
 
 
 def measured(folder: str | os.PathLike[str]) -> Measure:
-    """What the files of a memory hold, as far as they can be read; links count as nothing."""
+    """Measure the files of a memory; links and unreadable files count as empty."""
     base = os.fspath(folder)
     files: dict[str, os.stat_result] = {}
     size = _sum(base, files)
@@ -241,11 +241,11 @@ def measured(folder: str | os.PathLike[str]) -> Measure:
 
 
 def _sum(folder: str, files: dict[str, os.stat_result]) -> int:
-    """How many bytes the regular files below a folder have; those directly in it are added to `files`, by name."""
+    """The total size of the regular files below a folder; the status of those directly in it is added to `files`."""
     size = 0
     try:
-        with os.scandir(folder) as found:
-            for entry in found:
+        with os.scandir(folder) as entries:
+            for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     size += _sum(entry.path, {})
                 elif status := _status(entry.path):
@@ -257,7 +257,7 @@ def _sum(folder: str, files: dict[str, os.stat_result]) -> int:
 
 
 def _count_edits(data: bytes) -> int:
-    """How many edits `edits.jsonl` has: an edit gets another line when its state changes."""
+    """The number of edits in `edits.jsonl`, which has another line for each change of a state."""
     ids = set()
     for line in data.split(b"\n"):
         try:

@@ -1,4 +1,4 @@
-"""Resolve what a user names to a memory, and collect what is known about one or all of them."""
+"""Find the memory that a user names, and collect the contents of one or the totals of all."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class MemoryTarget:
-    """What a user named as `typed`: the `path` of the file in this work tree, its bytes (None if there is no file),
-    and its memory (None if it has none)."""
+    """The file that a user named as `typed`: its `path` in this work tree, its bytes (None if it does not exist), and
+    its memory (None if it has none)."""
 
     path: str
     data: bytes | None
@@ -45,11 +45,11 @@ class MemoryTarget:
 def find_target(
     layout: Layout, worktree: WorkTree, name: str, cwd: Path, *, warn: Warn, rekey: bool = False
 ) -> MemoryTarget:
-    """What `name` means in the folder `cwd`: what exists there, or else a path from the top. With `rekey` a memory
-    that was found by inode or content is updated, as by an edit.
+    """Find the file or memory `name`: relative to `cwd` if that exists, or else to the top. With `rekey` a memory that
+    was found by inode or content is updated, as by an edit.
 
-    Raises UsageError for a folder, for what is neither a file nor remembered, and for a path that several memories of
-    deleted files have; Refused for what can't be read.
+    Raises UsageError for a folder, if neither a file nor a memory matches, or several memories of deleted files;
+    Refused if the file cannot be read.
     """
     path = _relative(layout, worktree, name, cwd)
     if path is None:
@@ -61,7 +61,7 @@ def find_target(
     problem: Refused | None = None
     try:
         data = read_source(worktree, path).data
-    except Refused as error:  # now a link, for example: the file that was there may be remembered
+    except Refused as error:  # for example a link that replaced a file with a memory
         data, problem = None, error
     if data is not None:
         look = resolve if rekey else recognize
@@ -69,13 +69,13 @@ def find_target(
     if gone := _deleted(layout, worktree, path, warn):
         return MemoryTarget(path, None, gone, name)
     if problem is None and cwd != worktree.top and not name.startswith((".", "/")):
-        with suppress(UsageError):  # the message below is about the folder that the user is in
+        with suppress(UsageError):  # report the error below instead, about the current folder
             return find_target(layout, worktree, name, worktree.top, warn=warn, rekey=rekey)
     raise problem or _not_there(layout, worktree, path, warn)
 
 
 def _relative(layout: Layout, worktree: WorkTree, name: str, cwd: Path) -> str | None:
-    """The path of a file; None if the name is that of a memory."""
+    """The path of a file; None if `name` is a memory."""
     if os.path.lexists(cwd / name):
         is_memory = Path(os.path.realpath(cwd / name)).parent == layout.memory
     else:
@@ -86,7 +86,7 @@ def _relative(layout: Layout, worktree: WorkTree, name: str, cwd: Path) -> str |
 def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> MemoryTarget:
     folder = Path(name).name
     if _ID.fullmatch(folder):
-        matching = [other for other in folders(layout.memory) if other.endswith(f"-{folder}")]
+        matching = [candidate for candidate in folders(layout.memory) if candidate.endswith(f"-{folder}")]
         folder = matching[0] if len(matching) == 1 else folder
     with open_index(layout, warn) as index:
         identity = index.identity(folder)
@@ -101,30 +101,32 @@ def _by_folder(layout: Layout, worktree: WorkTree, name: str, warn: Warn) -> Mem
 
 
 def _deleted(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> Memory | None:
-    """The memory of a file that was at `path`. Raises UsageError if there are several."""
+    """The memory of a deleted file at `path`. Raises UsageError if there are several."""
     with open_index(layout, warn) as index:
         loaded = [(name, index.identity(name)) for name in index.names(PATH, path)]
-    found = [
+    matches = [
         Memory(layout.memory / name, identity)
         for name, identity in loaded
         if identity is not None and path in (identity.path_in(str(worktree.top)), identity.path)
     ]
-    if len(found) > 1:
-        names = ", ".join(memory.folder.name for memory in found)
-        raise UsageError(f"{path} is ambiguous: several deleted files were there; name the memory: {names}")
-    return found[0] if found else None
+    if len(matches) > 1:
+        names = ", ".join(memory.folder.name for memory in matches)
+        raise UsageError(
+            f"{path} is ambiguous: several deleted files had this path; name the memory: {names}"
+        )
+    return matches[0] if matches else None
 
 
 def _not_there(layout: Layout, worktree: WorkTree, path: str, warn: Warn) -> UsageError:
     with open_index(layout, warn) as index:
         loaded = [index.identity(folder) for folder in index.names(EARLIER, path)]
     current = sorted({identity.path for identity in loaded if identity is not None})
-    remedy = f"{quote(current[0])} had that name before" if current else ""
+    remedy = f"{quote(current[0])} was renamed from it" if current else ""
     return no_such_file(path, worktree.top, reason="and it has no memory", remedy=remedy)
 
 
 def require_memory(layout: Layout, worktree: WorkTree, target: MemoryTarget, *, warn: Warn) -> Memory:
-    """The memory that was named. Raises NothingDone, with what may have been meant, for a file that has none."""
+    """The memory of the target. Raises NothingDone, with suggestions, if it has none."""
     if target.memory is not None:
         return target.memory
     message = f"no memory of {target.path}"
@@ -133,16 +135,16 @@ def require_memory(layout: Layout, worktree: WorkTree, target: MemoryTarget, *, 
     if original is not None:
         copy = is_copy(original, worktree, target.typed)
         raise NothingDone(f"{message}; it {copy}; {relink} {original.folder.name}` moves the memory here")
-    if other := _deleted(layout, worktree, target.path, warn):
-        name = other.folder.name
+    if earlier := _deleted(layout, worktree, target.path, warn):
+        name = earlier.folder.name
         raise NothingDone(
-            f"{message}, but of another file that was there before ({name}); {relink} {name}` links it to this file"
+            f"{message}; an earlier file at this path had one: {relink} {name}` links it to this file"
         )
     raise NothingDone(message)
 
 
 def is_copy(original: Memory, worktree: WorkTree, typed: str) -> str:
-    """ "is a copy of …", of a file with the memory `original`, and how to get its notes. `typed` is the user's name
+    """A predicate, "is a copy of …", with the command that copies the notes of `original`. `typed` is the user's name
     of the copy."""
     message = f"is a copy of {original.identity.path_in(str(worktree.top))} and does not inherit its memory"
     if read_notes(original.notes):
@@ -152,14 +154,14 @@ def is_copy(original: Memory, worktree: WorkTree, typed: str) -> str:
 
 
 def by_prefix(layout: Layout, worktree: WorkTree, prefix: str, limit: int) -> list[str]:
-    """At most `limit` remembered paths with this prefix, sorted; for the completion of a shell, without warnings."""
+    """At most `limit` paths with a memory and this prefix, sorted, without warnings: for shell completion."""
     with open_index(layout, lambda message: None) as index:
         return index.paths_from(prefix, limit)
 
 
 @dataclass(frozen=True)
 class NoteStatus:
-    """A note, what it names that is gone, and whether it is about an older text of the file."""
+    """A note, the names in it that the file no longer contains, and whether it is about an older version."""
 
     note: Note
     gone: tuple[str, ...]
@@ -168,8 +170,9 @@ class NoteStatus:
 
 @dataclass(frozen=True)
 class FileMemory:
-    """`turns` are of the conversation, in so many `exchanges`; `broken` says why it can't be read, "" for nothing.
-    `undo` is the re-keying that can be undone first; `archived` are the other files of the archive."""
+    """The contents of a memory. `turns` and the number of `exchanges` are of the conversation; `broken` is the error if
+    it cannot be read, else "". `undo` is the re-keying that `relink --undo` undoes; `archived` are the other files of
+    the archive."""
 
     memory: Memory
     standing: FileLocation
@@ -188,9 +191,9 @@ class FileMemory:
 def load_file_memory(
     layout: Layout, worktree: WorkTree, memory: Memory, data: bytes | None, *, warn: Warn
 ) -> FileMemory:
-    """What the memory holds about a file with the bytes `data`, None for one that is gone. Nothing is changed.
+    """Load a memory without changing it; `data` are the bytes of its file, None if it is gone.
 
-    What can't be read is left out, and reported to `warn` or in the result.
+    Unreadable parts are left out, and reported to `warn` or in the result.
     """
     identity = memory.identity
     with open_index(layout, warn) as index:
@@ -240,9 +243,9 @@ _BROKEN = re.compile(r".+\.broken-\d+")
 
 @dataclass(frozen=True)
 class Totals:
-    """`states` counts memories. `lacking` are folders without a usable identity. `set_aside` are paths of what was
-    broken, `held` are (lock, who) of locks that are held now. `index` says how memories are found, in words,
-    and `locks` what is wrong with the locks of the file system, "" for nothing."""
+    """`states` counts memories. `lacking` are folders without a usable identity. `set_aside` are paths of renamed
+    broken files, `held` the current locks with their owners. `index` is the state of the index in words, and `locks` a
+    problem with the locks of the file system, "" if there is none."""
 
     states: Counter[str]
     lacking: tuple[str, ...]
@@ -261,7 +264,7 @@ class Totals:
 
 
 def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
-    """Looks at every memory. Raises Refused if the memory folder is a link or a file."""
+    """Read every memory and count. Raises Refused if the memory folder is a link or a file."""
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
@@ -274,7 +277,7 @@ def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
         for folder in (layout.root, *(layout.memory / name for name in names))
         for entry in _entries(folder)
     ]
-    # the holder of a lock writes its name into it, and empties it at the end
+    # a process writes its name into its lock file, and empties the file when it releases the lock
     locks = [Path(entry.path) for entry in entries if entry.name.endswith(".lock") and _size(entry)]
     locks += [Path(entry.path) for entry in _entries(layout.locks) if _size(entry)]
     return Totals(
@@ -304,8 +307,8 @@ def _index_state(layout: Layout, count: int) -> str:
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            yield from found
+        with os.scandir(folder) as entries:
+            yield from entries
     except OSError:
         return
 

@@ -1,13 +1,13 @@
-"""`notes.md`: what was learned about a file, one bullet each, for people to edit.
+"""`notes.md`: the notes on a file, one bullet each, which users can edit.
 
     # Notes
 
     - 2026-11-21 3f2a9c1 by anthropic/claude-sonnet-5-5: callers rely on the order of the result
 
 Any bullet is a note, with or without date, blob and source; indented lines continue it, and a paragraph is a note too.
-A note that repeats another one is not added; when in doubt it is, because a duplicate costs a line and a missing note
-is lost. Above a limit the least important notes move to `archive/notes.md`. A note is stale when the code that it names
-is gone from the file.
+A note that repeats another one is not added; when in doubt it is added, because a duplicate only costs a line. Above a
+limit the least important notes move to `archive/notes.md`. A note is stale if the file no longer contains the code that
+it names.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 USER, PROGRAM, COMPACTED = "person", "repoagent", "compact"  # sources other than the names of models
-LIMIT, COMPACTED_LIMIT = 80, 200  # notes kept in the file
-LONGEST = 400  # characters of a note that no user has written
-LONGEST_TEXT = 4_000  # characters of a note of a user
-MOST = 80  # notes added at once
+LIMIT, COMPACTED_LIMIT = 80, 200  # most notes in the file
+LONGEST = 400  # most characters of a note by a model or the program
+LONGEST_TEXT = 4_000  # most characters of a note by a user
+MOST = 80  # most notes added at once
 _HEAD = b"# Notes\n\n"
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by (.{1,80}?))?: (.*)", re.DOTALL)
 _BULLET = re.compile(r"[-*+] ")
 _SHORT = 12  # digits of a blob: enough to look it up, short enough to read
-_TRIES = 5  # to write, while somebody saves the file in an editor
+_TRIES = 5  # attempts to write while an editor saves the file
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Note:
-    """`day` is "YYYY-MM-DD", `blob` the abbreviated version it is true of, and `source` its author: a model's name,
-    USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them out."""
+    """`day` is "YYYY-MM-DD", `blob` the abbreviated hash of the version that the note describes, and `source` its
+    author: a model's name, USER, PROGRAM (it records an event) or COMPACTED; "" if a user left them out."""
 
     text: str
     day: str = ""
@@ -65,7 +65,7 @@ class Note:
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """A note and its lines in the file: from `first` (from 0) to before `end`."""
+    """A note and its lines in the file, from 0: `first` to `end`, excluded."""
 
     note: Note
     first: int
@@ -98,18 +98,18 @@ def read_notes(path: Path) -> tuple[Note, ...]:
 
 def entries(data: bytes) -> list[NoteEntry]:
     """The notes in the bytes of a notes file, each with its lines."""
-    found = _paragraphs(data.decode(errors="replace").split("\n"), lambda line: line.startswith("#"))
-    return [NoteEntry(_parsed(text), first, end) for text, first, end in found]
+    paragraphs = _paragraphs(data.decode(errors="replace").split("\n"), lambda line: line.startswith("#"))
+    return [NoteEntry(_parsed(text), first, end) for text, first, end in paragraphs]
 
 
 def parse_notes(text: str) -> list[str]:
-    """The notes in a text of several lines: bullets and paragraphs, as they are read from a notes file."""
-    found = _paragraphs(text.splitlines(), lambda line: line == "# Notes")
-    return [note for note, _, _ in found if note]
+    """The notes in a text of several lines: bullets and paragraphs, as in a notes file."""
+    paragraphs = _paragraphs(text.splitlines(), lambda line: line == "# Notes")
+    return [note for note, _, _ in paragraphs if note]
 
 
 def _paragraphs(lines: list[str], is_heading: Callable[[str], bool]) -> Iterator[tuple[str, int, int]]:
-    """Each bullet and paragraph on one line, with its first line and the one after its last."""
+    """Each bullet and paragraph, joined to one line, with the numbers of its first line and the line after it."""
     texts: list[str] = []
     first = 0
     for number, line in enumerate([*lines, ""]):
@@ -138,8 +138,8 @@ def add_note(
     source: str = "",
     is_stale: IsStale | None = None,
 ) -> Note:
-    """Add `text` to the notes file `path`, about the version `blob`; returns the note in the file that says it, new or
-    not. Raises as `add_notes`."""
+    """Add a note about the version `blob` to the file `path`; return it, or the existing note that says the same.
+    Raises as `add_notes`."""
     note = make_note(text, blob=blob, day=day, source=source)
     return next(iter(add_notes(path, [note], is_stale=is_stale)), note)
 
@@ -147,10 +147,9 @@ def add_note(
 def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = None) -> list[Note]:
     """Add the new ones of `notes` to the file `path`; return for each the note in the file that says the same.
 
-    Notes for which `is_stale` is true are not compared. Above LIMIT the oldest stale notes go to the archive, then the
-    oldest records of events, then the oldest of models; notes by the user stay.
-    Raises Busy if the lock is held for too long, or the file is being saved all the time, Refused if it can't be
-    written.
+    Stale notes are not compared. Above LIMIT the oldest stale notes move to the archive, then the oldest records of
+    events, then the oldest notes of models; notes by the user stay. Raises Busy if the lock is not released in time or
+    another program keeps saving the file, Refused if it cannot be written.
     """
     wanted = [note for note in notes if note.text]
 
@@ -170,12 +169,12 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text` from the file; whether it was there."""
+    """Remove the note `text` from the file; return whether the file contained it."""
     return drop_notes(path, lambda note: note.text == _one_line(text))
 
 
 def drop_notes(path: Path, is_dropped: Callable[[Note], bool]) -> bool:
-    """Remove notes from the file; whether there was one. Raises as `add_notes`."""
+    """Remove notes from the file; return whether there were any. Raises as `add_notes`."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
         dropped = [entry for entry in entries(data) if is_dropped(entry.note)]
@@ -185,10 +184,10 @@ def drop_notes(path: Path, is_dropped: Callable[[Note], bool]) -> bool:
 
 
 def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) -> _Result:
-    """Rewrite the file with `change`, under its lock, and return its second result.
+    """Rewrite the file with `change`, under its lock, and return the second result of `change`.
 
-    `change` gets the current bytes (b"" if there is no file), and is called again if the file is saved in the meantime.
-    Raises the same errors as `add_notes`.
+    `change` receives the current bytes (b"" if there is no file); it is called again if another program saves the file
+    first. Raises as `add_notes`.
     """
     with locked(path.with_name(path.name + ".lock"), what=f"the notes {path.parent.name}/{path.name}"):
         for _ in range(_TRIES):
@@ -205,7 +204,9 @@ def rewrite_notes(path: Path, change: Callable[[bytes], tuple[bytes, _Result]]) 
 def _repeats(new: Note, old: Note, is_stale: IsStale | None) -> bool:
     if old.text == new.text and old.blob == new.blob:
         return True
-    if is_stale is not None and is_stale(old) and not is_stale(new):  # both: what it names is of other files
+    if (
+        is_stale is not None and is_stale(old) and not is_stale(new)
+    ):  # if both are, they name code of other files
         return False
     if COMPACTED in (old.source, new.source):
         return old.source == new.source and old.text == new.text and old.day == new.day
@@ -213,16 +214,16 @@ def _repeats(new: Note, old: Note, is_stale: IsStale | None) -> bool:
 
 
 def _within_limits(path: Path, data: bytes, is_stale: IsStale | None) -> bytes:
-    """`data` without surplus notes, which are written to the archive first."""
+    """Write surplus notes to the archive and return `data` without them."""
 
     def importance(entry: NoteEntry) -> int:
         if is_stale is not None and is_stale(entry.note):
             return 0
         return 1 if entry.note.source == PROGRAM else 2
 
-    found = entries(data)
-    compacted = [entry for entry in found if entry.note.source == COMPACTED]
-    notes = [entry for entry in found if entry.note.source != COMPACTED]
+    all_entries = entries(data)
+    compacted = [entry for entry in all_entries if entry.note.source == COMPACTED]
+    notes = [entry for entry in all_entries if entry.note.source != COMPACTED]
     surplus = compacted[: max(0, len(compacted) - COMPACTED_LIMIT)]
     if len(notes) > LIMIT:
         movable = [entry for entry in notes if not entry.note.is_by_hand]
@@ -246,7 +247,7 @@ def _ended(data: bytes) -> bytes:
     return data if data.endswith(b"\n") else data + b"\n"
 
 
-# the contents of (abbreviated) blobs, as far as they are known
+# maps abbreviated blob hashes to contents; unknown ones are missing
 Older = Callable[[Collection[str]], Mapping[str, bytes]]
 _QUOTED = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
 _BARE = re.compile(r"(?<![\w/.])(?:\w+_\w+|[a-z]+[A-Z]\w*|\w+(?=\(\)))(?![\w/])")
@@ -255,21 +256,21 @@ _FILE = re.compile(r"(?:\S*/)?[\w-]+\.[a-z]{1,4}|\S*/\S*")
 
 
 def code_names(text: str) -> tuple[str, ...]:
-    """The code that a note names: what is in backticks, and words that only code has."""
-    quoted = [(one or two).strip() for one, two in _QUOTED.findall(text)]
+    """The code that a note names: text in backticks, and words that look like identifiers."""
+    quoted = [(double or single).strip() for double, single in _QUOTED.findall(text)]
     bare = _BARE.findall(_QUOTED.sub(" ", text))
     return tuple(dict.fromkeys(name for name in (*quoted, *bare) if name))
 
 
 def missing_names(text: str, data: bytes) -> tuple[str, ...]:
-    """The names in `code_names(text)` that are not in a file with the bytes `data`."""
+    """The names in `code_names(text)` that `data` does not contain."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode("utf-8", "replace")
     return tuple(name for name in code_names(text) if not _has_name(data, name))
 
 
 def _has_name(data: bytes, name: str) -> bool:
-    """Whether `data` has the last part of a (dotted) name as a whole word, or other code as text, spaces apart."""
+    """Whether `data` contains the last part of a (dotted) name as a whole word, or other code ignoring white space."""
     single = _NAME.fullmatch(name)
     if single is None:
         code = name.encode("utf-8", "surrogateescape")
@@ -281,11 +282,11 @@ def _has_name(data: bytes, name: str) -> bool:
 def stale_notes(
     notes: Iterable[Note], data: bytes, older: Older | None = None
 ) -> dict[Note, tuple[str, ...]]:
-    """The notes about code that is no longer in `data`, each with the names that are gone.
+    """The notes about code that `data` no longer contains, each with the missing names.
 
-    A name may be of another file. If the text that the note was true of is known, what was not in that does not
-    count; if not, a note is stale when nothing of what it names is there. `older` is called once, and only
-    about notes in doubt.
+    A name may belong to another file. If the version that the note describes is known, only names in that version
+    count; otherwise a note is stale if all of its names are missing. `older` is called once, and only for notes in
+    doubt.
     """
     doubtful = {
         note: absent
@@ -308,8 +309,8 @@ def stale_notes(
 
 
 def older_texts(worktree: WorkTree) -> Older:
-    """Looks up blobs among git's objects, all in one call and without a network; work that was never committed is not
-    there."""
+    """A function that reads blobs from git's object database, in one call and offline. Versions that were never
+    committed are missing."""
 
     def older(blobs: Collection[str]) -> dict[str, bytes]:
         names = sorted(blobs)
@@ -319,7 +320,7 @@ def older_texts(worktree: WorkTree) -> Older:
         for blob in names:
             head, _, output = output.partition(b"\n")
             fields = head.split(b" ")
-            if len(fields) == 3 and fields[2].isdigit():  # else it is missing, or the abbreviation of several
+            if len(fields) == 3 and fields[2].isdigit():  # else it is missing or ambiguous
                 size = int(fields[2])
                 if fields[1] == b"blob":
                     texts[blob] = output[:size]
@@ -330,7 +331,7 @@ def older_texts(worktree: WorkTree) -> Older:
 
 
 def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStale:
-    """A function that says of a note whether it is about a text of the file that is gone; `data` is the present one."""
+    """A function that returns whether a note describes an older version of the file; `data` is the current one."""
 
     def is_stale(note: Note) -> bool:
         if note.source == COMPACTED:
@@ -342,7 +343,7 @@ def staleness(memory: Memory, data: bytes, older: Older | None = None) -> IsStal
 
 @dataclass(frozen=True)
 class AddedNotes:
-    """The notes that are there now; how many of them are new, and whether keys or tokens in them were masked."""
+    """The notes that are in the file now, the number of new ones, and whether secrets in them were masked."""
 
     notes: tuple[Note, ...]
     new: int
@@ -350,7 +351,7 @@ class AddedNotes:
 
 
 def check_notes(texts: list[str]) -> None:
-    """Raises UsageError for none, too many, and one that is too long to be read in each prompt."""
+    """Raise UsageError if there are no notes, too many, or one is too long for a prompt."""
     if not any(text.strip() for text in texts):
         raise UsageError('empty note; use `repoagent memory note FILE "TEXT"`')
     if len(texts) > MOST:
@@ -364,9 +365,9 @@ def check_notes(texts: list[str]) -> None:
 
 
 def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: bytes | None) -> AddedNotes:
-    """Add notes of a user, about the file as it is: `data` are its bytes, None for a deleted file.
+    """Add notes by the user on the current version of the file; `data` is None for a deleted file.
 
-    What says nothing new is not added, unless the note that says it is about an older text. Raises as `add_notes`.
+    A repetition is not added, unless the existing note is about an older version. Raises as `add_notes`.
     """
     blob = "" if data is None else blob_hash(data, worktree.object_format)
     masked = [mask(text) for text in texts]
@@ -376,10 +377,10 @@ def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: b
 
 
 def copy_notes(memory: Memory, source: Memory) -> AddedNotes:
-    """Add what was learned of another file, with its day, version and author, to the notes of `memory`.
+    """Copy the notes on another file, with day, version and author, to the notes of `memory`.
 
-    Events of that file, and the lines of its old exchanges, are left out. Raises NothingDone if there is
-    nothing else, and as `add_notes`.
+    Events of that file and the lines of its archived exchanges are left out. Raises NothingDone if there is nothing to
+    copy, and as `add_notes`.
     """
     learned = [note for note in read_notes(source.notes) if note.source not in (PROGRAM, COMPACTED)]
     if not learned:
@@ -393,19 +394,19 @@ def _added(memory: Memory, notes: list[Note], is_stale: IsStale | None, *, maske
     return AddedNotes(tuple(current), len(set(current) - before), masked)
 
 
-_MARKS = re.compile(  # what makes two sentences differ though nearly all of their words are the same
+_MARKS = re.compile(  # words that change the meaning of an otherwise equal sentence
     r"`([^`]+)`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*|\w+\(\))|"
     r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
 )
 _NEGATIONS = {"cannot": "not", "never": "not", "n't": "not", "n’t": "not"}
-_ALIKE, _PREFIX = 75.0, 4  # of two forms of one word: percent, and characters at their beginning
-# how much of the old sentence the new one has, and how much of it in the same order
+_ALIKE, _PREFIX = 75.0, 4  # two forms of one word: least similarity in percent, length of the common prefix
+# a repetition: least length relative to the old sentence, least share of words in the same order
 _SHORTER, _ORDER = 0.6, 0.7
 
 
 def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says all that `new` does: each word of it in some form, in about the same order, with the same
-    numbers, names of code and negations."""
+    """Whether `old` says all that `new` does: it contains each word in some form, in about the same order, with the
+    same numbers, identifiers and negations."""
     if new.casefold().split() == old.casefold().split():
         return True
     if _marks(new) != _marks(old):
@@ -442,6 +443,8 @@ def _form_of(word: str, known: list[str]) -> str:
         return word
     from rapidfuzz import fuzz
 
-    near = [other for other in known if other[:_PREFIX] == word[:_PREFIX] and len(word) >= _PREFIX]
-    best = max(near, key=lambda other: fuzz.ratio(word, other), default="")
+    near = [
+        candidate for candidate in known if candidate[:_PREFIX] == word[:_PREFIX] and len(word) >= _PREFIX
+    ]
+    best = max(near, key=lambda candidate: fuzz.ratio(word, candidate), default="")
     return best if best and fuzz.ratio(word, best) >= _ALIKE else ""

@@ -1,7 +1,7 @@
-"""What a prompt contains of a memory: the notes, the last edits, and the earlier exchanges relevant to the request.
+"""The parts of a memory for a prompt: the notes, the last edits, and the earlier exchanges relevant to the request.
 
-Notes stay the same from one request to the next, which keeps prompt caches valid. Exchanges are shown in a few lines
-without code: those that share rare words and names with the request, and the last ones.
+Notes are the same for each request, which keeps prompt caches valid. Exchanges are shown in a few lines without code:
+those that share rare words and names with the request, and the last ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_not
 from repoagent.memory.search.tokenize import is_common, words_of
 from repoagent.storage.layout import Warn, to_stderr
 
-_NOTES_SHARE = 2 / 3  # of the budget, if there are edits
-_STALE_SHARE = 1 / 6  # of the budget for notes, if there are others
+_NOTES_SHARE = 2 / 3  # share of the budget for notes, if there are edits
+_STALE_SHARE = 1 / 6  # share of that for stale notes, if there are others
 _EDITS = 8
 _STALE = 6
 _LONGEST_REQUEST = 400  # characters
@@ -40,7 +40,7 @@ def block(
 ) -> str:
     """Notes, then the last edits (request and outcome), oldest first, in at most `budget_tokens` (estimated).
 
-    For a model that gets no more than that; `data` and `older` as in `notes_block`. "" if nothing is remembered.
+    For prompts without exchanges. `data` and `older` as in `notes_block`. "" if the memory is empty.
     """
     edits = read_edits(memory.edits, warn=warn)[-_EDITS:]
     lines = [
@@ -54,18 +54,17 @@ def block(
 
 
 def mark_foreign(memory: Memory, text: str) -> str:
-    """The text of a memory, after a line that says so if it came with the repository."""
+    """`text`, from a memory, preceded by a warning if the memory came with the repository."""
     return f"{FOREIGN}\n{text}" if text and came_along(memory.folder) else text
 
 
 def notes_block(
     memory: Memory, budget_tokens: int, *, data: bytes | None = None, older: Older | None = None
 ) -> str:
-    """The notes in the order of their file, in at most `budget_tokens` (estimated); "" for none.
+    """The notes in the order of their file, in at most `budget_tokens` (estimated); "" if there are none.
 
-    If not all fit, those of the user are preferred, then the newest. With `data`, the present bytes of the file,
-    notes about code that is gone are listed apart; `older` is as in `notes.stale_notes`. Lines about exchanges that
-    were compacted are left out: they are shown with the exchanges.
+    If not all fit, notes by the user are preferred, then the newest. With `data`, the current bytes of the file, stale
+    notes are listed separately; `older` is as in `notes.stale_notes`. Lines about archived exchanges are left out.
     """
     return mark_foreign(memory, _notes(memory, budget_tokens, data=data, older=older))
 
@@ -82,8 +81,7 @@ def _notes(memory: Memory, budget_tokens: int, *, data: bytes | None, older: Old
 
 
 def _section(title: str, lines: Sequence[str], budget_tokens: int, *, preferred: Sequence[bool] = ()) -> str:
-    """`title` and as many of the last `lines` as the budget allows, the `preferred` ones before others; "" for
-    none."""
+    """`title` and as many of the last `lines` as fit the budget, `preferred` ones first; "" if none fits."""
     left = budget_tokens - estimate_tokens(title + "\n\n")
     chosen = []
     for number in sorted(
@@ -108,71 +106,75 @@ def _as_commit(commit: str | None) -> str:
     return f" as {commit[:12]}" if commit else ""
 
 
-WORDS = 400  # characters of what a model said, and of a reason
+WORDS = 400  # most characters of a model's reply, and of a reason
 REQUEST = 400
-_READ = 8_000  # characters of a reply without its code: no more of it is looked at
+_READ = 8_000  # characters of a reply without code; the rest is ignored
 _FENCED = re.compile(r"(?ms)^(`{3,}|~{3,})[^\n]*\n.*?(?:^\1[ \t]*$|\Z)")
 _BARE_DIFF = re.compile(r"(?ms)^(?:diff --git |--- \S+\n\+\+\+ ).*?(?=^[^-+ @\\\n]|\Z)")
 _NOTE = re.compile(r"<note>[^<]*</note>")
 _TAG = re.compile(r"</?[a-z]+(?: [^<>]*)?/?>")
 _REASON = re.compile(r"\AThe (?:person|user) [a-z ]+ the change: ")
 _OUTPUT, _AFTER = "Its output:\n", "\n\nThe files "
-_FRAME = re.compile(  # of a traceback, or decoration of a test runner
+_FRAME = re.compile(  # a frame of a traceback, or decoration by a test runner
     r"\s*(?:Traceback |File \"|at \S|\^+\s*$|[-=_ ]{5,}|=+ .* =+$|\.+[.FEsx]*(?:\s*\[.*\])?$)"
 )
 
 
-def heading(one: Exchange) -> str:
-    """The request with its day and its outcome, on one line."""
-    outcome = f" ({one.state}{_as_commit(one.commit)})" if one.state else ""
-    return f"- {one.time[:10] or 'some day'}: {cut(one.request, REQUEST)}{outcome}"
+def heading(exchange: Exchange) -> str:
+    """The day, the request and the outcome on one line."""
+    outcome = f" ({exchange.state}{_as_commit(exchange.commit)})" if exchange.state else ""
+    return f"- {exchange.time[:10] or 'unknown date'}: {cut(exchange.request, REQUEST)}{outcome}"
 
 
-def lines(one: Exchange) -> list[str]:
-    """What was said after the request, a line for each turn that says something."""
-    said = []
-    replies = [turn for turn in one.turns if turn.role == "assistant"]
-    for turn in one.turns[1:]:
+def lines(exchange: Exchange) -> list[str]:
+    """A line for each turn after the request that contains prose, a reason, or a failure."""
+    result = []
+    replies = [turn for turn in exchange.turns if turn.role == "assistant"]
+    for turn in exchange.turns[1:]:
         if turn.role == "assistant":
             if text := cut(prose_of(turn.text), WORDS if turn is replies[-1] else WORDS // 2):
-                said.append(f"  the model: {text}")
+                result.append(f"  the model: {text}")
         elif turn.role == "observation" and (reason := reason_of(turn)):
-            said.append(f"  the user: {reason}")
+            result.append(f"  the user: {reason}")
         elif turn.role == "observation" and (failure := failure_of(turn)):
-            said.append(f"  the {turn.meta.get('kind', 'check')}: {failure}")
-    return said
+            result.append(f"  the {turn.meta.get('kind', 'check')}: {failure}")
+    return result
 
 
 def prose_of(reply: str) -> str:
-    """The prose of a model's reply, with its commit message; code, patches, notes and what it asked for left out."""
+    """The prose of a model's reply and its commit message, without code, patches, notes and tool calls."""
     text = _FENCED.sub("\n", without_thought(reply))[:_READ]
     text = _BARE_DIFF.sub("\n", text)
     return " ".join(_TAG.sub(" ", _NOTE.sub(" ", text)).split())
 
 
 def reason_of(turn: Turn) -> str:
-    """Why the person did not take a change; "" for other turns, and where no reason was given."""
+    """Why the user rejected a change; "" for other turns and without a reason."""
     if turn.meta.get("kind") != "person" or turn.meta.get("ok") != "no":
         return ""
     return cut(_REASON.sub("", turn.text).partition("\n")[0], WORDS)
 
 
-_ADVICE = re.compile(r"\n\n(?:Your edit is kept as a draft|The files )")  # of a failed check, to the model
+_ADVICE = re.compile(
+    r"\n\n(?:Your edit is kept as a draft|The files )"
+)  # advice to the model after a failed check
 
 
 def failure_of(turn: Turn) -> str:
-    """The line of a failed check's or hook's output that says most; "" for other turns."""
+    """The most informative line in the output of a failed check or hook; "" for other turns."""
     if turn.meta.get("kind") not in {"check", "hook"} or turn.meta.get("ok") != "no":
         return ""
     return failing_line(turn.text)
 
 
 def failing_line(text: str) -> str:
-    """The first line of a failure that is no frame of a traceback and no decoration; one that names an error first."""
+    """The first line that names an error, or else the first that is neither part of a traceback nor decoration."""
     output = _ADVICE.split(text.partition(_OUTPUT)[2], maxsplit=1)[0].strip() or text
-    told = [line.strip() for line in output.split("\n") if line.strip() and not _FRAME.match(line)]
-    named = (line for line in told if re.search(r"(?i)\b\w*(?:error|exception|fail(?:ed|ure)?)\b", line))
-    return cut(next(named, told[0] if told else ""), WORDS // 2)
+    candidates = [line.strip() for line in output.split("\n") if line.strip() and not _FRAME.match(line)]
+    errors = (
+        line for line in candidates if re.search(r"(?i)\b\w*(?:error|exception|fail(?:ed|ure)?)\b", line)
+    )
+    return cut(next(errors, candidates[0] if candidates else ""), WORDS // 2)
 
 
 def cut(text: str, most: int) -> str:
@@ -181,11 +183,11 @@ def cut(text: str, most: int) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-LAST = 8  # exchanges that are told in a line each, whatever they were about
-DETAILED = 4  # exchanges that are told with what was said
-ENOUGH = 0.2  # of the weight of a request's words, for an exchange to be about the same
-_RECENT, _HALF = 0.3, 6.0  # what the last one gains, and after how many it is half of that
-_LESSON = 1.25  # what went wrong, or a person had a reason against, says more
+LAST = 8  # newest exchanges that have a line each, whatever they are about
+DETAILED = 4  # most relevant exchanges shown with the turns after the request
+ENOUGH = 0.2  # least share of the weight of the request's words for an exchange to be relevant
+_RECENT, _HALF = 0.3, 6.0  # bonus of the last exchange, and the number of exchanges after which it is halved
+_LESSON = 1.25  # factor for exchanges that failed or that the user rejected with a reason
 _TITLE = "Earlier requests for this file and their outcome:"
 
 
@@ -193,7 +195,7 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: W
     """The exchanges about a file that matter for `request`, oldest first, in at most `budget_tokens` (estimated).
 
     The last ones have a line each. The last one, and those that share most of the request's words (weighted by how
-    rare they are among all exchanges; Robertson and Zaragoza 2009), are told with what was said. "" for none.
+    rare they are among all exchanges; Robertson and Zaragoza 2009), are shown in detail. "" if there are none.
     """
     known = exchanges(memory, warn=warn)
     if not known:
@@ -203,7 +205,7 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: W
     left = budget_tokens - estimate_tokens(_TITLE + "\n\n")
     shown: dict[int, str] = {}
     recent = range(len(known) - 1, max(-1, len(known) - 1 - LAST), -1)
-    for number in dict.fromkeys((*order[:1], *recent, *order)):  # a line of each, the best before all
+    for number in dict.fromkeys((*order[:1], *recent, *order)):  # the most relevant one first
         if (line := heading(known[number])) and (cost := estimate_tokens(line + "\n")) <= left:
             shown[number] = line
             left -= cost
@@ -218,11 +220,14 @@ def exchanges_block(memory: Memory, request: str, budget_tokens: int, *, warn: W
 
 
 def ranked(known: Sequence[Exchange], request: str) -> list[int]:
-    """The numbers of the exchanges that are about what `request` is about, the best first."""
+    """The numbers of the exchanges that are relevant for `request`, the best first."""
     wanted = _terms(request)
-    asked = [_terms(one.request) for one in known]
-    said = [own | _terms("\n".join(lines(one))) for one, own in zip(known, asked, strict=True)]
-    counts = Counter(term for terms in said for term in terms)
+    request_terms = [_terms(exchange.request) for exchange in known]
+    all_terms = [
+        requested | _terms("\n".join(lines(exchange)))
+        for exchange, requested in zip(known, request_terms, strict=True)
+    ]
+    counts = Counter(term for terms in all_terms for term in terms)
     weight = {
         term: math.log(1 + (len(known) - counts[term] + 0.5) / (counts[term] + 0.5))
         for term in sorted(wanted)
@@ -231,8 +236,8 @@ def ranked(known: Sequence[Exchange], request: str) -> list[int]:
     if not whole:
         return []
     scored = []
-    for number, (own, terms) in enumerate(zip(asked, said, strict=True)):
-        share = sum(weight[t] * (1.0 if t in own else 0.6) for t in weight if t in terms) / whole
+    for number, (requested, terms) in enumerate(zip(request_terms, all_terms, strict=True)):
+        share = sum(weight[t] * (1.0 if t in requested else 0.6) for t in weight if t in terms) / whole
         if share >= ENOUGH:
             recent = _RECENT * 0.5 ** ((len(known) - 1 - number) / _HALF)
             lesson = _LESSON if known[number].went_wrong or _has_reason(known[number]) else 1.0
@@ -240,13 +245,13 @@ def ranked(known: Sequence[Exchange], request: str) -> list[int]:
     return [-number for _, number in sorted(scored)]
 
 
-def _has_reason(one: Exchange) -> bool:
-    return any(turn.meta.get("kind") == "person" for turn in one.turns)
+def _has_reason(exchange: Exchange) -> bool:
+    return any(turn.meta.get("kind") == "person" for turn in exchange.turns)
 
 
 def _terms(text: str) -> frozenset[str]:
-    found = words_of(text)
+    words = words_of(text)
     parts = (
-        part for part, raw in zip(found.parts, found.raw, strict=True) if len(part) > 1 and not is_common(raw)
+        part for part, raw in zip(words.parts, words.raw, strict=True) if len(part) > 1 and not is_common(raw)
     )
-    return frozenset((*parts, *found.names))
+    return frozenset((*parts, *words.names))

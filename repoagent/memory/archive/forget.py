@@ -1,8 +1,8 @@
-"""Forget conversations older than `conversations.keep_days`.
+"""Remove conversations older than `conversations.keep_days`.
 
-Old exchanges about a file are compacted into notes, and archived conversations are removed when all of their exchanges
-are too old. Conversations of unfinished edits, the copies kept for undo, and the text and output of past runs are
-removed too. Named conversations, notes and the list of edits stay.
+Old exchanges about a file are compacted into notes, and archived conversations are removed once all of their exchanges
+are too old; so are the conversations of unfinished edits, the copies for undo, and the text and output of past runs.
+Named conversations, notes and the list of edits stay.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _STAMP = "conversations-looked-through"
 
 @dataclass(frozen=True)
 class ForgottenCounts:
-    """How many exchanges of files, conversations of unfinished edits, copies kept for undo, and past runs are too old;
-    their bytes."""
+    """Numbers of too old exchanges about files, conversations of unfinished edits, copies for undo, and past runs; and
+    their total size in bytes."""
 
     exchanges: int = 0
     unfinished: int = 0
@@ -48,8 +48,10 @@ class ForgottenCounts:
 def forget_conversations(
     layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
 ) -> ForgottenCounts:
-    """Remove what was said more than `days` days ago; without `apply` it is only counted. What is locked stays until
-    the next time. The next call completes what a kill has left half done."""
+    """Remove conversations older than `days` days; without `apply` only count them.
+
+    Locked ones stay until the next call, which also completes an interrupted removal.
+    """
     cutoff = (time.time() if now is None else now) - days * _DAY
     exchanges = size = unfinished = runs = 0
     for memory in memories(layout, warn=warn):
@@ -73,7 +75,7 @@ def forget_conversations(
 
 
 def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
-    """The same, at most once a day: all conversations are read."""
+    """Call `forget_conversations`, at most once a day because it reads all conversations."""
     stamp = layout.private / _STAMP
     try:
         age = time.time() - stamp.stat().st_mtime
@@ -85,8 +87,8 @@ def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
 
 
 def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn) -> Iterator[tuple[int, int]]:
-    """Exchanges and bytes of each archived conversation that has nothing newer; and, if they are only counted, of what
-    would be moved there from the current conversation."""
+    """Numbers of exchanges and bytes of each archived conversation that is too old; without `apply` also those that
+    would move to the archive from the current conversation."""
 
     def is_old(time: str) -> bool:
         return is_before(time, cutoff)
@@ -99,7 +101,7 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
     for path in [path for pattern in patterns for path in sorted(archive.glob(pattern))] if is_folder else ():
         data = read_regular(path) or b""
         archived = [exchange_of(turns) for turns in group_turns(turns_of(data))]
-        if archived and is_old(next((one.time for one in reversed(archived) if one.time), "")):
+        if archived and is_old(next((exchange.time for exchange in reversed(archived) if exchange.time), "")):
             yield len(archived), len(data)
             if apply:
                 _forget(memory, path)
@@ -108,11 +110,14 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
             exchange_of(turns) for turns in group_turns(turns_of(read_regular(memory.conversation) or b""))
         ]
         old = current[: old_count(current, is_old)]
-        yield len(old), sum(len(turn.text.encode(errors="replace")) for one in old for turn in one.turns)
+        yield (
+            len(old),
+            sum(len(turn.text.encode(errors="replace")) for exchange in old for turn in exchange.turns),
+        )
 
 
 def is_before(time: str, cutoff: float) -> bool:
-    """Whether an ISO 8601 time is before `cutoff` (seconds since the epoch); an unknown one is not."""
+    """Whether an ISO 8601 time is before `cutoff` (seconds since 1970); False if it is invalid."""
     try:
         parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
     except ValueError:
@@ -121,18 +126,18 @@ def is_before(time: str, cutoff: float) -> bool:
 
 
 def _forget(memory: Memory, path: Path) -> None:
-    """Remove an archived part, and first the references to it from the notes."""
-    named = f"; archive/{path.name})".encode()
+    """Remove an archived conversation, after the references to it in the notes."""
+    reference = f"; archive/{path.name})".encode()
     with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
         for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
             data = read_regular(notes)
-            if data is not None and named in data:
-                write_whole(notes, data.replace(named, b"; no longer kept)"))
+            if data is not None and reference in data:
+                write_whole(notes, data.replace(reference, b"; no longer kept)"))
     path.unlink(missing_ok=True)
 
 
 def _remove_unfinished(layout: Layout, path: Path) -> bool:
-    """Remove the conversation of an edit, unless that is running."""
+    """Remove the conversation of an edit, unless the edit is running."""
     lock = layout.locks / path.stem
     try:
         with locked(lock, timeout=0.0, what=path.stem):
@@ -146,14 +151,13 @@ def _remove_unfinished(layout: Layout, path: Path) -> bool:
 
 @dataclass(frozen=True)
 class _OldRun:
-    """`paths` are to be removed: files, and folders with their content. `lock` is that of the run, None if it has no
-    folder."""
+    """The files and folders to remove, and the lock of the run; None if it has no folder."""
 
     paths: Sequence[Path]
     lock: Path | None = None
 
     def remove(self) -> bool:
-        """Whether it was removed, and not running by now. Raises Refused."""
+        """Remove the paths; return False if the run has been resumed. Raises Refused."""
         try:
             if self.lock is None:
                 self._remove()
@@ -176,15 +180,15 @@ class _OldRun:
 
 
 def _old_runs(layout: Layout, cutoff: float) -> Iterator[_OldRun]:
-    """The past runs in which nothing has changed since `cutoff`, and that have left text. The conversations of runs
-    that a user named stay."""
+    """The past runs with text or output that have not changed since `cutoff`. Conversations of runs with a name that a
+    user chose stay."""
     ours = ("run-", "chat-")
     homes = {path.name: path for path in _inside(layout.runs) if path.is_dir() and not path.is_symlink()}
     for name, home in homes.items():
         if name.startswith(".gone-"):  # its removal was interrupted
             yield _OldRun([home])
             continue
-        paths = [home / each for each in ("output", "inbox", "checkpoint.md", "plan.md")]
+        paths = [home / item for item in ("output", "inbox", "checkpoint.md", "plan.md")]
         if name.casefold().startswith(ours):
             paths += [layout.conversations / f"{name}.md", layout.conversations / f"{name}.md.lock"]
         paths = [path for path in paths if os.path.lexists(path)]
@@ -193,7 +197,7 @@ def _old_runs(layout: Layout, cutoff: float) -> Iterator[_OldRun]:
             yield _OldRun(paths, home / "lock")
     for path in _inside(layout.conversations):
         if path.suffix == ".md" and path.name.casefold().startswith(ours) and path.stem not in homes:
-            paths = [each for each in (path, path.with_name(f"{path.name}.lock")) if os.path.lexists(each)]
+            paths = [item for item in (path, path.with_name(f"{path.name}.lock")) if os.path.lexists(item)]
             if _is_old(paths, cutoff):
                 yield _OldRun(paths)
 

@@ -4,9 +4,9 @@
     memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
     memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
 
-An archive written by `repoagent memory gc` is `whole`: it keeps the full identity and the last seen content. An archive
-may come from anyone: it is read to its end first, within limits of size and number, and refused as a whole if any part
-is invalid. Exported texts are read under the locks of the memory, with secrets masked.
+An archive written by `repoagent memory gc` is `whole`: it contains the full identity and the last seen content.
+Archives are untrusted: one is read completely first, within limits on size and number of files, and rejected if any
+part is invalid. Exported texts are read under the locks of the memory, with secrets masked.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _INSIDE = re.compile(
     r"identity\.json|notes\.md|conversation\.md|edits\.jsonl|archive/(?:notes|conversation-[A-Za-z0-9-]{1,60})\.md"
 )
-# of a whole one also: what was last seen, what was set aside as broken, what was cleared
+# in a whole archive also the last seen content, broken files that were set aside, and cleared parts
 _INSIDE_WHOLE = re.compile(
     r"seen(?:-[0-9a-f]{8})?\.z|(?:archive/)?[A-Za-z0-9][A-Za-z0-9._-]{0,79}\.broken-[0-9]{1,6}|"
     r"archive/cleared-[0-9TZ-]{1,30}/(?:notes\.md|conversation\.md|edits\.jsonl)"
@@ -62,16 +62,16 @@ _USAGE = ("input", "output", "cache_read", "cache_write")
 
 
 class NoArchive(Refused):
-    """It is not, or not wholly, an archive of memories."""
+    """A file is not a valid archive of memories."""
 
 
 class _Invalid(Exception):
-    """What is wrong, as the rest of a sentence."""
+    """The message is a predicate: it follows the name of the archive."""
 
 
 @dataclass(frozen=True)
 class ArchivedMemory:
-    """One memory in an archive: the name of its folder, its identity, and its other files by their path in it."""
+    """One memory in an archive: the name of its folder, its identity, and its other files by path in the folder."""
 
     name: str
     identity: Identity
@@ -85,7 +85,7 @@ class ArchivedMemory:
 
 @dataclass(frozen=True)
 class Archive:
-    """`whole`: the identities say what they said of this machine too. `object_format` is that of the blobs."""
+    """`whole`: whether the identities include data about this machine. `object_format` is git's, "sha1" or "sha256"."""
 
     parcels: tuple[ArchivedMemory, ...]
     object_format: str = "sha1"
@@ -93,12 +93,12 @@ class Archive:
 
 
 def fits(path: str, *, whole: bool) -> bool:
-    """Whether a file of a memory folder, by its path in it, may be in an archive."""
+    """Whether an archive may contain the file `path` of a memory folder."""
     return bool(_INSIDE.fullmatch(path) or (whole and _INSIDE_WHOLE.fullmatch(path)))
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """The edit in a line of `edits.jsonl`; None for an invalid one."""
+    """The edit in a line of `edits.jsonl`; None if it is invalid."""
     value = json_files.parse(line)
     record = None if value is None else EditRecord.from_dict(value)
     if record is None:
@@ -109,7 +109,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def records_of(data: bytes) -> dict[str, dict[str, Any]]:
-    """The edits in the bytes of an `edits.jsonl` by their id, each as its last line has it."""
+    """The edits in the bytes of an `edits.jsonl` by id; the last line of an id counts."""
     return {value["id"]: value for line in data.split(b"\n") if (value := record_of(line)) is not None}
 
 
@@ -119,7 +119,7 @@ def turns_of(data: bytes) -> tuple[Turn, ...]:
 
 
 def dumps(archive: Archive) -> bytes:
-    """The bytes of an archive. Raises Refused for one that is too large to be read again."""
+    """The bytes of an archive. Raises Refused if it would be too large to read again."""
     parcels = sorted(archive.parcels, key=lambda parcel: parcel.name)
     files = [
         (f"memory/{parcel.name}/{path}", data)
@@ -160,11 +160,9 @@ def _identity(parcel: ArchivedMemory, whole: bool) -> bytes:
 
 
 def read_archive(stream: IO[bytes], name: str, *, own: bool = False) -> Archive:
-    """The archive in `stream`, which is called `name` in messages. The files of one of our `own` may hold anything; of
-    any other each must be valid.
+    """Read an archive; `name` is for messages. The contents of files are checked, except in our `own` archives.
 
-    Raises NoArchive for a file that is not an archive, is truncated or too large, or has members that it must not have;
-    NewerFormat for a newer format.
+    Raises NoArchive if it is not an archive, truncated, too large, or has invalid members; NewerFormat.
     """
     try:
         files = _read_files(stream)
@@ -272,7 +270,7 @@ _UNMASKED = {"id", "path", "source_blob", "result_blob", "commit", "time", "vers
 
 @contextmanager
 def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
-    """Hold the locks of the texts in the memory `folder`. Raises Busy, or Refused."""
+    """Lock the texts of the memory `folder`. Raises Busy, Refused."""
     with ExitStack() as locks:
         for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
             locks.enter_context(
@@ -282,7 +280,7 @@ def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
 
 
 def listing(folder: Path, below: str = "") -> tuple[list[str], list[str]]:
-    """The files of a memory folder and its archive by their path in it, and what else is there. Locks are neither."""
+    """The paths of the files in a memory folder and its archive, and of all else in it. Locks are left out."""
     files: list[str] = []
     others: list[str] = []
     try:
@@ -302,14 +300,13 @@ def listing(folder: Path, below: str = "") -> tuple[list[str], list[str]]:
 
 
 def contents(folder: Path, paths: Iterable[str]) -> dict[str, bytes]:
-    """The files as they are; what is gone by now is left out."""
+    """The bytes of the files; missing ones are left out."""
     return {path: data for path in paths if (data := read_regular(folder / path)) is not None}
 
 
 @dataclass(frozen=True)
 class PackedMemory:
-    """A memory for an archive; `broken` files and `lines` of edits could not be read, `masked` keys and tokens
-    were."""
+    """A memory for an archive, the number of `broken` files, invalid `lines` of edits, and `masked` secrets."""
 
     parcel: ArchivedMemory
     broken: int = 0
@@ -319,7 +316,7 @@ class PackedMemory:
 
 @dataclass(frozen=True)
 class Exported:
-    """The bytes of the archive, and what it contains; `path` of a memory is where its file was last seen."""
+    """The bytes of an archive and the memories in it."""
 
     data: bytes
     packed: tuple[PackedMemory, ...]
@@ -333,11 +330,10 @@ def export(
     conversations: bool = True,
     warn: Warn = to_stderr,
 ) -> Exported:
-    """An archive of the memories of the files `paths` and of those in the folders `paths` (relative to the top, "." is
-    all of it); of all for none.
+    """An archive of the memories of the files and folders `paths`, relative to the top; of all by default.
 
-    The same memories make the same bytes. Raises UsageError for a path of which nothing is remembered, NothingDone
-    if nothing is remembered at all, Busy, and Refused for what is too large.
+    The same memories give the same bytes. Raises UsageError for a path without a memory, NothingDone if there are no
+    memories, Busy, and Refused if it is too large.
     """
     known = memories(layout, warn=warn)
     if not known:
@@ -358,24 +354,24 @@ def export(
             raise UsageError(f"no memory of {path}; `repoagent memory list` lists all memories")
         chosen |= {memory.folder.name: memory for memory in matching}
     packed = [pack(chosen[name], warn, conversations=conversations) for name in sorted(chosen)]
-    archive = Archive(tuple(each.parcel for each in packed), worktree.object_format)
+    archive = Archive(tuple(item.parcel for item in packed), worktree.object_format)
     return Exported(dumps(archive), tuple(packed))
 
 
 def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> PackedMemory:
-    """What may be shared of a memory: no key of this machine, no content of its file, no secret.
+    """The parts of a memory that may be shared: without data about this machine, the content of its file, and secrets.
 
-    Raises Busy if its locks are held for too long, Refused if they can't be taken.
+    Raises Busy if its locks are not released in time, Refused if they cannot be created.
     """
     with lock_memory(memory.folder):
         paths, _ = listing(memory.folder)
         shared = [path for path in paths if path != FILE and fits(path, whole=False)]
         shared = [path for path in shared if conversations or path in (NOTES, EDITS, ARCHIVED_NOTES)]
-        found = contents(memory.folder, shared)
+        texts = contents(memory.folder, shared)
     broken = sum(bool(re.search(r"\.broken-\d+$", path)) for path in paths)
     masked = lines = 0
     files: dict[str, bytes] = {}
-    for path, data in found.items():
+    for path, data in texts.items():
         text = data.decode("utf-8", "replace" if path in (NOTES, ARCHIVED_NOTES) else "surrogateescape")
         if path == EDITS:
             records = [_masked_record(record) for record in records_of(data).values()]
@@ -411,12 +407,12 @@ def _masked_record(record: Mapping[str, Any]) -> tuple[str, int]:
 
 @contextmanager
 def scratch(layout: Layout) -> Iterator[Path]:
-    """An empty folder on the disk of the memories, for the block. Raises Busy while another import or gc is running,
-    Refused if it can't be created."""
+    """A temporary folder on the file system of the memories. Raises Busy while another import or gc is running, Refused
+    if it cannot be created."""
     ensure(layout)
     folder = layout.root / "arriving"
     with locked(layout.root / "archive.lock", what="the import or cleanup of memories"):
-        _remove(folder)  # left by a kill
+        _remove(folder)  # left by a killed process
         sweep(layout.root / "archive")
         with open_folder(folder, create=True):
             pass
@@ -438,7 +434,7 @@ def _remove(folder: Path) -> None:
 
 
 def move(folder: Path, to: Path) -> None:
-    """Rename a folder, durably. Raises OSError if something is in the way."""
+    """Rename a folder and sync both parents. Raises OSError if `to` exists."""
     with open_folder(folder.parent) as source, open_folder(to.parent, create=True) as target:
         os.rename(folder.name, to.name, src_dir_fd=source, dst_dir_fd=target)
         os.fsync(target)

@@ -38,16 +38,16 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
-DAYS = 14  # as long as git itself keeps what nothing leads to
-_TREES = 300  # pairs of commits that git compares for renames
-_PAIRS = 20_000  # of a new file and a memory that are compared by content
+DAYS = 14  # the time for which git keeps unreachable objects
+_TREES = 300  # most pairs of commits that git compares for renames
+_PAIRS = 20_000  # most pairs of a new file and a memory that are compared by content
 Verdict = Literal["orphan", "kept", "put away"]
 
 
 @dataclass(frozen=True)
 class GcCandidate:
-    """A memory without its file in this work tree. `size` is in bytes, `used` the time of its last change in seconds
-    since 1970; `why` it is kept; `archive` is where it was put."""
+    """A memory whose file is not in this work tree. `size` is in bytes, `used` the time of its last change in seconds
+    since 1970, `why` the reason not to archive it, and `archive` the file that it was archived to."""
 
     memory: Memory
     size: int
@@ -59,7 +59,7 @@ class GcCandidate:
 
 @dataclass(frozen=True)
 class GcResult:
-    """Those that have no file here, by path, and how many memories there are in total."""
+    """The memories without a file in this work tree, by path, and the total number of memories."""
 
     judged: tuple[GcCandidate, ...]
     memories: int
@@ -78,11 +78,11 @@ def collect(
     now: float | None = None,
     warn: Warn = to_stderr,
 ) -> GcResult:
-    """Which memories have lost their file and were not changed for `days` days; with `apply` they are archived.
+    """Find the memories without a file that were not changed for `days` days; with `apply` archive them.
 
-    A memory stays if its file is in any work tree, or on any branch or in a stash, also under another name; if it
-    is locked, an edit of its file is being recorded, or it contains unknown files. A kill leaves each
-    memory here or in the archive, or in both. Raises Busy while another process collects, Refused if nothing can be
+    A memory stays if its file is in any work tree, on any branch or in a stash, also under another name; if it is
+    locked, an edit of its file is being recorded, or it contains unknown files. If the process is killed, each memory
+    is in place, in the archive, or both. Raises Busy while another process collects, Refused if the archive cannot be
     written.
     """
     cutoff = (time.time() if now is None else now) - days * 86_400
@@ -109,23 +109,27 @@ def collect(
         if not why and used > cutoff:
             why = f"changed less than {days} days ago"
         judged.append(GcCandidate(memory, size, used, "kept" if why else "orphan", why))
-    if apply and any(each.verdict == "orphan" for each in judged):
+    if apply and any(candidate.verdict == "orphan" for candidate in judged):
         with scratch(layout) as folder:
             judged = [
-                _put_away(layout, worktree, each, folder / str(number)) if each.verdict == "orphan" else each
-                for number, each in enumerate(judged)
+                _put_away(layout, worktree, candidate, folder / str(number))
+                if candidate.verdict == "orphan"
+                else candidate
+                for number, candidate in enumerate(judged)
             ]
     return GcResult(tuple(judged), len(paths))
 
 
 def _measured(folder: Path) -> tuple[int, float]:
-    """Its size in bytes, and when one of its files was last changed."""
+    """The size of a memory in bytes and the time of its last change."""
     statuses = [(folder / path).lstat() for path in listing(folder)[0]]
-    return sum(status.st_size for status in statuses), max((each.st_mtime for each in statuses), default=0.0)
+    return sum(status.st_size for status in statuses), max(
+        (status.st_mtime for status in statuses), default=0.0
+    )
 
 
 def _being_recorded(layout: Layout) -> set[str]:
-    """The memories of files of which an edit is running, or was killed before it was recorded."""
+    """The memories of files with an edit that is running, or was killed before it was recorded."""
     names: set[str] = set()
     for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
         memories = (json_files.parse(path.read_bytes()) or {}).get("memories")
@@ -164,7 +168,7 @@ def _parcel(memory: Memory) -> ArchivedMemory:
 
 
 class _Repository(NamedTuple):
-    """Where files may remain: the tops of all work trees, and the commits of branches, work trees and stashes."""
+    """The places to search for files: all work trees, and the commits of branches, work trees and stashes."""
 
     worktree: WorkTree
     tops: list[str]
@@ -175,7 +179,7 @@ _Found = Iterator[tuple[Memory, str]]
 
 
 def _remains(worktree: WorkTree, memories: Sequence[Memory]) -> dict[str, str]:
-    """What remains of the files of `memories`, as a sentence by the name of the folder; orphans are not in it."""
+    """Why `memories` are no orphans, as a sentence by the name of the folder."""
     remains: dict[str, str] = {}
     if memories:
         repository = _Repository(worktree, tops(worktree), _tips(worktree))
@@ -191,7 +195,7 @@ def _paths(memory: Memory) -> set[str]:
 
 
 def _tips(worktree: WorkTree) -> list[str]:
-    """The commits of all branches, here and as last seen of others, of each work tree, and of stashes."""
+    """The commits of all local and remote-tracking branches, work trees, and stashes."""
     refs = ("for-each-ref", "--format=%(objectname) %(objecttype)", "refs/heads", "refs/remotes")
     listed = git(worktree.top, *refs).decode().splitlines()
     tips = [line.split(" ")[0] for line in listed if line.endswith(" commit")]
@@ -200,9 +204,9 @@ def _tips(worktree: WorkTree) -> list[str]:
     tips += [head for head in heads if head.strip("0")]
     try:
         stashes = git(worktree.top, "log", "-g", "--format=%H %P", "refs/stash", "--").decode()
-    except GitError:  # nothing is stashed
+    except GitError:  # no stash
         stashes = ""
-    for line in stashes.splitlines():  # the last parent of three has the untracked files
+    for line in stashes.splitlines():  # a third parent contains the untracked files
         commit, _, *parents = line.split()
         tips += [commit, *parents]
     return list(dict.fromkeys(tips))
@@ -219,7 +223,7 @@ def _in_work_trees(repository: _Repository, memories: Sequence[Memory]) -> _Foun
 
 
 def _by_content(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    """Files that are new or changed in any work tree: git does not have them at a tip yet."""
+    """Search the new and changed files of all work trees, which no commit contains yet."""
     trees = [repository.worktree]
     for top in repository.tops[1:] if "GIT_DIR" not in os.environ else ():
         if Path(top).is_dir():
@@ -267,7 +271,7 @@ def _by_path(repository: _Repository, memories: Sequence[Memory]) -> _Found:
 
 
 def _by_rename(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    """What was renamed and changed on a branch since the file was last edited here."""
+    """Search for files that were renamed and changed on a branch since their last edit."""
     commits = {memory.identity.commit for memory in memories} - {None}
     renames: dict[str | None, dict[str, str] | str] = {}
     for commit in commits:
@@ -281,13 +285,13 @@ def _by_rename(repository: _Repository, memories: Sequence[Memory]) -> _Found:
 
 
 def _renames(repository: _Repository, commit: str, commits: int) -> dict[str, str] | str:
-    """New names by old ones on any branch; a sentence if git can't tell."""
+    """New paths on any branch by old path; if git cannot compare, the reason as a sentence."""
     top = repository.worktree.top
     if commits * len(repository.tips) > _TREES:
         return f"too many branches to search for renames ({len(repository.tips)})"
     try:
         git(top, "cat-file", "-e", f"{commit}^{{commit}}", env=OFFLINE)
-    except GitError:  # the commit is gone
+    except GitError:  # the commit does not exist any more
         return {}
     renames: dict[str, str] = {}
     for tip in repository.tips:

@@ -1,4 +1,4 @@
-"""Import memories: find the file that each belongs to, then create a memory, or add the missing notes to its memory.
+"""Import memories: find the file of each, then create a memory, or add missing notes to the existing one.
 
 A memory matches the file at its path if they share a version. An archive does not contain the content of files, only
 the hashes of their versions. Imported items are marked: a note by its source ("person, imported from team.tar.gz"), a
@@ -52,7 +52,7 @@ Outcome = Literal["new", "orphaned", "merged", "same"]
 
 @dataclass(frozen=True)
 class Counts:
-    """How many notes, edits and exchanges."""
+    """Numbers of notes, edits and exchanges."""
 
     notes: int = 0
     edits: int = 0
@@ -61,8 +61,9 @@ class Counts:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The result for one memory. `path` is that of its file in the archive, `at` in this work tree, None for no file;
-    `folder` is its memory in this repository. `why` says why no file matches. `counts` is what is new."""
+    """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if there
+    is no file; `folder` is its memory in this repository, `why` the reason if no file matches. `counts` are of new
+    items."""
 
     path: str
     at: str | None
@@ -74,7 +75,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class _Target:
-    """`file` is the matching file, None for an orphan; `folder` the existing memory of it, "" for none. `why` says why
+    """`file` is the matching file, None for an orphan; `folder` its existing memory, "" if none. `why` is the reason if
     no file matches. `strangers` are files that only a user may link it to."""
 
     file: WorkTreeFile | None
@@ -93,9 +94,10 @@ def import_memories(
     warn: Warn = to_stderr,
 ) -> list[Arrival]:
     """Import the memories of `archive`. `source` marks them ("imported from team"); "" restores memories that `gc`
-    archived. A kill leaves each new memory complete or absent; importing again completes the rest.
+    archived.
 
-    Raises Busy if another process imports or holds a lock for too long, Refused if nothing can be written.
+    If the process is killed, each new memory is complete or missing; importing again adds the rest. Raises Busy if
+    another process is importing or does not release a lock in time, Refused if a memory cannot be written.
     """
     with open_index(layout, warn) as index:
         index.look_again()
@@ -129,13 +131,13 @@ def import_memories(
         with memory_lock(layout), open_index(layout, warn) as index:
             match = None if target.file is None else find(layout, index, target.file)
             if match is not None and (existing := index.identity(match.folder)) is not None:
-                # another process has created it in the meantime
+                # another process has just created it
                 return add(parcel, replace(target, folder=match.folder), existing)
             other = _other_name(parcel)
             names = (parcel.name, other, *(f"{other}-{number}" for number in range(2, 100)))
             name = next(name for name in names if not (layout.memory / name).exists())
             changes: list[Change] = [] if target.file is None else freed(index, target.file, name)
-            # first: a new folder is seen even if its hints are not written
+            # move first: a new folder is found even without hints
             move(stage / parcel.name, layout.memory / name)
             index.note([(name, None, identity), *changes])
             for folder, _, after in changes:
@@ -156,14 +158,14 @@ def import_memories(
 def _targets(
     layout: Layout, worktree: WorkTree, index: IdentityIndex, parcels: Sequence[ArchivedMemory]
 ) -> list[_Target]:
-    """A target for each. Memories that match the same file all become orphans."""
+    """A target for each memory. Memories that match the same file all become orphans."""
     empty = blob_hash(b"", worktree.object_format)
 
     def versions(identity: Identity) -> set[str]:
         return set(identity.blobs) - {empty}
 
     def same_memory(parcel: ArchivedMemory) -> str:
-        """The memory of the same file by its path and a version that both have seen; "" for none."""
+        """The memory of the same file, by path and a common version; "" if none."""
         blobs, folders = versions(parcel.identity), []
         for kind in (PATH, EARLIER):
             for name in index.names(kind, parcel.identity.path):
@@ -200,7 +202,7 @@ def _targets(
 
 
 def _is_same_file(worktree: WorkTree, identity: Identity, file: WorkTreeFile) -> bool:
-    """Whether the memory has seen the file, or its version in HEAD, or git kept it as one file since."""
+    """Whether the memory has seen this version or the one in HEAD, or the history of the file leads to it."""
     if file.blob in identity.blobs:
         return True
     head = blob_at(worktree, f"HEAD:{file.path}")
@@ -213,7 +215,7 @@ def _is_same_file(worktree: WorkTree, identity: Identity, file: WorkTreeFile) ->
 
 
 def _other_name(parcel: ArchivedMemory) -> str:
-    """The folder of a memory whose own name is taken by another one."""
+    """The folder name for a memory whose name is already used by another one."""
     about = "\0".join((parcel.name, parcel.identity.path, *parcel.identity.blobs))
     return f"{parcel.name[:60]}-{sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
@@ -234,21 +236,21 @@ def _new_identity(parcel: ArchivedMemory, target: _Target, worktree: WorkTree, s
 
 
 def source_of(name: str) -> str:
-    """The mark of what came from the archive `name`: short, on one line, without the form of a note's stamp."""
+    """The mark of items from the archive `name`: short, on one line, and unlike the stamp of a note."""
     plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
     return f"imported from {plain}" if plain else "imported"
 
 
 def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], Counts]:
-    """The files of a new memory, masked and marked, and what they contain; those of a restored one unchanged."""
+    """The files of a new memory, masked and marked, and their counts; the files of a restored one are unchanged."""
     notes = {path: imported_notes(parcel.files.get(path, b""), source) for path in (ARCHIVED_NOTES, NOTES)}
     edits = records_of(parcel.files.get(EDITS, b"")).values()
     if not source:
         return dict(parcel.files), Counts(len(notes[NOTES]), len(edits))
     files = {
-        path: ("# Notes\n\n" + "".join(f"{note}\n" for note in some)).encode(errors="replace")
-        for path, some in notes.items()
-        if some
+        path: ("# Notes\n\n" + "".join(f"{note}\n" for note in new)).encode(errors="replace")
+        for path, new in notes.items()
+        if new
     }
     if edits:
         clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits)
@@ -268,7 +270,7 @@ def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], 
 
 
 def imported_notes(data: bytes, source: str) -> list[Note]:
-    """The notes in the bytes of a notes file, masked, and marked with `source` unless it is ""."""
+    """The notes in the bytes of a notes file, masked, and marked with `source` if it is not ""."""
     notes = []
     for note in (entry.note for entry in entries(data)):
         text, author, day = " ".join(mask(note.text).split()), note.source, note.day
@@ -283,7 +285,7 @@ def imported_notes(data: bytes, source: str) -> list[Note]:
 
 
 def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
-    """The notes of `parcel` that the memory in `folder`, and its archive, do not have."""
+    """The notes of `parcel` that the memory in `folder` and its archive lack."""
     current = [entry.note for entry in entries(read_regular(folder / NOTES) or b"")]
     archived = [entry.note for entry in entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
     known = {(note.text, note.blob) for note in (*current, *archived)}

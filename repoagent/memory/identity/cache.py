@@ -1,8 +1,8 @@
-"""`memory.db`: the hints of many memories in SQLite, derived from the identity files and rebuilt when it is missing.
+"""`memory.db`: the hints of many memories in SQLite, derived from the identity files and rebuilt if it is missing.
 
-A folder that appeared, vanished or was renamed changes the modification time of the memory folder, and the names are
-listed again; a time as recent as the listing is not trusted, as in git's index. An identity edited in place shows when
-a hint leads to it, or when all stamps are compared (`look_again`).
+Names are listed again if the modification time of the memory folder has changed: a folder was added, removed or
+renamed. As in git's index, a time as recent as the listing is not trusted. An identity edited in place is noticed when
+it is read, or when all stamps are compared (`look_again`).
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ CREATE INDEX hint_name ON hint (name);
 CREATE INDEX unborn ON memory (name) WHERE stamp IS NULL;
 """
 SCHEMA = Schema(0x7270614D, 1, _TABLES)  # "rpaM"
-_WAIT = 10.0  # seconds for another process that writes
-_COARSE = 2_000_000_000  # ns: the coarsest clock of a file system in use (FAT)
+_WAIT = 10.0  # seconds to wait for another process that writes
+_COARSE = 2_000_000_000  # ns: the coarsest resolution of file times (FAT)
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 @contextmanager
 def open_cache(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
-    """The hints, brought up to date. Where `memory.db` cannot be used, all identity files are read, with a warning."""
+    """Open and update the hints. If `memory.db` cannot be used, warns and reads all identity files."""
     path = cache_file(layout)
     with ExitStack() as stack:
         index: IdentityIndex
@@ -78,14 +78,14 @@ def _report(path: Path, error: Exception, warn: Warn) -> None:
 
 
 def _or_read_all(method: _Method) -> _Method:
-    """Switch to reading all identity files when the database turns out to be unusable."""
+    """Read all identity files instead if the database turns out to be unusable."""
 
     @wraps(method)
     def call(self: IdentityCache, *arguments: Any) -> Any:
         if not self.is_broken:
             try:
                 return method(self, *arguments)
-            except sqlite3.Error as raw:  # a context manager would take as long as the query
+            except sqlite3.Error as raw:  # not sqlite_errors: it would take as long as the query
                 path = cache_file(self.layout)
                 _report(path, explained(path, raw), self.warn)
                 self.is_broken = True
@@ -156,7 +156,7 @@ class IdentityCache(IdentityIndex):
                 self._put(name, "", after, hints(before) if before else set())
 
     def refresh(self) -> None:
-        """List the names if the memory folder has changed, and look at what had no identity when it was read."""
+        """List the names again if the memory folder has changed, and read folders that had no identity before."""
         status = self.layout.memory.stat()
         current = f"{status.st_ino}:{status.st_mtime_ns}"
         listed = self.connection.execute("SELECT folder, settled FROM listed").fetchone()
@@ -193,7 +193,7 @@ class IdentityCache(IdentityIndex):
 
     def _read(self, names: Iterable[str]) -> None:
         for name in sorted(names):
-            read_at = stamp(str(self.layout.memory), name)  # taken first: a change in between will show
+            read_at = stamp(str(self.layout.memory), name)  # before reading, to notice a later change
             identity = load_or_warn(self.layout.memory / name, self.warn) if read_at else None
             self._put(name, read_at if identity else None, identity, set())
 
@@ -209,7 +209,7 @@ class IdentityCache(IdentityIndex):
 
 
 def _packed(text: str) -> bytes:
-    """Any text as bytes, also names that are not UTF-8 (decoded with os.fsdecode) and halves of pairs."""
+    """Encode any text, including file names that are not UTF-8 (decoded with os.fsdecode) and lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 

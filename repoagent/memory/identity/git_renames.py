@@ -1,4 +1,4 @@
-"""What git knows of a file: its versions, whether it is one file through history, and its other names."""
+"""Ask git about a file: its versions, its earlier and later names, and whether history shows it as one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RENAMES = ("-M", "--diff-filter=R", "--raw", "--no-abbrev", "-z")
 
 
 def _ask(worktree: WorkTree, *arguments: str, stdin: bytes | None = None) -> bytes | None:
-    """git's answer; None where it has none: HEAD is unborn, an object is gone."""
+    """git's output; None if it fails: HEAD is unborn, an object is missing."""
     try:
         return git(worktree.top, *arguments, stdin=stdin)
     except GitError:
@@ -21,27 +21,26 @@ def _ask(worktree: WorkTree, *arguments: str, stdin: bytes | None = None) -> byt
 
 
 def blob_at(worktree: WorkTree, name: str) -> bytes | None:
-    """The blob that git calls `name`: HEAD:PATH, or :0:PATH of the index; None for nothing."""
+    """The content of the blob `name`: HEAD:PATH, or :0:PATH in the index; None if there is none."""
     return _ask(worktree, "cat-file", "blob", name)
 
 
 def as_in_work_tree(worktree: WorkTree, blob: str, path: str) -> bytes | None:
-    """The content of `blob` as a checkout would write it to `path`; None for one that is gone."""
+    """The content of `blob` as a checkout would write it to `path`; None if it is missing."""
     return _ask(worktree, "cat-file", "--filters", f"--path={path}", blob)
 
 
 def renamed_from(
     worktree: WorkTree, path: str, is_gone: Callable[[str, str], bool], commits: Collection[str | None]
 ) -> str | None:
-    """The path that became `path` by renames, in the index or in a commit, and that `is_gone` (given the path and the
-    blob that git had there); None for none.
+    """The path that was renamed to `path` in the index or in a commit, and for which `is_gone` is true; None if none.
 
-    `commits` are those that the gone files were last seen at, None for an unknown one. History is read, at most _DEPTH
-    commits of it, only if one of these does not have `path`.
+    `is_gone` is called with a path and its blob in git. `commits` are those at which the missing files were last seen,
+    None if unknown. History is read, at most _DEPTH commits, only if one of them does not contain `path`.
     """
     staged = _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--")
-    if found := _follow(path, is_gone, staged):
-        return found
+    if source := _follow(path, is_gone, staged):
+        return source
     limit = _limit(worktree) if None in commits else ""
     since = {commit or limit for commit in commits}
     if "" not in since and not _is_lacking(worktree, path, since):
@@ -50,18 +49,18 @@ def renamed_from(
     return _follow(
         path,
         is_gone,
-        _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *(f"^{one}" for one in bounds), "--"),
+        _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *(f"^{commit}" for commit in bounds), "--"),
     )
 
 
 def _limit(worktree: WorkTree) -> str:
-    """The commit at which reading history ends; "" where there are fewer."""
+    """The commit at which reading history ends; "" if there are fewer commits."""
     return (_ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--") or b"").decode().strip()
 
 
 def _follow(path: str, is_gone: Callable[[str, str], bool], raw: bytes | None) -> str | None:
-    """From `path` back through renames, newest first, to the first name that `is_gone`. `raw` has for each
-    `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
+    """Follow renames back from `path`, newest first, to the first path for which `is_gone` is true. `raw` contains for
+    each rename `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
     fields = [os.fsdecode(part) for part in (raw or b"").split(b"\0") if part]
     before: dict[str, tuple[str, str]] = {}
     for head, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
@@ -73,15 +72,16 @@ def _follow(path: str, is_gone: Callable[[str, str], bool], raw: bytes | None) -
 
 
 def _is_lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> bool:
-    """Whether one of `commits` does not have `path` (or is gone): only then can it be the new name of a rename."""
+    """Whether one of `commits` does not contain `path` (or is missing): else `path` cannot be the result of a
+    rename."""
     names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in commits)
     answers = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
     return len(answers) != len(commits) or any(answer.endswith(b" missing") for answer in answers)
 
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
-    """Whether `path` is one file in git's eyes from commit `since` to HEAD: there in both, never removed
-    nor added on the way between them, its text not gone to another name, and `data` is what HEAD has."""
+    """Whether history shows `path` as one file from commit `since` to HEAD: it is in both, was never added, removed or
+    renamed in between, and HEAD contains `data`."""
     names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in (since, "HEAD"))
     versions = (_ask(worktree, "cat-file", "--batch-check", stdin=names) or b"").splitlines()
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
@@ -96,7 +96,7 @@ def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str)
 
 
 def changed_files(worktree: WorkTree) -> Iterator[str]:
-    """The files that are not as HEAD has them, or that it does not have (ignored ones left out)."""
+    """The files that differ from HEAD or are untracked, without ignored ones."""
     yield from _names(_ask(worktree, "ls-files", "-o", "--exclude-standard", "-z"))
     changed = _ask(worktree, "diff-index", "--no-renames", "--name-only", "-z", "HEAD", "--")
     if changed is None:  # an unborn HEAD: all of the index is new
@@ -105,8 +105,8 @@ def changed_files(worktree: WorkTree) -> Iterator[str]:
 
 
 def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
-    """(old, new) of what has another name in the work tree than in `commit`, also where another text has the old name
-    by now: to git that is a change of the old name, marked as a rewriting, and a copy. Untracked files are not seen."""
+    """(old, new) for each tracked file with another path in the work tree than in `commit`, even if another file has
+    the old path now: git reports that as a rewrite of the old path and a copy."""
     fields = _names(_ask(worktree, "diff-index", "-B", "-M", "--name-status", "-z", commit, "--"))
     changed = [(letter, next(fields), next(fields) if letter[0] in "RC" else "") for letter in fields]
     rewritten = {old for letter, old, _ in changed if letter.startswith("M") and letter != "M"}

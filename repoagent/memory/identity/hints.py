@@ -1,8 +1,8 @@
 """Find candidate memories without reading all of them.
 
-The identity files are authoritative. Hints only say which memory folders may belong to a path, a key or a blob: a
+The identity files are authoritative. Hints only list the memory folders that may belong to a path, a key or a blob: a
 superfluous hint costs one small read, a missing one would make a known file look new. So hints are written before the
-identity, and old ones are kept until after it. A few memories are simply read; many have their hints in `memory.db`
+identity, and old ones are removed after it. A few memories are simply read; for many, hints are in `memory.db`
 (cache.py).
 """
 
@@ -20,10 +20,10 @@ from repoagent.memory.identity.record import FILE, Identity, load
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn
 
-FEW = 8  # to read so many (1 ms) takes as long as to ask SQLite
+FEW = 8  # reading so many memories takes as long as a query to SQLite (1 ms)
 PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
 Hint = tuple[str, str]
-Change = tuple[str, "Identity | None", Identity]  # the folder, before, after
+Change = tuple[str, "Identity | None", Identity]  # folder, identity before, identity after
 
 
 def hints(identity: Identity) -> set[Hint]:
@@ -38,14 +38,14 @@ def hints(identity: Identity) -> set[Hint]:
 
 
 class IdentityIndex:
-    """The hints of all memories; a folder is given by its name inside the memory folder.
+    """The hints of all memories; folders are names inside the memory folder.
 
-    This one reads all identity files at once: for few memories, and where `memory.db` cannot be used.
+    Reads all identity files at once: for few memories, or if `memory.db` cannot be used.
     """
 
     def __init__(self, layout: Layout, warn: Warn, *, keep_file: bool = False) -> None:
         self.layout, self.warn = layout, warn
-        self._keep_file = keep_file  # of a newer repoagent, which will notice changes itself
+        self._keep_file = keep_file  # written by a newer repoagent, which will notice changes itself
         self._read_all()
 
     def _read_all(self) -> None:
@@ -59,15 +59,15 @@ class IdentityIndex:
                     self._names.setdefault(hint, []).append(name)
 
     def names(self, kind: str, value: str) -> list[str]:
-        """The folders with this hint, by name."""
+        """The folders with this hint, sorted."""
         return self._names.get((kind, value), [])
 
     def identity(self, name: str) -> Identity | None:
-        """What the identity file in this folder says, read once; an unusable one is reported."""
+        """The identity in this folder, read once; None with a warning if it is unusable."""
         return self._all.get(name)
 
     def paths(self) -> list[tuple[str, str]]:
-        """(folder, path) of every memory, as far as the hints know."""
+        """(folder, path) of every memory with hints."""
         return [(name, identity.path) for name, identity in self._all.items()]
 
     def hints_of(self, name: str) -> Collection[Hint]:
@@ -75,32 +75,32 @@ class IdentityIndex:
         return hints(self._all[name]) if name in self._all else ()
 
     def paths_from(self, prefix: str, limit: int) -> list[str]:
-        """At most `limit` of the paths with this prefix, sorted; files of other work trees are among them."""
+        """At most `limit` of the paths with this prefix, sorted, including those in other work trees."""
         return sorted(path for kind, path in self._names if kind == PATH and path.startswith(prefix))[:limit]
 
     def count(self, limit: int) -> int:
-        """How many memories there are; counting ends at `limit`."""
+        """The number of memories, at most `limit`."""
         return min(len(self._all), limit)
 
     def look_again(self) -> bool:
-        """Compare every identity file with what was read of it; whether any hint has changed."""
+        """Read identity files that have changed; return whether any hint has."""
         return False
 
     def note(self, changes: Iterable[Change]) -> None:
-        """Write down the hints of (folder, before, after), before `after` is saved. The caller holds the lock."""
+        """Write the hints of changes, before the new identities are saved. The caller has locked the memory."""
         path = cache_file(self.layout)
         try:
             if not self._keep_file:
-                path.unlink(missing_ok=True)  # left from before, it would not hear of these changes
+                path.unlink(missing_ok=True)  # an existing one would miss these changes
         except OSError as error:
             self.warn(f"could not remove the outdated {path} ({error.strerror}); delete it")
 
 
 @contextmanager
 def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
-    """The hints as the identity files have them now. No lock is needed; nothing but `memory.db` is written.
+    """Open the hints, up to date. Needs no lock and writes only `memory.db`.
 
-    Identity files that are broken, newer or not regular files are reported and left out. Raises Refused if the memory
+    Identity files that are broken, newer or not regular files are skipped with a warning. Raises Refused if the memory
     folder is a link or a file.
     """
     try:
@@ -112,7 +112,7 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
     if not os.path.lexists(cache_file(layout)) and len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
         yield IdentityIndex(layout, warn)
         return
-    from repoagent.memory.identity.cache import open_cache  # SQLite takes a while to load
+    from repoagent.memory.identity.cache import open_cache  # SQLite is slow to load
 
     with open_cache(layout, warn) as cache:
         yield cache
@@ -123,7 +123,7 @@ def cache_file(layout: Layout) -> Path:
 
 
 def folders(memory: Path) -> Iterator[str]:
-    """The names of the memory folders, in no order; links, files and names that begin with a dot do not count."""
+    """The names of the memory folders, in any order, without links, files and names that begin with a dot."""
     try:
         with os.scandir(memory) as entries:
             for entry in entries:
@@ -134,7 +134,7 @@ def folders(memory: Path) -> Iterator[str]:
 
 
 def load_or_warn(folder: Path, warn: Warn) -> Identity | None:
-    """The identity in `folder` as it is now; an unusable one is reported."""
+    """The current identity in `folder`; None with a warning if it is unusable."""
     try:
         return load(folder, warn=warn)
     except Refused as error:
@@ -143,7 +143,7 @@ def load_or_warn(folder: Path, warn: Warn) -> Identity | None:
 
 
 def stamp(memory: str, name: str) -> str | None:
-    """What changes with an identity file; None if there is none."""
+    """A value that changes with the identity file; None if there is none."""
     try:
         status = os.lstat(f"{memory}/{name}/{FILE}")
     except OSError:

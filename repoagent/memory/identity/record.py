@@ -1,4 +1,4 @@
-"""What a memory knows of its file: `identity.json`."""
+"""`identity.json`: what a memory records about its file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from repoagent.storage.layout import Warn, to_stderr
 
 VERSION = 1
 FILE = "identity.json"
-_KEYS = 8  # inodes remembered, and work trees
-_BLOBS = 30  # versions remembered by their hash
+_KEYS = 8  # most inodes, and most work trees
+_BLOBS = 30  # most versions
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-LINKED, LINKED_ANEW, LINKED_BACK = (  # by hand; the former path follows
+LINKED, LINKED_ANEW, LINKED_BACK = (  # the former path follows
     "linked by hand, before that ",
     "linked by hand to another text, before that ",
     "linked by hand to the text from before, not ",
@@ -28,7 +28,7 @@ LINKED, LINKED_ANEW, LINKED_BACK = (  # by hand; the former path follows
 
 @dataclass(frozen=True)
 class Rekeying:
-    """One time that a memory was tied to another path or inode, or kept through a rewrite."""
+    """An event: a memory was tied to another path or inode, or its file was rewritten."""
 
     time: str
     reason: str
@@ -39,7 +39,7 @@ class Rekeying:
 
 @dataclass(frozen=True)
 class Seen:
-    """The path and the blob that a file had when it was last seen in one work tree."""
+    """The path and the blob of a file when it was last seen in one work tree."""
 
     path: str
     blob: str
@@ -49,10 +49,10 @@ class Seen:
 class Identity:
     """The file of a memory. Paths are relative to the top of the work tree.
 
-    `path` is where it was last seen in any work tree; `places` has what was last seen in each one (by its top): on
-    another branch a file may have another name and text. `keys` maps "<device>:<inode>" to the work tree it was seen
-    in, oldest first. `blobs` are the versions seen, the last one last. `commit` is HEAD when it was last edited.
-    `strangers` are paths of which a user has said that they are other files.
+    `path` is its last seen path in any work tree; `places` has the last seen path and version in each work tree, by its
+    top: on another branch a file may have another name and content. `keys` maps "<device>:<inode>" to the top of the
+    work tree, oldest first. `blobs` are the seen versions, newest last. `commit` is HEAD at the last edit. `strangers`
+    are paths that a user has declared to be other files.
     """
 
     path: str
@@ -65,18 +65,18 @@ class Identity:
     strangers: tuple[str, ...] = ()
 
     def path_in(self, top: str) -> str:
-        """Where the file is in the work tree `top`."""
+        """The path of the file in the work tree `top`."""
         seen = self.places.get(top)
         return self.path if seen is None else seen.path
 
     @property
     def blob(self) -> str:
-        """The last seen blob, "" for none."""
+        """The last seen blob, "" if there is none."""
         return self.blobs[-1] if self.blobs else ""
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
-        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a text that has been
-        replaced as a whole since, or that the memory was tied to by mistake."""
+        """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that was completely
+        replaced since, or that the memory was linked to by mistake."""
         breaks: list[Rekeying] = []
         mistakes: list[str] = []
         for step in self.rekeyings:
@@ -94,7 +94,7 @@ class Identity:
         return not any(version.startswith(blob) for version in self.blobs[self.blobs.index(newest.blob) :])
 
     def seen(self, blob: str, top: str) -> Identity:
-        """With `blob` as the last seen version, at `path_in(top)` in the work tree `top`."""
+        """A copy with `blob` as the last seen version, at `path_in(top)` in the work tree `top`."""
         last = Seen(self.path_in(top), blob)
         if self.places.get(top) == last:
             return self
@@ -103,7 +103,7 @@ class Identity:
         return replace(self, blobs=blobs[-_BLOBS:], places=dict([*places.items()][-_KEYS:]))
 
     def keyed(self, key: str, top: str) -> Identity:
-        """With `key` for the work tree `top`; another key it had there on the same device is dropped."""
+        """A copy with `key` for the work tree `top`, in place of another key there on the same device."""
         device = key.partition(":")[0]
         keys = {
             old: place
@@ -113,11 +113,11 @@ class Identity:
         return replace(self, keys=dict([*keys.items(), (key, top)][-_KEYS:]))
 
     def without_key(self, key: str) -> Identity:
-        """Without `key`: that inode has proved to be another file."""
+        """A copy without `key`, whose inode turned out to be another file."""
         return replace(self, keys={old: top for old, top in self.keys.items() if old != key})
 
     def at(self, path: str, top: str) -> Identity:
-        """With `path` as its path in the work tree `top`; the former ones become earlier paths."""
+        """A copy with `path` as its path in the work tree `top`; the former ones become earlier paths."""
         former = dict.fromkeys(old for old in (self.path, self.path_in(top)) if old != path)
         earlier = (*(old for old in self.earlier_paths if old != path and old not in former), *former)
         places = dict(self.places)
@@ -131,7 +131,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Memory:
-    """One remembered file. `reason` says how it was recognized, if not simply by its path and content."""
+    """The memory of one file. `reason` is how it was found, "" if by its path and content."""
 
     folder: Path
     identity: Identity
@@ -151,11 +151,11 @@ class Memory:
 
 
 def came_along(folder: Path) -> bool:
-    """Whether git tracks part of a memory's folder. Then it may have come with the repository, by an unknown
-    author: the user's own memories are tracked only if they add them. Runs git once."""
+    """Whether git tracks files of a memory. Then it may have come with the repository, by an unknown author: memories
+    of the user are tracked only if the user adds them. Runs git once."""
     try:
         return bool(git(folder, "ls-files", "-z", "--cached", "--", "."))
-    except (GitError, OSError):  # nothing is tracked next to a bare repository
+    except (GitError, OSError):  # a bare repository tracks no files
         return False
 
 
@@ -164,9 +164,9 @@ def identity_file(folder: Path) -> Path:
 
 
 def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
-    """The identity in `folder`, or None if there is none or it is broken (then it is set aside).
+    """The identity in `folder`; None if there is none or it is broken (then the file is renamed).
 
-    Raises Refused for one of a newer format, or one that is not a regular file.
+    Raises Refused if it has a newer format or is not a regular file.
     """
     value = json_files.read_document(identity_file(folder), version=VERSION, warn=warn)
     identity = None if value is None else from_dict(value)
@@ -195,9 +195,9 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
     """The identity in a parsed `identity.json`; None if a part of it has the wrong type."""
     lists = {name: value.get(name, []) for name in ("earlier_paths", "blobs", "strangers", "rekeyings")}
     maps = {name: value.get(name, {}) for name in ("keys", "places")}
-    if not all(isinstance(each, list) for each in lists.values()):
+    if not all(isinstance(item, list) for item in lists.values()):
         return None
-    if not all(isinstance(each, dict) for each in maps.values()):
+    if not all(isinstance(item, dict) for item in maps.values()):
         return None
     try:
         identity = Identity(
@@ -212,10 +212,10 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
         )
         seen_paths = [seen.path for seen in identity.places.values()]
         paths = [identity.path, *identity.earlier_paths, *identity.strangers, *seen_paths, *identity.places]
-        details = [vars(each) for each in (*identity.rekeyings, *identity.places.values())]
-        texts = [text for each in details for text in each.values()]
+        details = [vars(item) for item in (*identity.rekeyings, *identity.places.values())]
+        texts = [text for item in details for text in item.values()]
         texts += [*identity.blobs, *identity.keys.values(), identity.commit or ""]
         is_valid = all(isinstance(text, str) for text in texts) and b"\0" not in os.fsencode("".join(paths))
-    except (KeyError, TypeError, UnicodeEncodeError):  # half of a UTF-16 pair is no part of a file name
+    except (KeyError, TypeError, UnicodeEncodeError):  # a lone surrogate cannot be part of a file name
         return None
     return identity if identity.path and is_valid else None

@@ -42,17 +42,16 @@ from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
-_COMPARED = 2000  # memories whose identity files are compared where nothing is found: in some 10 ms
+_COMPARED = 2000  # most memories whose identity files are compared if none matches (about 10 ms)
 
 
 def resolve(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """The memory of the file `path` with the raw bytes `data`, or None for a file that has none.
+    """The memory of the file `path` with the raw bytes `data`; None if it has none.
 
-    A memory that was found by another path, inode or version is updated at once (re-keyed); if that fails, `warn` gets
-    the reason, and the memory is returned all the same. Common case: one look into the index and two small reads, no
-    call of git.
+    A memory that was found by another path, inode or version is updated (re-keyed); if that fails, it is returned with
+    a warning. The common case is one query of the index and two small reads, without git.
     """
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
     with open_index(layout, warn) as index:
@@ -71,7 +70,7 @@ def resolve(
 def recognize(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """As `resolve`, but nothing is re-keyed and nothing is written."""
+    """As `resolve`, but without writing anything."""
     with open_index(layout, warn) as index:
         match = _look(layout, index, WorkTreeFile(worktree, path, data, key_at(worktree, path)))
         return None if match is None else _load(layout, index, match)
@@ -87,11 +86,11 @@ def remember(
     commit: str | None = None,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Tie `path`, with the raw bytes `data`, to its memory; one is created if there is none.
+    """Tie `path`, with the raw bytes `data`, to its memory; create one if there is none.
 
-    To be called after each write and each commit of our own. `memory` is what `resolve` returned before the write
-    (of the old path, for a rename); `commit` is the commit just made, or HEAD. Raises Busy if the memory
-    is locked for too long, Refused if it can't be written.
+    Call it after each write and each commit by repoagent. `memory` is the result of `resolve` before the write (for the
+    old path if it was a rename); `commit` is the new commit, or HEAD. Raises Busy if the lock is not released in time,
+    Refused if the memory cannot be written.
     """
     ensure(layout)
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
@@ -109,10 +108,9 @@ def remember(
 def copy_of(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
-    """The memory of another file that has, or was last seen with, exactly the bytes `data`: for a file without a
-    memory, which a user may have copied. It belongs to that file and not to this one.
+    """The memory of another file with exactly the bytes `data`, of which a file without a memory may be a copy.
 
-    Of several the first by path; None for content that says nothing. One look into the index, no call of git.
+    The first by path if there are several; None if the content is empty. One query of the index, without git.
     """
     file = WorkTreeFile(worktree, path, data, "")
     if not file.says_something:
@@ -120,25 +118,25 @@ def copy_of(
     with open_index(layout, warn) as index:
         memories = [_load(layout, index, MemoryMatch(name)) for name in index.names(BLOB, file.blob)]
     top = str(worktree.top)
-    others = [each for each in memories if each is not None and each.identity.path_in(top) != path]
+    others = [memory for memory in memories if memory is not None and memory.identity.path_in(top) != path]
     return min(others, key=lambda memory: (memory.identity.path, memory.folder.name), default=None)
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
-    """All memories, by path. Each is read; `listing` is quicker where the paths are enough. Raises Refused if the
-    memory folder is a link or a file."""
+    """All memories, by path. Reads each; `listing` is faster if the paths are enough. Raises Refused if the memory
+    folder is a link or a file."""
     try:
         with open_folder(layout.memory):
             names = sorted(folders(layout.memory))
     except FileNotFoundError:
         return []
     loaded = ((layout.memory / name, load_or_warn(layout.memory / name, warn)) for name in names)
-    found = [Memory(folder, identity) for folder, identity in loaded if identity is not None]
-    return sorted(found, key=lambda memory: memory.identity.path)
+    result = [Memory(folder, identity) for folder, identity in loaded if identity is not None]
+    return sorted(result, key=lambda memory: memory.identity.path)
 
 
 def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
-    """(path, name of the memory folder) of all memories, by path, without reading each; edits by hand are noticed."""
+    """(path, name of the folder) of all memories, by path. Reads only identities that have changed."""
     with open_index(layout, warn) as index:
         index.look_again()
         return sorted((path, name) for name, path in index.paths())
@@ -149,8 +147,8 @@ def memory_lock(layout: Layout) -> AbstractContextManager[None]:
 
 
 def _look(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
-    """`find`, and again if nothing is found but an identity file was edited by hand. With very many memories all of
-    them are compared by `listing` only."""
+    """Call `find`, and again if it finds nothing but an identity file was edited by hand. With very many memories only
+    `listing` checks for such edits."""
     match = find(layout, index, file)
     if match is None and index.count(_COMPARED) < _COMPARED and index.look_again():
         match = find(layout, index, file)
@@ -171,7 +169,7 @@ def _is_up_to_date(identity: Identity, match: MemoryMatch, file: WorkTreeFile) -
 def _store(
     layout: Layout, index: IdentityIndex, file: WorkTreeFile, match: MemoryMatch, *, commit: str | None
 ) -> Memory:
-    """Write down that `file` is the file of the memory `match`: the hints, the content, then the identity."""
+    """Record that `file` belongs to the memory `match`: write the hints, the content, then the identity."""
     folder, top = layout.memory / match.folder, str(file.worktree.top)
     before = index.identity(match.folder)
     after = before or Identity(file.path)
@@ -198,7 +196,7 @@ def save_all(
     changes: Sequence[Change],
     contents: Sequence[tuple[Path, WorkTreeFile]],
 ) -> None:
-    """Save the identities, their hints and the seen contents first. The caller holds the lock."""
+    """Save hints and seen contents, then the identities. The caller has locked the memory."""
     if changes:
         index.note(changes)
     for folder, file in contents:
@@ -214,8 +212,8 @@ def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
 
 
 def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
-    """The other memories that claim the inode of `file`, without it: it was reused, or another file took it
-    over. Two names of one file, by a hard link, both keep it."""
+    """Changes that remove the inode of `file` from other memories: it was reused. If hard links give one file two
+    names, both memories keep the inode."""
     key, top = file.key, str(file.worktree.top)
     changes: list[Change] = []
     for name in index.names(KEY, key) if key else ():
@@ -228,18 +226,18 @@ def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
 
 
 def _new_folder(layout: Layout, path: str) -> str:
-    """`<slug>-<id>`: the slug is for people who look into the folder, the id makes it unique."""
+    """`<slug>-<id>`: the slug is for users who open the folder, the id makes it unique."""
     slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
     while (layout.memory / (name := f"{slug}-{secrets.token_hex(4)}")).exists():
         pass
     return name
 
 
-_FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # what is written of a memory before it has its identity
+_FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity
 
 
 def clear_unborn(layout: Layout) -> None:
-    """Remove temporary files, and memories that never got their identity. Raises Busy or Refused."""
+    """Remove temporary files, and memories whose identity was never written. Raises Busy, Refused."""
     if not layout.memory.is_dir():
         return
     sweep(layout.memory)
@@ -264,11 +262,11 @@ def relink(
     dry_run: bool = False,
     warn: Warn = to_stderr,
 ) -> Memory:
-    """Tie `memory` to `path`; the file that it had until now is a stranger to it from then on.
+    """Tie `memory` to `path`; its former file becomes a stranger to it.
 
-    A re-keying is undone by naming the former path, even if there is no file now. With `dry_run` nothing is written.
-    Returns the memory as it is, or would be. Raises Refused if there is no such file or it has another memory, and as
-    `read_source` does; Busy.
+    To undo a re-keying, pass the former path, even if the file is gone. With `dry_run` nothing is written. Returns the
+    new state of the memory. Raises Refused if there is no such file or it has another memory, and as `read_source`;
+    Busy.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:
@@ -293,19 +291,19 @@ def relink(
 
 
 def _file_or_none(worktree: WorkTree, path: str) -> WorkTreeFile:
-    """The file at `path`; one without a key where there is none, or a link or a folder by now."""
+    """The file at `path`; one without a key if it is missing, a link or a folder."""
     return file_at(worktree, path) or WorkTreeFile(worktree, path, b"", "")
 
 
 def _tied(
     layout: Layout, name: str, identity: Identity, file: WorkTreeFile, former: WorkTreeFile
 ) -> Identity:
-    """`identity`, of the memory in the folder `name`, as that of `file`, and no longer of `former`."""
+    """`identity`, of the memory in the folder `name`, tied to `file` instead of `former`."""
     top = str(file.worktree.top)
     reason = _link_reason(layout, name, identity, file) + identity.path_in(top)
     strangers = [path for path in identity.strangers if path != file.path]
     identity = identity.at(file.path, top)
-    if former.key and former.path != file.path:  # another file: nothing of it shall lead back to it
+    if former.key and former.path != file.path:  # another file, which must not match again
         identity = identity.without_key(former.key)
         strangers.append(former.path)
     identity = replace(identity, strangers=tuple(dict.fromkeys(strangers)))
@@ -317,7 +315,7 @@ def _tied(
 
 
 def _link_reason(layout: Layout, name: str, identity: Identity, file: WorkTreeFile) -> str:
-    """Whether the text of `file` is the one that the memory is about, another one, or the one it was about before."""
+    """The reason for a link by hand: `file` has the text that the memory is about, another one, or an earlier one."""
     if file.blob not in identity.blobs and file.key:
         contents = last_contents(layout.memory / name, file.worktree)
         return LINKED if any(is_alike(content, file.data) for content in contents) else LINKED_ANEW
@@ -332,7 +330,7 @@ def _link_reason(layout: Layout, name: str, identity: Identity, file: WorkTreeFi
 
 @dataclass(frozen=True)
 class Step:
-    """A re-keying that moved a memory from the path `before` to `after`."""
+    """A re-keying that moved a memory from the path `before` to the path `after`."""
 
     rekeying: Rekeying
     before: str
@@ -340,12 +338,12 @@ class Step:
 
 
 def steps(identity: Identity) -> list[Step]:
-    """The re-keyings that gave the file another path, oldest first."""
+    """The re-keyings that changed the path, oldest first."""
     pairs = pairwise(identity.rekeyings)
     return [Step(step, last.path, step.path) for last, step in pairs if last.path != step.path]
 
 
 def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
-    """The last one that led to where the file is now in this work tree: what `--undo` undoes; None for none."""
+    """The last step to the current path in this work tree, which `--undo` undoes; None if there is none."""
     path = identity.path_in(str(worktree.top))
     return next((step for step in reversed(steps(identity)) if step.after == path), None)

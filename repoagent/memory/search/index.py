@@ -1,4 +1,4 @@
-"""The search index, `.repoagent/recall.db`: SQLite FTS5, derived from the files, rebuilt whenever it is unusable.
+"""The search index, `.repoagent/recall.db`: SQLite FTS5, derived from the files and rebuilt if it is unusable.
 
 `source` lists the indexed files with their stamps, `passage` their passages, `words` the tokens of each passage (split
 by tokenize.py; SQLite only splits at spaces). An update reads only files whose stamp has changed.
@@ -38,7 +38,7 @@ from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn
 from repoagent.storage.locks import locked
 
-# Another version of Unicode would split some words otherwise; a stamp is read as numbers of this machine.
+# Another version of Unicode would split some words differently; the mark depends on the byte order.
 _MADE_BY = f"1.1 {unicodedata.unidata_version} {sys.byteorder}"
 _TABLES = f"""
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -53,12 +53,12 @@ CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'asc
 INSERT INTO meta VALUES ('made by', '{_MADE_BY}');
 """
 SCHEMA = Schema(0x72705263, 1, _TABLES)  # "rpRc"
-_TICK = 50_000_000  # nanoseconds: a file may change twice within one tick of the clock with one stamp
-_COARSE = 2_000_000_000  # if a file system stores whole seconds only
-_MANY = 2_000  # passages after which the index is merged
-_WAIT = 60.0  # seconds that another process may take to build the index
+_TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of the clock has the same stamp
+_COARSE = 2_000_000_000  # the same if a file system stores only whole seconds
+_MANY = 2_000  # new passages after which the index is merged
+_WAIT = 60.0  # seconds to wait for another process that builds the index
 _MASK = (1 << 63) - 1
-Progress = Callable[[int, int], None]  # files read, of how many
+Progress = Callable[[int, int], None]  # number of files read, number of files
 _Result = TypeVar("_Result")
 
 
@@ -67,7 +67,7 @@ def index_file(layout: Layout) -> Path:
 
 
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
-    """Open the index in `path`, created if it is missing. Raises as `open_database`."""
+    """Open the index in `path`, and create it if it is missing. Raises as `open_database`."""
     connection = open_database(path, SCHEMA, warn, wal=True, timeout=20)
     try:
         with sqlite_errors(path):
@@ -107,7 +107,7 @@ def _meta(connection: sqlite3.Connection, key: str) -> object:
 
 
 def packed(text: str) -> bytes:
-    """A text as the index stores it: file names may hold bytes that are not UTF-8, as surrogates."""
+    """Encode a text for the index: file names may contain bytes that are not UTF-8, as surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -116,15 +116,15 @@ def unpacked(data: bytes) -> str:
 
 
 class FileSnapshot(NamedTuple):
-    """The searched files by their path below the root: modification time in nanoseconds, inode and size. `mark` is a
-    hash of it all."""
+    """The searched files by path below the root, with modification time in nanoseconds, inode and size. `mark` is a
+    hash of all of these."""
 
     files: dict[str, tuple[int, int, int]]
     mark: bytes
 
 
 def snapshot_files(layout: Layout) -> FileSnapshot:
-    """Stat all files that are searched. Links, and what is not a regular file, are left out."""
+    """Stat all regular files that are searched."""
     files: dict[str, tuple[int, int, int]] = {}
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -135,7 +135,7 @@ def snapshot_files(layout: Layout) -> FileSnapshot:
         for path in _paths(root):
             try:
                 status = os.stat(path, dir_fd=root, follow_symlinks=False)
-            except OSError:  # deleted in the meantime
+            except OSError:  # just deleted
                 continue
             if stat.S_ISREG(status.st_mode):
                 files[path] = (status.st_mtime_ns & _MASK, status.st_ino & _MASK, status.st_size)
@@ -147,7 +147,7 @@ def snapshot_files(layout: Layout) -> FileSnapshot:
 
 
 def _paths(root: int) -> Iterator[str]:
-    """Paths below the root, in a stable order. Conversations of running edits go to the memories at their end."""
+    """Paths below the root, in a stable order, without the conversations of running edits, which end up in memories."""
     for name in _entries(root, "memory", folders=True):
         for file in ("identity.json", "notes.md", "edits.jsonl", "conversation.md"):
             yield f"memory/{name}/{file}"
@@ -166,7 +166,7 @@ def _files(root: int, folder: str, ending: str) -> Iterator[str]:
 
 
 def _entries(root: int, path: str, *, folders: bool) -> list[str]:
-    """The sorted names of the folders in a folder, or of everything else; [] for a link or a missing folder."""
+    """The sorted names of the folders in a folder, or of all other entries; [] for a link or a missing folder."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
     except OSError:
@@ -179,7 +179,7 @@ def _entries(root: int, path: str, *, folders: bool) -> list[str]:
 
 
 def memory_of(path: str) -> str:
-    """The name of the memory folder that the file `path` or its archive is in; "" for other files."""
+    """The name of the memory folder that contains `path`, also in its archive; "" for other files."""
     parts = path.split("/")
     return parts[1] if parts[0] == "memory" and (len(parts) == 3 or is_archived(path)) else ""
 
@@ -201,7 +201,7 @@ def update(
     warn: Warn,
     progress: Progress | None = None,
 ) -> None:
-    """Update the index in one transaction: a reader, or a kill, leaves the index before or after."""
+    """Update the index in one transaction, so that readers see it before or after, also if this process is killed."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         _update(connection, layout, seen, warn, progress)
@@ -236,7 +236,7 @@ def _update(
             progress(count, len(stale))
         changed, about = seen.files[path][0], abouts.get(memory_of(path), "")
         doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
-        is_settled = changed + doubt < began  # otherwise another text may have this stamp: read it again
+        is_settled = changed + doubt < began  # else a later version may have this stamp: read it again
         is_certain = is_certain and is_settled
         values = (packed(path), stamps[path] if is_settled else "", packed(about))
         if path in known:
@@ -257,7 +257,7 @@ def _update(
 
 
 def _about(layout: Layout, path: str, warn: Warn) -> str:
-    """The path of the file that the memory with this identity file is about; "" if it does not say."""
+    """The path of the file that the memory with this identity file is about; "" if unknown."""
     try:
         identity = load((layout.root / path).parent, warn=warn)
     except Refused as error:
@@ -267,7 +267,7 @@ def _about(layout: Layout, path: str, warn: Warn) -> str:
 
 
 def _read(layout: Layout, path: str, about: str, warn: Warn) -> list[Passage]:
-    """The passages of a file; none of one that is gone or cannot be read, with a warning."""
+    """The passages of a file; none if it is missing, or, with a warning, if it cannot be read."""
     if _is_identity(path):
         return []
     try:
@@ -330,7 +330,7 @@ def query_index(
     warn: Warn,
     progress: Progress | None = None,
 ) -> _Result:
-    """The result of `query` on an up-to-date index: the one on disk, or a temporary one. Raises Busy."""
+    """Run `query` on an up-to-date index: the one on disk, or a temporary one. Raises Busy."""
     path = index_file(layout)
     try:
         for _ in range(3):
@@ -354,7 +354,7 @@ def query_index(
 
 
 def _mend(path: Path, warn: Warn) -> None:
-    """Set a damaged index aside, unless another process has created a new one."""
+    """Rename a damaged index, unless another process has created a new one."""
     try:
         with closing(open_index(path, warn)) as connection, sqlite_errors(path):
             if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):

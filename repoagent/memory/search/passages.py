@@ -10,19 +10,19 @@ from typing import Literal, NamedTuple
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads
 
 Kind = Literal["note", "edit", "conversation", "commit", "summary"]
-LONGEST = 1_500  # characters of a passage: a long turn is several
+LONGEST = 1_500  # most characters of a passage; a long turn becomes several
 # tools whose output is stored elsewhere
 _LOOKED_UP = {"read", "outline", "search", "history", "neighbors", "uses", "recall"}
-# calls of these tools by a model: otherwise a search would find itself
+# calls of these tools by a model, left out so that a search does not find itself
 _ASKED = re.compile(rf"<({'|'.join(sorted(_LOOKED_UP))})\b[^<>]{{0,2000}}?(?:/>|>[^<]{{0,2000}}</\1>)")
 _STAMPED = re.compile(r"[-*+] (\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by .{1,80}?)?: ")
 _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")
 
 
 class Passage(NamedTuple):
-    """`file` is the path of the file that it is about, "" for none; `line`, from 1, where it begins in its plain file;
-    `title` how much of `text` counts as its heading, in characters; `name` what it is called where there is no
-    file; `blob` the abbreviated version that a note is about."""
+    """`file` is the path of the file that it is about, "" if none; `line`, from 1, is its first line in the plain file
+    that contains it; `title` the length of its heading in `text`; `name` its name if there is no file; `blob` the
+    abbreviated version that a note is about."""
 
     kind: Kind
     file: str
@@ -57,7 +57,7 @@ def _note(text: str, file: str, line: int) -> Iterator[Passage]:
 
 
 def edits(text: str, file: str) -> Iterator[Passage]:
-    """The requests of an `edits.jsonl` with what came of them, each as its last line has it."""
+    """The requests in an `edits.jsonl` with their outcome, from the last line of each edit."""
     latest: dict[str, tuple[int, dict[str, object]]] = {}
     for number, line in enumerate(text.split("\n"), 1):
         value = _object(line)
@@ -77,7 +77,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
 
 
 def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
-    """The turns of a conversation, long ones in pieces. What a person has made of it is taken as text.
+    """The turns of a conversation, long ones in pieces. A broken one is treated as plain text.
 
     Raises NewerConversation.
     """
@@ -91,15 +91,15 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
         return
     line = 1 + text.count("\n") - sum(2 + turn.text.count("\n") for turn in turns)
     heading = re.compile(r"(?m)^## \[" + re.escape(loads(text).nonce) + r"\] \w+.*$")
-    starts = [text.count("\n", 0, found.end()) + 2 for found in heading.finditer(text)]
+    starts = [text.count("\n", 0, match.end()) + 2 for match in heading.finditer(text)]
     exact = len(starts) == len(turns)
     for number, turn in enumerate(turns):
         line = starts[number] if exact else max(1, line)
         if not (turn.role == "observation" and turn.meta.get("kind", "") in _LOOKED_UP):
-            said = turn.text
+            shown = turn.text
             if turn.role == "assistant":
-                said = _ASKED.sub(lambda asked: "\n" * asked[0].count("\n"), said)
-            for at, piece in _pieces(said):
+                shown = _ASKED.sub(lambda call: "\n" * call[0].count("\n"), shown)
+            for at, piece in _pieces(shown):
                 first = turn.role == "user" and at == 0
                 title = len(piece.split("\n", 1)[0]) if first else 0
                 yield Passage(
@@ -108,22 +108,30 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
 
 
 def commit(text: str, identity: str) -> Iterator[Passage]:
-    """A commit's summary (JSON): its line, and that of each of its files."""
+    """The lines of a commit's summary (JSON): for the commit, and for each of its files."""
     value = _object(text)
     name, date, line = f"commit {identity[:12]}", _words(value.get("date"))[:10], _words(value.get("summary"))
     files = value.get("files")
-    each = [(str(path), _words(said)) for path, said in files.items()] if isinstance(files, dict) else []
+    sentences = (
+        [(str(path), _words(sentence)) for path, sentence in files.items()] if isinstance(files, dict) else []
+    )
     if line.strip():
         yield Passage(
-            "commit", each[0][0] if len(each) == 1 else "", date, _at(text, line), line, len(line), name
+            "commit",
+            sentences[0][0] if len(sentences) == 1 else "",
+            date,
+            _at(text, line),
+            line,
+            len(line),
+            name,
         )
-    for path, said in each:
-        if said.strip() and said != line:
-            yield Passage("commit", path, date, _at(text, said), said, len(said), name)
+    for path, sentence in sentences:
+        if sentence.strip() and sentence != line:
+            yield Passage("commit", path, date, _at(text, sentence), sentence, len(sentence), name)
 
 
 def summary(text: str) -> Iterator[Passage]:
-    """A file's summary: fields, an empty line, then the words."""
+    """The summary of a file: fields, an empty line, then the text."""
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     fields = dict(_FIELDS.findall(head))
     file = re.sub(r", lines? [\d-]+$", "", fields.get("about", ""))
@@ -133,8 +141,8 @@ def summary(text: str) -> Iterator[Passage]:
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """`text` in pieces of at most LONGEST characters, cut between lines where that can be, each with the number of
-    lines before it. Blank pieces are left out."""
+    """`text` in pieces of at most LONGEST characters, cut between lines if possible, each with the number of lines
+    before it, without blank pieces."""
     before, taken, size = 0, list[str](), 0
     number = 0
     for number, line in enumerate(text.split("\n")):
@@ -169,6 +177,6 @@ def _words(value: object) -> str:
 
 
 def _at(text: str, line: str) -> int:
-    """The line of a JSON text on which a string stands."""
-    found = text.find(json.dumps(line, ensure_ascii=False)[1:-1])
-    return text.count("\n", 0, found) + 1 if found >= 0 else 1
+    """The line of a string in a JSON text."""
+    offset = text.find(json.dumps(line, ensure_ascii=False)[1:-1])
+    return text.count("\n", 0, offset) + 1 if offset >= 0 else 1

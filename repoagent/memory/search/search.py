@@ -1,4 +1,4 @@
-"""Search the memory: update the index, query it, and show each hit with the part of the passage that matched."""
+"""Search the memory: update the index, query it, and cut each hit to the part that matched."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WIDTH = 200  # characters
 
 
 class Snippet(NamedTuple):
-    """A text on one line; `marks` are where in it (start, end) words of the query stand; `lines` is how many lines of
-    the passage are before it."""
+    """A text on one line; `marks` are the positions (start, end) of words of the query in it; `lines` is the number of
+    lines of the passage before it."""
 
     text: str
     marks: tuple[tuple[int, int], ...]
@@ -30,15 +30,15 @@ class Snippet(NamedTuple):
 
 
 def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """At most `width` characters of `text`, where most of the query's words stand; "…" for what is left out."""
-    found = [token for token in tokens(text) if _fits(token[0], query)]
-    start = _best(found, text, width, query)
-    if start and found:
+    """At most `width` characters of `text`, around most of the query's words, with "…" for omitted text."""
+    matches = [token for token in tokens(text) if _fits(token[0], query)]
+    start = _best(matches, text, width, query)
+    if start and matches:
         start = _line_or_word(text, start)
     before = "…" if text[:start].strip() else ""
     pieces, marks, size = [before], list[tuple[int, int]](), len(before)
     at = start
-    for token in [*(token for token in found if token.start() >= start), None]:
+    for token in [*(token for token in matches if token.start() >= start), None]:
         end = len(text) if token is None else token.start()
         between = re.sub(r"\s+", " ", text[at:end])
         if size in (0, len(before)):
@@ -54,7 +54,7 @@ def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
             size += len(token[0])
             at = token.end()
     whole = "".join(pieces).rstrip()
-    first = next((token.start() for token in found if token.start() >= start), start)
+    first = next((token.start() for token in matches if token.start() >= start), start)
     return Snippet(whole, tuple(mark for mark in marks if mark[1] <= len(whole)), text.count("\n", 0, first))
 
 
@@ -65,17 +65,17 @@ def _fits(token: str, query: Query) -> bool:
     )
 
 
-def _best(found: list[re.Match[str]], text: str, width: int, query: Query) -> int:
-    """Where a window should begin: the one with the most different words of the query, the first of equals."""
-    if len(text) <= width or not found:
+def _best(matches: list[re.Match[str]], text: str, width: int, query: Query) -> int:
+    """The start of the first window with the most distinct words of the query."""
+    if len(text) <= width or not matches:
         return 0
     best, most = 0, 0
-    for number, token in enumerate(found[:500]):
+    for number, token in enumerate(matches[:500]):
         inside: set[str] = set()
-        for other in found[number : number + 40]:
-            if other.end() > token.start() + width * 3 // 4:
+        for match in matches[number : number + 40]:
+            if match.end() > token.start() + width * 3 // 4:
                 break
-            inside.update(word for word in words_in(other[0]).parts if word in query.words)
+            inside.update(word for word in words_in(match[0]).parts if word in query.words)
         if len(inside) > most:
             best, most = token.start(), len(inside)
     return best if best + 1 > width // 2 else 0
@@ -91,18 +91,17 @@ def _line_or_word(text: str, start: int) -> int:
 
 
 _RESULTS = 10
-_NAMED = 5  # files of one hit
+_NAMED = 5  # most files listed in one hit
 _WIDTH_FOR_MODELS = 400  # characters of a line
 
 
 @dataclass(frozen=True)
 class Hit:
-    """Something that was said, noted, asked or summarized. `file` is the path it is about, "" for none, and `name` what
-    it is called then ("commit 3f2a9c1be04d"); `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` where
-    words of the query are in it (start, end). It is in the plain file `path`, on `line` (from 1).
-    `stale`: a note about a text of the file that was replaced as a whole since. `also`: other files of which the
-    same is said, mostly those of one edit. The higher `score`, the better;
-    scores of one query can be compared, no others."""
+    """A note, edit, conversation or summary that matches. `file` is the path that it is about; if that is "", `name` is
+    for example "commit 3f2a9c1be04d". `date` is "YYYY-MM-DD" or "". `snippet` is one line, and `marks` the positions
+    (start, end) of words of the query in it. It is in the plain file `path`, on `line` (from 1). `stale`: whether it is
+    a note about a version that was completely replaced since. `also`: other files with the same text, usually of one
+    edit. A higher `score` is better; only scores of the same query are comparable."""
 
     file: str
     kind: Kind
@@ -119,7 +118,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The hits, best first; `searched` is whether there was anything to search in."""
+    """The hits, best first; `searched` is whether there were any files to search."""
 
     hits: tuple[Hit, ...] = ()
     searched: bool = False
@@ -127,8 +126,8 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Search:
-    """How to search: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width`
-    characters, with recency as of `today`; not in the plain file `without`, such as the conversation that asks."""
+    """Options: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width` characters,
+    with recency as of `today`; not in the plain file `without`, such as the conversation that searches."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -142,15 +141,15 @@ DEFAULT_SEARCH = Search()
 
 
 def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Warn = to_stderr) -> list[Hit]:
-    """The hits for `query`, best first. Any text is a query. Raises Busy if another process is building the index
-    for more than a minute, UsageError if SQLite has no FTS5."""
+    """The hits for `query`, which may be any text, best first. Raises Busy if another process builds the index for more
+    than a minute, UsageError if SQLite lacks FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
 
 
 def search_memory(
     layout: Layout, query: str, *, limit: int = _RESULTS, without: Path | None = None, warn: Warn = to_stderr
 ) -> list[str]:
-    """The same as lines for a model, each with its path and date."""
+    """The hits as lines for a model, each with its path and date."""
     how = Search(limit=limit, width=_WIDTH_FOR_MODELS, without=without)
     return [hit_line(hit) for hit in search(layout, query, how=how, warn=warn)]
 
@@ -158,8 +157,7 @@ def search_memory(
 def answer(
     layout: Layout, text: str, how: Search, *, warn: Warn = to_stderr, progress: Progress | None = None
 ) -> SearchResult:
-    """The result for the query `text`. `progress` gets how many files of how many were read,
-    when the index is built or updated."""
+    """The result for the query `text`. `progress` is called while the index is built or updated."""
     query = parse(text)
     seen = snapshot_files(layout)
     if not seen.files:
@@ -169,10 +167,10 @@ def answer(
     today = how.today or date.today()
     without = how.without.relative_to(layout.root).as_posix() if how.without else ""
     only = Filter(how.kinds, how.files, without)
-    found = query_index(layout, seen, lambda index: ranked(index, query, only, today), warn, progress)
+    results = query_index(layout, seen, lambda index: ranked(index, query, only, today), warn, progress)
     groups: dict[tuple[str, str, str], list[Ranked]] = {}  # the same words on one day about several files
-    for one in found:
-        groups.setdefault((one.passage.kind, one.passage.date, one.passage.text), []).append(one)
+    for result in results:
+        groups.setdefault((result.passage.kind, result.passage.date, result.passage.text), []).append(result)
     best = [*groups.values()][: how.limit]
     return SearchResult(tuple(_hit(layout, same, query, how.width) for same in best), searched=True)
 
@@ -184,21 +182,21 @@ def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:
     line = (
         passage.line if passage.kind in ("edit", "commit") else passage.line + lines
     )  # these are on one line
-    also = dict.fromkeys(other.passage.file for other in others)
+    also = dict.fromkeys(item.passage.file for item in others)
     return Hit(
         passage.file, passage.kind, passage.date, text, marks, best.score, layout.root / best.path, line,
         passage.name, _is_stale(layout, best), tuple(file for file in also if file and file != passage.file),
     )  # fmt: skip
 
 
-def _is_stale(layout: Layout, one: Ranked) -> bool:
-    if one.passage.kind != "note" or not memory_of(one.path):
+def _is_stale(layout: Layout, result: Ranked) -> bool:
+    if result.passage.kind != "note" or not memory_of(result.path):
         return False
     try:
-        identity = load(layout.memory / memory_of(one.path), warn=lambda message: None)
+        identity = load(layout.memory / memory_of(result.path), warn=lambda message: None)
     except Refused:  # of a newer format
         return False
-    return identity is not None and identity.is_of_older_text(one.passage.date, one.passage.blob)
+    return identity is not None and identity.is_of_older_text(result.passage.date, result.passage.blob)
 
 
 def hit_line(hit: Hit) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-LONGEST = 64  # characters of a word; what is longer is data
+LONGEST = 64  # characters of a word; longer ones are data, and cut
 _TOKEN = re.compile(r"[^\W_]+(?:(?:::|->|[_\-./:])_*[^\W_]+)*")
-_SEGMENT = re.compile(r"(?:::|->|[./:])_*")  # what is between the names in a path
+_SEGMENT = re.compile(r"(?:::|->|[./:])_*")  # separators between the names in a path
 _PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\dA-Za-z_]+")
 _HASH = re.compile(r"(?=.*\d)[0-9a-fA-F]{7,64}")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")  # written without spaces between words
@@ -26,8 +26,8 @@ _COMMON = re.compile(
 
 
 class Words(NamedTuple):
-    """`parts` are the words in their order, by their stem; `names` the compound names among them, each as one word;
-    `raw` is `parts` with their endings."""
+    """`parts` are the stems of the words, in order; `names` the compound names among them, each as one word; `raw` is
+    `parts` before stemming."""
 
     parts: tuple[str, ...]
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class Words(NamedTuple):
 
 
 def tokens(text: str) -> Iterator[re.Match[str]]:
-    """Where the words and compound names of `text` stand."""
+    """The matches of words and compound names in `text`."""
     return _TOKEN.finditer(text)
 
 
@@ -45,24 +45,24 @@ def words_of(text: str) -> Words:
     names: list[str] = []
     raw: list[str] = []
     for token in _TOKEN.findall(text):
-        found = words_in(token)
-        parts += found.parts
-        names += found.names
-        raw += found.raw
+        words = words_in(token)
+        parts += words.parts
+        names += words.names
+        raw += words.raw
     return Words(tuple(parts), tuple(names), tuple(raw))
 
 
 @lru_cache(maxsize=1 << 16)
 def words_in(token: str) -> Words:
-    """The words and the names of one token as `tokens` finds them."""
+    """The words and the names of one token, from `tokens`."""
     parts: list[str] = []
     names: list[str] = []
     segments = _SEGMENT.split(token)
     for segment in segments:
-        found = _parts(segment)
-        parts += found
-        if len(found) > 1 and not _WIDE.search(segment):
-            names.append("".join(found)[:LONGEST])
+        words = _parts(segment)
+        parts += words
+        if len(words) > 1 and not _WIDE.search(segment):
+            names.append("".join(words)[:LONGEST])
     if len(segments) > 1:
         names.append("".join(parts)[:LONGEST])
     raw = tuple(part[:LONGEST] for part in parts)
@@ -70,12 +70,12 @@ def words_in(token: str) -> Words:
 
 
 def is_common(word: str) -> bool:
-    """Whether a word of a query (as it is written) says nothing, as long as there are others."""
+    """Whether a word (unstemmed) is too common to search for if the query has others."""
     return _COMMON.fullmatch(word.lower()) is not None
 
 
 def stem(word: str) -> str:
-    """An English word without its ending of number or tense; others as they are."""
+    """An English word without its ending of number or tense; other words unchanged."""
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) > 4:
@@ -95,24 +95,24 @@ def stem(word: str) -> str:
 
 
 def _parts(segment: str) -> list[str]:
-    """The words of a name without dots and slashes, in lower case."""
+    """The words of a name without separators, in lower case."""
     if _HASH.fullmatch(segment):
         return [segment.lower()]
     if segment.isascii():
         return [part.lower() for part in _PART.findall(segment)]
     plain = unicodedata.normalize("NFKC", segment)
-    found: list[str] = []
+    words: list[str] = []
     at = 0
     for run in _WIDE.finditer(plain):
-        found += _latin(plain[at : run.start()])
+        words += _latin(plain[at : run.start()])
         pairs = zip(run[0], run[0][1:], strict=False)
-        found += ["".join(pair) for pair in pairs] or [run[0]]
+        words += ["".join(pair) for pair in pairs] or [run[0]]
         at = run.end()
-    return found + _latin(plain[at:])
+    return words + _latin(plain[at:])
 
 
 def _latin(text: str) -> list[str]:
-    """The words of `text`, accents left out."""
+    """The words of `text` without accents."""
     apart = unicodedata.normalize("NFD", text)
     bare = "".join(character for character in apart if not unicodedata.combining(character))
     parts = (unicodedata.normalize("NFC", part) for part in re.findall(r"[^\W_]+", bare))
@@ -120,4 +120,6 @@ def _latin(text: str) -> list[str]:
 
 
 def _split(part: str) -> list[str]:
-    return [one.casefold() for one in (_PART.findall(part) if part.isascii() else [part]) if one.casefold()]
+    return [
+        word.casefold() for word in (_PART.findall(part) if part.isascii() else [part]) if word.casefold()
+    ]

@@ -46,7 +46,7 @@ WRONG = {
     "show fast --raw --turns 1": (2, "--raw cannot be combined with --turns or --json"),
     "save edit-1": (2, "is reserved"),
     "save fast": (3, "already exists; choose another name or use --force"),
-    "save Fast": (3, "differs from 'Fast' in case only"),
+    "save Fast": (3, "differs from 'Fast' only in case"),
     "save x --from nothing": (2, "no conversation 'nothing'"),
     "load fast": (2, "does not name its file; use --into FILE"),
     "load fast --into gone.py": (2, "no such file: gone.py"),

@@ -75,7 +75,7 @@ def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     (top / "src/b.py").rename(top / "d.py")
     assert context.folder("d.py")
     done = ask("show", "src/b.py")
-    assert done.code == 2 and "d.py had that name before" in done.err
+    assert done.code == 2 and "d.py was renamed from it" in done.err
 
 
 def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
@@ -90,7 +90,7 @@ def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
     done = ask("show", "src/a.py")
     assert (
         done.code == 2
-        and "src/a.py is ambiguous: several deleted files were there; name the memory" in done.err
+        and "src/a.py is ambiguous: several deleted files had this path; name the memory" in done.err
     )
 
 

@@ -244,7 +244,7 @@ def test_who_comes_too_late_changes_nothing(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     append(place.path, *MORE)
-    with pytest.raises(ConcurrentChange, match="has changed in the meantime"):
+    with pytest.raises(ConcurrentChange, match="was changed by another process"):
         change(talks.desk.layout, place, before, b"", "edit")
     assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.desk.layout) == []
 
@@ -267,7 +267,7 @@ def test_a_past_that_was_tampered_with_is_not_used(talks: Talks) -> None:
     with pytest.raises(Refused, match="was modified and no longer matches its hash"):
         back(talks, place)
     kept.unlink()
-    with pytest.raises(Refused, match="the previous text is gone"):
+    with pytest.raises(Refused, match="the previous text is missing"):
         back(talks, place)
     assert place.path.read_bytes() == before + b"x\n"
     (log_folder(talks.desk.layout) / "changes.jsonl").write_text('{"version": 2}\n')
