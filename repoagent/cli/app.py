@@ -175,7 +175,7 @@ def cli(ctx: click.Context, /) -> object:
     ctx.ensure_object(Session)
     if ctx.invoked_subcommand is None:
         terminal = ctx.obj.terminal()
-        if terminal.can_ask and terminal.shows and _in_repository():
+        if terminal.can_ask and terminal.output_tty and _in_repository():
             chat = cast(LazyGroup, ctx.command).get_command(ctx, "chat")
             with cast(click.Command, chat).make_context("chat", [], parent=ctx) as chat_ctx:
                 return chat_ctx.command.invoke(chat_ctx)

@@ -136,7 +136,7 @@ def add_global_options(command: click.Command) -> None:
         add_global_options(each)
 
 
-def words_in(file: Path, what: str) -> str:
+def words_in(file: Path, noun: str) -> str:
     """The text of `file`, or of standard input for "-". Raises UsageError for an unreadable file, and for one that is
     not UTF-8; the message calls the text `what`."""
     try:
@@ -145,4 +145,4 @@ def words_in(file: Path, what: str) -> str:
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"the {what} in {file} is not UTF-8: save it as UTF-8") from error
+        raise UsageError(f"the {noun} in {file} is not UTF-8: save it as UTF-8") from error

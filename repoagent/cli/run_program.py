@@ -149,11 +149,11 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
             terminal = Terminal.open()
             if isinstance(error, CheckFailed) and error.printed.strip() and not error.shown:
                 lines = clean(error.printed.strip("\n")).split("\n")
-                if terminal.tells and not verbose:
+                if terminal.error_tty and not verbose:
                     lines = lines[-MOST_LINES:]
                 text = "\n".join(lines)
                 sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
-            sys.stderr.write(fold(line, terminal.width) if terminal.tells else line)
+            sys.stderr.write(fold(line, terminal.width) if terminal.error_tty else line)
             if verbose:
                 _print_causes(error)
         sys.stdout.flush()

@@ -135,11 +135,11 @@ class Chat:
         if self.options.as_json:
             terminal.result(json.dumps(run_output.as_object(outcome)) + "\n")
             return
-        if outcome.text.strip() and not (ui.answered and terminal.shows):
+        if outcome.text.strip() and not (ui.answered and terminal.output_tty):
             terminal.reply(outcome.text.strip() + "\n")
         run_output.show_commits(self.worktree, outcome, terminal)
         self.show_uncommitted(outcome.left)
-        if terminal.tells:
+        if terminal.error_tty:
             terminal.note(f"{run_output.spent(outcome)}\n", "dim")
 
     def perform(self, words: str, ui: RunInterface, meter: Meter) -> RunOutcome:

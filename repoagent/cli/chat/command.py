@@ -69,7 +69,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     paths = layout(worktree)
     settings, terminal = session.open(paths, flags)
     if options.json_stream:  # a program answers questions, even on a terminal
-        terminal = terminal._replace(reads=False)
+        terminal = terminal._replace(input_tty=False)
     if options.as_json and terminal.can_ask:
         raise UsageError("--json takes its turns from a pipe: printf 'WORDS\\n' | repoagent chat --json")
     if options.commit_per_edit and options.no_commit:
@@ -78,12 +78,12 @@ def command(session: Session, /, **values: Any) -> Exit:
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
     from repoagent.cli.app import settle
     from repoagent.cli.chat.chat import leave, open_chat, serve_json
-    from repoagent.cli.ui.echo import hushed
+    from repoagent.cli.ui.echo import echo_off
 
     settle(worktree, terminal)
     code = Exit.DONE
     try:
-        with hushed(terminal):
+        with echo_off(terminal):
             chat = open_chat(session, options, worktree, (paths, settings, terminal), flags)
             if options.json_stream:
                 code = serve_json(chat)

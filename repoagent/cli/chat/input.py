@@ -33,7 +33,7 @@ from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style
 
 from repoagent.cli import Ended
-from repoagent.cli.ui.echo import heard, typed
+from repoagent.cli.ui.echo import echo_on, typed
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
@@ -136,7 +136,7 @@ class Lines:
     def read(self) -> str | None:
         """The next input, starting with text typed before the prompt."""
         *lines, begun = _erased(typed()).split("\n")
-        with heard(typed_ahead=True):
+        with echo_on(typed_ahead=True):
             for at, line in enumerate(lines):
                 self._show(f"{'  ' if at else PROMPT}{line}\n")
             while True:

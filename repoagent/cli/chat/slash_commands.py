@@ -19,7 +19,7 @@ from repoagent.agent.state import open_state
 from repoagent.cli import completion
 from repoagent.cli.chat.chat import Speaking, open_model, recap
 from repoagent.cli.commands.run_output import commit_summary
-from repoagent.cli.ui.echo import heard
+from repoagent.cli.ui.echo import echo_on
 from repoagent.cli.ui.terminal_text import clean, display_width, fold, one_line
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
@@ -186,13 +186,13 @@ def _undo(chat: Chat, words: str) -> None:
     if not own:
         chat.terminal.note("this chat made no edits; the last edit in this work tree is:")
     subject = commit_summary(chat.worktree, edit.commit)[1] if edit.commit else "a change without a commit"
-    what = f"{edit.commit[:7]} {subject}" if edit.commit else subject
+    change = f"{edit.commit[:7]} {subject}" if edit.commit else subject
     paths_text = ", ".join(edit.paths)
-    _confirm(chat, f"Undo {what} ({paths_text})", _patch_of(chat, edit))
+    _confirm(chat, f"Undo {change} ({paths_text})", _patch_of(chat, edit))
     result = undo(chat.worktree, edit.id)
     chat.undone.append(edit.id)
     how = "" if result.moved or result.edit.no_commit else " with a new commit"
-    chat.terminal.note(f"undid {what}{how}; /redo restores it")
+    chat.terminal.note(f"undid {change}{how}; /redo restores it")
     chat.aside.append(f"(I have undone your change of {paths_text}: {subject}.)")
 
 
@@ -263,7 +263,7 @@ def _diff(chat: Chat, words: str) -> None:
         nothing = "no uncommitted changes in this chat; /diff HEAD~1 shows the last commit"
     if not text:
         raise NothingDone(nothing)
-    if not terminal.shows:
+    if not terminal.output_tty:
         terminal.diff(text)
         return
     from repoagent.cli.ui import pager
@@ -433,10 +433,10 @@ def _require_turns(chat: Chat, to: str) -> None:
         raise NothingDone(f"nothing to {to}: the conversation is empty")
 
 
-def _begin(chat: Chat, name: str, what: str) -> None:
+def _begin(chat: Chat, name: str, sentence: str) -> None:
     """Switch to the conversation `name`."""
     chat.show_uncommitted()
-    chat.terminal.note(f"{what}; resume the previous one with `repoagent chat --resume {chat.name}`")
+    chat.terminal.note(f"{sentence}; resume the previous one with `repoagent chat --resume {chat.name}`")
     chat.name, chat.lives = name, False
     chat.aside.clear()
     chat.edits.clear()
@@ -489,9 +489,9 @@ def run(chat: Chat, line: str) -> None:
     if not chat.has_user:
         raise UsageError("! needs a terminal: it does not run commands from a pipe")
     shell = os.environ.get("SHELL") or "/bin/sh"
-    screen = sys.stderr if not chat.terminal.shows else None
+    screen = sys.stderr if not chat.terminal.output_tty else None
     try:
-        with heard(typed_ahead=True):
+        with echo_on(typed_ahead=True):
             if line.startswith("!!"):
                 code, output = _captured([shell, "-c", command])
             else:

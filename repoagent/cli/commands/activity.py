@@ -137,12 +137,14 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     for event in newest:
         more = f" and {len(event.files) - 2} more" if len(event.files) > 2 else ""
         files = ", ".join(event.files[:2]) + more
-        what = f"{event.what} ({files})" if event.what and files else event.what or files or event.id
+        description = f"{event.what} ({files})" if event.what and files else event.what or files or event.id
         cost = cost_text(event.cost) if event.cost is not None and event.tokens else ""
         style = "blue" if event.kind == "undo" else "cyan"
         if event.kind == "edit" and event.state != "answered":
             style = "green" if reports.was_applied(event) else "yellow"
-        rows.append(((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), style), (one_line(what),), (cost,)))
+        rows.append(
+            ((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), style), (one_line(description),), (cost,))
+        )
     if rows:
         yield from page.table(COLUMNS, rows)
     if older := len(activity.events) - len(newest):

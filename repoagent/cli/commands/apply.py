@@ -69,7 +69,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     `git format-patch`. Outside a repository, apply writes the files and commits nothing.
     """
     from repoagent.cli.app import settle
-    from repoagent.cli.ui.echo import hush
+    from repoagent.cli.ui.echo import turn_echo_off
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply_input import parse_bindings, read_patch_input
@@ -88,8 +88,8 @@ def command(session: Session, /, **values: Any) -> Exit:
         worktree = None
     for option in OF_A_COMMIT if worktree is None else ():
         if shared.is_given(options, option):
-            what = f"{shared.flag(option)} needs a git repository"
-            raise UsageError(f"{what}; nothing is committed outside one")
+            problem = f"{shared.flag(option)} needs a git repository"
+            raise UsageError(f"{problem}; nothing is committed outside one")
     flags = {
         "check": options.check,
         "check.unconfined": options.check_unconfined,
@@ -99,7 +99,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     if worktree is not None:
         settle(worktree, terminal)
     shared.require_answers(terminal, options)
-    hush(terminal)
+    turn_echo_off(terminal)
     request = shared.edit_request(
         options, settings, _message(options), targets=_targets(options.path, worktree), create=True
     )
@@ -123,7 +123,7 @@ def command(session: Session, /, **values: Any) -> Exit:
             outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
     finally:
         working.quiet()
-    _show(outcome, terminal, ui.said, as_json=options.as_json)
+    _show(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
     return Exit.DONE
 
 
@@ -184,7 +184,7 @@ def _ask_on_the_terminal() -> None:
     sys.stdin = open(0, encoding=sys.stdin.encoding, errors="replace", closefd=False)  # noqa: SIM115
 
 
-def _show(outcome: ApplyOutcome, terminal: Terminal, said: set[str], *, as_json: bool) -> None:
+def _show(outcome: ApplyOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
     """Print the outcome, and the applied tolerances unless a question has shown them."""
     from repoagent.cli.ui.outcome import VERSION, commit_object, show_commit, show_json
     from repoagent.edit.ui import summary, tolerated
@@ -195,6 +195,6 @@ def _show(outcome: ApplyOutcome, terminal: Terminal, said: set[str], *, as_json:
         show_json({**content, **commit_object(result), "seconds": seconds}, result, terminal)
         return
     loose = tolerated(result.proposal.placements)
-    if loose and not (terminal.tells and result.written):
+    if loose and not (terminal.error_tty and result.written):
         terminal.note(f"placed with tolerance: {summary(loose)}")
-    show_commit(result, terminal, f"{outcome.seconds:.1f} s", said)
+    show_commit(result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)

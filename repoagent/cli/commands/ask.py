@@ -98,7 +98,7 @@ def command(session: Session, /, **values: Any) -> None:
     summaries.charge(ready, "ask", top, tuple(file.name for file in question.files))
     request = build_request(question, max_output_tokens=ready.max_output_tokens)
     with waiting as working:
-        stream = Stream(terminal, working, live=terminal.shows and not (options.as_json or output))
+        stream = Stream(terminal, working, live=terminal.output_tty and not (options.as_json or output))
         hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
         answer = ask(request, ready, dirs, hearing)
         stream.end(answer.reply.text)
@@ -124,7 +124,7 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
     from repoagent.llm.model import wire_text
 
     if output is None:
-        if not (terminal.shows or as_json):
+        if not (terminal.output_tty or as_json):
             terminal.result(text)
         return
     try:
@@ -133,7 +133,7 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
         if not as_json:
             terminal.result(text)
         raise
-    if terminal.tells:
+    if terminal.error_tty:
         terminal.note(f"written to {output}", "dim")
 
 

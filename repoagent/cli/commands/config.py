@@ -72,10 +72,10 @@ def init(session: Session, as_json: bool) -> None:
     done = _set_up(where, in_work_tree=in_work_tree)
     terminal = session.terminal()
     if as_json:
-        write_json(terminal, {"files": [{"path": path, "what": what} for path, what in done]})
+        write_json(terminal, {"files": [{"path": path, "what": action} for path, action in done]})
         return
-    for path, what in done:
-        terminal.result(f"{what:9}{os.path.relpath(path)}\n")
+    for path, action in done:
+        terminal.result(f"{action:9}{os.path.relpath(path)}\n")
     if in_work_tree:
         git = f"git -C {shlex.quote(str(where.root.parent))}" if worktree.is_linked else "git"
         folder = where.root.name if worktree.is_linked else os.path.relpath(where.root)

@@ -258,8 +258,8 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None
     share = f", {share} of its context window" if prompt.window else ""
     terminal.note(f"estimated for {prompt.model}{share}", "dim")
     if masked := prompt.masked:
-        what = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
-        terminal.note(f"{what} masked in the prompt, and restored in the diff of the model", "dim")
+        secrets = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
+        terminal.note(f"{secrets} masked in the prompt, and restored in the diff of the model", "dim")
     if count:
         terminal.note(_counted(prompt).strip(), "dim")
 

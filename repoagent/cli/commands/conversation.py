@@ -150,13 +150,13 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) 
     ref = resolver(repo).place(name, own=True)
     data = _read(repo, ref)
     try:
-        what = plural(len(parse_stored(ref, data).conversation.turns), "turn")
+        size = plural(len(parse_stored(ref, data).conversation.turns), "turn")
     except Refused:
-        what = f"{len(data):,} bytes, not a valid conversation"
+        size = f"{len(data):,} bytes, not a valid conversation"
     if not yes:
         repo.confirm(
-            f"Delete {ref.name} ({what})", ("delete it", "keep it"),
-            refusal=f"use --yes to delete {ref.name} ({what})", declined=f"{ref.name} was not deleted",
+            f"Delete {ref.name} ({size})", ("delete it", "keep it"),
+            refusal=f"use --yes to delete {ref.name} ({size})", declined=f"{ref.name} was not deleted",
         )  # fmt: skip
     deletion = change(repo.layout, ref, data, None, "delete")
     sentence = f"deleted {ref.name}; restore it with {undo_command(ref)}"
@@ -328,7 +328,7 @@ def list_command(repo: Repository, /, *, files: bool, zero: bool, as_json: bool)
     else:
         page = Page.of(terminal)
         page.write(page.table(_COLUMNS, [_cells(entry, page) for entry in listed]), terminal)
-        for entry in listed if terminal.shows else ():
+        for entry in listed if terminal.output_tty else ():
             if entry.problem:
                 terminal.warn(f"{one_line(entry.place.path.name)}: {entry.problem}")
     return Exit.DONE if listed else Exit.NOTHING

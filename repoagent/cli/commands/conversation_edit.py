@@ -112,7 +112,7 @@ def _ask_model(
             working.quiet()
 
         def ask_again(why: str) -> None:
-            if terminal.tells or terminal.verbose:
+            if terminal.error_tty or terminal.verbose:
                 lines = [line for line in why.split("\n") if line.strip()]
                 working.note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
                 working.label("asking again")
@@ -165,7 +165,7 @@ def _show_rewrite(
         return
     if change is None:
         terminal.diff(result.diff)
-        if terminal.tells:
+        if terminal.error_tty:
             terminal.note("--dry-run: nothing was written", "dim")
     else:
         added, removed = (
@@ -218,7 +218,7 @@ def summarize_command(session: Session, /, **values: Any) -> None:
     else:
         page = Page.of(terminal, least=20, most=100)
         page.write(summaries.summary_lines(summary, page), terminal)
-        if terminal.tells or terminal.verbose:
+        if terminal.error_tty or terminal.verbose:
             state = "new" if ready else f"cached on {summary.date[:10]}"
             state += ", corrected by you" if summary.edited else ""
             terminal.note(f"{stored.place.name}: {state}{summaries.correction(summary)}", "dim")
@@ -238,10 +238,10 @@ def _summarize(
     waiting = terminal.working("asking the model")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
     usage, price = estimated(todo, options.words), ready.meter.price_of(ready.model.spec)
-    what = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
+    turns = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
     estimate = (todo.calls, usage, None if price is None else price.of(usage))
     few = options.yes or todo.calls <= summaries.FEW
-    summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="name a shorter conversation")
+    summaries.confirm_calls(terminal, ready, turns, estimate, few=few, less="name a shorter conversation")
     summaries.charge(ready, "summarize", repo.worktree.top, (ref.about or ref.name,))
     with waiting as working:
 

@@ -101,10 +101,10 @@ def command(session: Session, /, **values: Any) -> Exit:
     repo.settle()
     worktree, settings, terminal = repo.worktree, repo.settings, repo.terminal
     targets, read, text = _files(options, worktree)
-    from repoagent.cli.ui.echo import hush
+    from repoagent.cli.ui.echo import turn_echo_off
 
     if not options.show_prompt:
-        hush(terminal)
+        turn_echo_off(terminal)
     from repoagent.cli.commands.context import prompt_of, show_texts
     from repoagent.cli.ui.outcome import show_outcome
     from repoagent.cli.ui.terminal_interface import TerminalInterface
@@ -152,7 +152,12 @@ def command(session: Session, /, **values: Any) -> Exit:
                 raise
             return Exit.INTERRUPTED
     show_outcome(
-        outcome, terminal, as_json=options.as_json, said=ui.said, answered=ui.answered, ending=ui.ending
+        outcome,
+        terminal,
+        as_json=options.as_json,
+        shown_remarks=ui.shown_remarks,
+        answered=ui.answered,
+        ending=ui.ending,
     )
     return Exit.NOTHING if outcome.kind == "answered" else Exit.DONE
 
@@ -220,7 +225,7 @@ def _instruction(
 SCISSORS = "# ------------------------ >8 ------------------------"
 HEAD = (
     "{request}\n\n" + SCISSORS + "\n"
-    "# Above: your request. Change it; {what}, and the new request runs on the same files.\n"
+    "# Above: your request. Change it; {consequence}, and the new request runs on the same files.\n"
     "# Below: the conversation so far, for reference; it is not sent. Empty the text above to cancel.\n\n"
 )
 
@@ -241,9 +246,9 @@ def _ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -
     elif not terminal.can_ask:
         raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
     else:
-        what = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
+        consequence = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
         turns = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
-        head = HEAD.format(request=before.request, what=what)
+        head = HEAD.format(request=before.request, consequence=consequence)
         text = terminal.edit_text(f"{head}{turns}\n", ".md") or ""
         request = text.partition(SCISSORS)[0].strip()
     if not request:

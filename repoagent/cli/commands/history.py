@@ -154,9 +154,11 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
         date, short = _fitted(commit.date[:10], page, 10), _fitted(commit.short, page, indent)
         rows.append(((date,), (short, "yellow"), ("" if narrow else author,), (subject,), (count,)))
         room = wide - indent - (display_width(author) + 2 if narrow else 0)
-        what = page.paint(_what(step, page, room), "dim")
+        summary = page.paint(_what(step, page, room), "dim")
         below[number] = (
-            [" " * indent + (f"{author}  {what}".rstrip() if narrow else what)] if what or narrow else []
+            [" " * indent + (f"{author}  {summary}".rstrip() if narrow else summary)]
+            if summary or narrow
+            else []
         )
     yield from below.pop(-1)
     yield from [*page.table(_STEPS, rows, below)][1:] if rows else []
@@ -250,8 +252,8 @@ def _summarize(
     )  # fmt: skip
     estimate = (len(todo.batches), todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
     few = options.yes or todo.commits <= _FEW
-    what = f"{todo.commits} commits"
-    summaries.confirm_calls(terminal, ready, what, estimate, few=few, less="use a lower --limit")
+    objects = f"{todo.commits} commits"
+    summaries.confirm_calls(terminal, ready, objects, estimate, few=few, less="use a lower --limit")
     summaries.charge(ready, "history", top, (history.path,))
     with waiting as working:
         summarize(

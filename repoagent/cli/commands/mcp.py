@@ -43,7 +43,7 @@ def command(session: Session, /, *, write: bool, model: str | None, max_cost: fl
     if find_spec("mcp") is None or find_spec("mcp_types") is None:
         raise UsageError(f"`repoagent mcp` needs the package mcp: {install_extra('mcp')}")
     terminal = session.terminal()
-    if terminal.reads:
+    if terminal.input_tty:
         terminal.note(
             "waiting for a client on standard input; stop with ^C, or see `repoagent help docs/mcp.md`"
         )

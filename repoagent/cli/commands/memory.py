@@ -263,7 +263,7 @@ def _require_editor(repo: Repository, path: Path | None) -> None:
 
     terminal = repo.terminal
     if (
-        (terminal.reads and (terminal.tells or terminal.shows))
+        (terminal.input_tty and (terminal.error_tty or terminal.output_tty))
         or any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
         or git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip()
     ):
@@ -337,7 +337,7 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], as_json: bool,
             "--undo restores all parts of the last clear; it cannot be combined with other options"
         )
     if as_json and not (options.undo or options.dry_run or options.yes):
-        repo = repo._replace(terminal=repo.terminal._replace(reads=False))
+        repo = repo._replace(terminal=repo.terminal._replace(input_tty=False))
     memories = find_memories(repo, files, rekey=not options.dry_run)
     moved = (_restore if options.undo else _clear)(repo, memories, options, quiet=as_json)
     if as_json:
@@ -382,8 +382,8 @@ def _clear(repo: Repository, memories: list[Memory], options: SimpleNamespace, *
     if not full:
         raise NothingDone("nothing to clear")
     for memory, _, parts in full:
-        what = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
-        note(f"{one_line(memory.identity.path)}: {what}")
+        listing = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
+        note(f"{one_line(memory.identity.path)}: {listing}")
     if options.dry_run:
         return full
     if not options.yes:

@@ -62,7 +62,7 @@ def export_command(
     from repoagent.storage.atomic import write_whole
 
     terminal, piped = repo.terminal, output in (None, "-")
-    if piped and (as_json or (terminal.shows and output is None)):
+    if piped and (as_json or (terminal.output_tty and output is None)):
         raise UsageError("no file for the archive: use -o FILE")
     target = repo.cwd / (output or "-")
     if not piped:
@@ -105,7 +105,8 @@ def export_command(
     size = amount(len(exported.data))
     terminal.note(f"{where}{plural(len(files), 'memory')} ({', '.join(contents)}), {size}")
     broken, lines, masked = (
-        sum(getattr(memory, what) for memory in exported.packed) for what in ("broken", "lines", "masked")
+        sum(getattr(memory, attribute) for memory in exported.packed)
+        for attribute in ("broken", "lines", "masked")
     )
     if broken:
         terminal.warn(f"left out {plural(broken, 'unreadable file')}")
@@ -153,8 +154,8 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
     terminal = repo.terminal
     archive, own = _read(repo, file)
     if archive.object_format != repo.worktree.object_format:
-        what = f"the archive comes from a {archive.object_format} repository"
-        terminal.warn(f"{what}, so its memories are imported without a file")
+        problem = f"the archive comes from a {archive.object_format} repository"
+        terminal.warn(f"{problem}, so its memories are imported without a file")
     source = "" if own else source_of("" if file == "-" else Path(file).name)
     arrivals = import_memories(
         repo.layout, repo.worktree, archive, source, dry_run=dry_run, warn=terminal.warn
@@ -191,7 +192,7 @@ def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
     from repoagent.memory.archive.gc import archive_folder
 
     if file == "-":
-        if repo.terminal.reads:
+        if repo.terminal.input_tty:
             raise UsageError("no archive on standard input; pipe one in, or name a file")
         return read_archive(sys.stdin.buffer, "standard input"), False
     path = repo.cwd / file

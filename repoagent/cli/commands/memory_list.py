@@ -246,7 +246,7 @@ def list_command(repo: Repository, /, **values: Any) -> int:
             raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
     if options.nul and options.as_json:
         raise UsageError("-z cannot be combined with --json")
-    limit = ON_A_TERMINAL if terminal.shows and not options.as_json else None
+    limit = ON_A_TERMINAL if terminal.output_tty and not options.as_json else None
     limit = limit if options.limit is None else options.limit or None
     paths = [repo.relative(path) for path in options.paths]
     query = RowFilter(paths, states, options.sort, None if limit is None else limit + 1)

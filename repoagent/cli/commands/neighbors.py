@@ -167,7 +167,7 @@ def _deliver(
     """Write to the file of -o or to standard output; on a terminal, open a page in the browser."""
     from repoagent.cli.ui.terminal import deliver, show_page
 
-    if browser and output is None and terminal.shows:
+    if browser and output is None and terminal.output_tty:
         show_page(terminal, text, browser)
     elif exact or output not in (None, "-"):
         deliver(terminal, text.encode("utf-8", "surrogateescape"), output)

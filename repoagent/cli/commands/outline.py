@@ -111,7 +111,7 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
     outlines: list[Outline] = []
     left_out: list[Outline] = []
     any_symbols = False
-    with nullcontext() if terminal.shows else terminal.working("outlining") as working:
+    with nullcontext() if terminal.output_tty else terminal.working("outlining") as working:
         for number, outline in enumerate(_outlines(paths, definitions, options.language)):
             if outline.kind and len(paths) == 1:
                 raise UsageError(f"{outline.path} {outline.reason}")
@@ -338,11 +338,13 @@ def _summarize(
     ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
     context = ready.context_tokens
     todo = plan(files, cache, words=options.words, context_tokens=context)
-    what = f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else plural(todo.asked, "file")
-    what = what if todo.asked else "the cached segments"
+    objects = (
+        f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else plural(todo.asked, "file")
+    )
+    objects = objects if todo.asked else "the cached segments"
     estimate = (todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
     few = options.yes or todo.calls <= summaries.FEW
-    summaries.confirm_calls(terminal, ready, what, estimate, few=few)
+    summaries.confirm_calls(terminal, ready, objects, estimate, few=few)
     done: list[FileSummary] = []
     try:
         with waiting as working:
@@ -384,7 +386,7 @@ def _show_done(
         head = [page.paint(one_line(each.file.path), "bold"), ""] if len(done) > 1 else []
         lines = summaries.summary_lines(each.summary, page)
         page.write([*([""] if number else []), *head, *lines], terminal)
-    if terminal.tells or terminal.verbose:
+    if terminal.error_tty or terminal.verbose:
         for each in done:
             terminal.note(_origin(each), "dim")
 

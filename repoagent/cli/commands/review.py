@@ -399,7 +399,7 @@ def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, co
             fixed = fix.ask_for_edit(worktree, finding, request, settings, ui=ui, ready=ready)
     if not options.as_json:
         if fixed.result is not None:
-            show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.said)
+            show_commit(fixed.result, terminal, fixed.model or "as suggested", ui.shown_remarks)
         elif not ui.answered:
             terminal.note(fixed.answer.strip())
     return fixed

@@ -148,8 +148,8 @@ class EventStream:
                 reply = None
             if isinstance(reply, dict) and reply.get("stop"):
                 self.stopped = True
-                what = "stopped by the calling program; the changes so far are kept"
-                raise Stopped(what, f'stopped at the question "{of}"')
+                message = "stopped by the calling program; the changes so far are kept"
+                raise Stopped(message, f'stopped at the question "{of}"')
             if not isinstance(reply, dict) or reply.get("id") != self.asked:
                 self.say(f"not an answer to question {self.asked}; ignored")
                 continue
@@ -171,9 +171,9 @@ def show_run(
     if as_json:
         terminal.done(json.dumps(as_object(outcome), indent=2) + "\n")
         return
-    if outcome.words and not terminal.tells:  # otherwise already shown
+    if outcome.words and not terminal.error_tty:  # otherwise already shown
         terminal.note(outcome.words)
-    if outcome.text.strip() and not (answered and terminal.shows):
+    if outcome.text.strip() and not (answered and terminal.output_tty):
         terminal.reply(outcome.text.strip() + "\n", done=True)
     show_commits(worktree, outcome, terminal)
     if outcome.left:
@@ -198,7 +198,7 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
     for commit in outcome.commits:
         branch, subject, stat = commit_summary(worktree, commit)
         terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
-        for line in _diffstat(worktree, commit, terminal) if terminal.tells else ():
+        for line in _diffstat(worktree, commit, terminal) if terminal.error_tty else ():
             terminal.note(line)
     if outcome.left_out:
         add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])

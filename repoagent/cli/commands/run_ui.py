@@ -55,8 +55,8 @@ def ask_user(terminal: Terminal) -> Asker:
         choices["n"] = "no, commit nothing" if include else "no, and tell the model why"
         answer = terminal.ask(question, {**choices, "q": "stop the run"})
         if answer == "q":
-            what = "you stopped the run; its changes so far are kept"
-            raise Stopped(what, f'stopped at the question "{question.lower()}"')
+            message = "you stopped the run; its changes so far are kept"
+            raise Stopped(message, f'stopped at the question "{question.lower()}"')
         if answer == "n" and include:
             return Verdict(False)  # a reason would not help the model
         if answer == "n":

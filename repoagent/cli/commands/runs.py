@@ -78,7 +78,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
     from repoagent.cli.completion import runs
 
     try:
-        return [CompletionItem(name, help=what) for name, what in runs(incomplete)]
+        return [CompletionItem(name, help=prompt) for name, prompt in runs(incomplete)]
     except (RepoagentError, OSError):
         return []
 
@@ -163,7 +163,7 @@ def list_command(
 
     terminal = repo.terminal
     listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
-    if limit is None and terminal.shows and not (as_json or everything):
+    if limit is None and terminal.output_tty and not (as_json or everything):
         limit = _ON_A_TERMINAL
     shown = listed[:limit]
     if as_json:

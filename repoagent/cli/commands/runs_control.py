@@ -229,7 +229,7 @@ def restore_command(
     done = restore_changes(worktree, run.run_dir, "let-go" if let_go else "whole" if whole else "leave")
     copies = [repo.shown(path) for path in done.copies]
     outcomes = {"restored": done.paths, "forgotten": done.let_go, "saved copies": copies}
-    sentence = "\n".join(f"{what}: {', '.join(some)}" for what, some in outcomes.items() if some)
+    sentence = "\n".join(f"{label}: {', '.join(some)}" for label, some in outcomes.items() if some)
     if sentence or as_json:
         more = {"files": done.paths, "skipped": list(done.left), "let_go": done.let_go, "copies": copies}
         report(repo, [run], sentence, as_json=as_json, **more)

@@ -205,8 +205,8 @@ def _show(
     folder = one_line(display_path(index.folder, cwd))
     ending = "" if source.line_ending in {"lf", "none"} else source.line_ending
     kind = ", ".join(filter(None, (index.language, source.encoding, ending)))
-    what = f"{one_line(source.path or 'standard input')} ({plural(source.size, 'byte')}, {kind})"
-    lines = [*page.sentence(f"{plural(len(index.segments), 'segment')} of {what} in {folder}", "bold"), ""]
+    name = f"{one_line(source.path or 'standard input')} ({plural(source.size, 'byte')}, {kind})"
+    lines = [*page.sentence(f"{plural(len(index.segments), 'segment')} of {name} in {folder}", "bold"), ""]
     shown = index.segments
     if done is not None:  # what the refresh changed or kept
         names = {*done.written, *done.added, *done.edited, *done.merged}
@@ -238,10 +238,10 @@ def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
     )
     if not any(names for names, _, _ in groups):
         yield from page.sentence("nothing changed", "dim")
-    for names, what, style in groups:
+    for names, meaning, style in groups:
         if names:
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-            yield from page.sentence(f"{', '.join(names[:8])}{more}: {what}", *style)
+            yield from page.sentence(f"{', '.join(names[:8])}{more}: {meaning}", *style)
 
 
 def _table(
@@ -252,14 +252,14 @@ def _table(
     rows: list[tuple[Cell, ...]] = []
     for segment in segments:
         first, last, size = segment.first_line, segment.last_line, segment.end - segment.start
-        what, end = _what(index, segment, data), _CUT[segment.boundary]
+        content, end = _what(index, segment, data), _CUT[segment.boundary]
         rows.append(
             (
                 (segment.file, *(["yellow"] if segment.file in mine else [])),
                 (f"{first:,}-{last:,}" if last > first else f"{first:,}", "dim"),
                 (bar(size / index.target, bars, ascii_only=page.ascii), "cyan"),
                 (f"{size:,}",),
-                (what if page.width else page.cut(what, _WHAT),),
+                (content if page.width else page.cut(content, _WHAT),),
                 (f"{end}, too long", "red") if segment.oversize else (end, "dim"),
             )
         )
@@ -297,7 +297,7 @@ HOW = {
 def _join(session: Session, options: SimpleNamespace) -> Exit:
     """Join the split of --join, and show the outcome. Raises whatever joining raises."""
     from repoagent.cli.app import settle
-    from repoagent.cli.ui.echo import hush
+    from repoagent.cli.ui.echo import turn_echo_off
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.join import join
@@ -315,13 +315,13 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     worktree = None if outside else worktree_of(split, cwd)
     for option in ("include_dirty", "words") if outside else ():
         if is_given(options, option):
-            what = f"{flag(option)} needs a git repository"
-            raise UsageError(f"{what}, and {split.source.path} is outside one")
+            problem = f"{flag(option)} needs a git repository"
+            raise UsageError(f"{problem}, and {split.source.path} is outside one")
     dirs = None if worktree is None else layout(worktree)
     settings, terminal = session.open(dirs, parse_check(options))
     if worktree is not None:
         settle(worktree, terminal)
-    hush(terminal)
+    turn_echo_off(terminal)
     working = Working(terminal, "")
     commits = worktree is not None and not options.no_commit
     ui = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
@@ -336,7 +336,7 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         outcome = join(index, cwd, request, settings, ui, discards=discards if options.force else None)
     finally:
         working.quiet()
-    _show_joined(outcome, terminal, ui.said, as_json=options.as_json)
+    _show_joined(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
     return Exit.DONE
 
 
@@ -359,7 +359,7 @@ def _discards(
     return terminal.ask("Discard them", CHOICES) == "y"
 
 
-def _show_joined(outcome: JoinOutcome, terminal: Terminal, said: set[str], *, as_json: bool) -> None:
+def _show_joined(outcome: JoinOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:
     from repoagent.cli.ui import outcome as output
     from repoagent.split.folder_index import display_path
 
@@ -383,6 +383,6 @@ def _show_joined(outcome: JoinOutcome, terminal: Terminal, said: set[str], *, as
     for segment in outcome.segments:
         counts = f"+{segment.added} -{segment.removed}"
         terminal.note(f"{segment.file:<{width}}  {counts}  {HOW[segment.how]}".rstrip())
-    output.show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", said)
+    output.show_commit(outcome.result, terminal, f"{outcome.seconds:.1f} s", shown_remarks)
     if outcome.diff is not None:
         terminal.note(f"diff: {display_path(outcome.diff, Path.cwd())}")

@@ -36,14 +36,14 @@ def open_for_summaries(
 
 
 def confirm_calls(
-    terminal: Terminal, ready: ModelSetup, what: str, estimate: tuple[int, Usage, float | None],
+    terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
     *, few: bool, less: str = "name fewer files",
 ) -> None:  # fmt: skip
     """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask unless they are `few`."""
     from repoagent.cli.ui.progress import about, agree
     from repoagent.llm.model import display_name
 
-    sentence = f"{display_name(ready.model.spec)} would summarize {what} {about(*estimate)}"
+    sentence = f"{display_name(ready.model.spec)} would summarize {objects} {about(*estimate)}"
     agree(terminal, sentence, few=few, less=less)
 
 

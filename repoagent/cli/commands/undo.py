@@ -57,24 +57,24 @@ def _list(repo: Repository, *, as_json: bool) -> None:
         edits = [
             {
                 "number": number,
-                "edit": each.edit.id,
-                "time": each.edit.time,
-                "commit": each.commit,
-                "subject": each.subject,
-                "paths": list(each.edit.paths),
+                "edit": entry.edit.id,
+                "time": entry.edit.time,
+                "commit": entry.commit,
+                "subject": entry.subject,
+                "paths": list(entry.edit.paths),
             }
-            for number, each in undoable
+            for number, entry in undoable
         ]
         write_json(terminal, {"edits": edits})
         return
     if not undoable:
         raise NothingDone("nothing to undo")
-    for number, each in undoable:
-        when, commit = each.edit.time[:16].replace("T", " "), (each.commit or "-")[:7].ljust(7)
-        what = one_line(f"{each.subject or 'not committed'} ({', '.join(each.edit.paths)})")
+    for number, entry in undoable:
+        when, commit = entry.edit.time[:16].replace("T", " "), (entry.commit or "-")[:7].ljust(7)
+        description = one_line(f"{entry.subject or 'not committed'} ({', '.join(entry.edit.paths)})")
         head = f"{number:>{len(str(len(undoable)))}}  {when}  "
         room = None if page.width is None else max(page.width - columns(head) - 9, 20)
-        terminal.styled(f"{head}{page.paint(commit, 'yellow')}  {page.cut(what, room)}\n")
+        terminal.styled(f"{head}{page.paint(commit, 'yellow')}  {page.cut(description, room)}\n")
 
 
 def _change(repo: Repository, edit_id: str | None, *, as_json: bool, redo: bool = False) -> None:
@@ -99,8 +99,8 @@ def _change(repo: Repository, edit_id: str | None, *, as_json: bool, redo: bool 
         terminal.done(f"{done} the uncommitted edit of {', '.join(result.paths)}\n")
     else:  # git may no longer have the commit
         log = git_output(worktree.top, "log", "-1", "--format=%s", edit.commit or "", "--", ok=(0, 128))
-        what = f'"{subject}" ' if (subject := os.fsdecode(log.stdout).strip()) else ""
+        quoted_subject = f'"{subject}" ' if (subject := os.fsdecode(log.stdout).strip()) else ""
         where = f"HEAD is now at {result.commit[:7]}" if result.commit else "the branch has no commits"
         how = "" if result.moved else " (a new commit)"
-        sentence = f"{done} {what}({(edit.commit or '')[:7]}); {where}{how}\n"
-        terminal.done(fold(clean(sentence), terminal.width) if terminal.shows else sentence)
+        sentence = f"{done} {quoted_subject}({(edit.commit or '')[:7]}); {where}{how}\n"
+        terminal.done(fold(clean(sentence), terminal.width) if terminal.output_tty else sentence)

@@ -1,6 +1,6 @@
 """Turn off the echo of the terminal except for questions: typed text would appear in the middle of the output.
 
-The input is not lost: `typed` returns it to the next reader. Questions are asked within `heard`, with echo on.
+The input is not lost: `typed` returns it to the next reader. Questions are asked within `echo_on`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class _State:
 
 
 @contextmanager
-def hushed(terminal: Terminal) -> Iterator[None]:
-    """Turn echo off, except within `heard`. Restores the terminal at the end, and while the process is stopped by
+def echo_off(terminal: Terminal) -> Iterator[None]:
+    """Turn echo off, except within `echo_on`. Restores the terminal at the end, and while the process is stopped by
     ^Z."""
     if not terminal.can_ask or _State.before is not None:
         yield
@@ -47,7 +47,7 @@ def hushed(terminal: Terminal) -> Iterator[None]:
         _State.before = termios.tcgetattr(sys.stdin.fileno())
         if stops == signal.SIG_DFL:
             signal.signal(signal.SIGTSTP, _stop)
-        _hush()
+        _turn_off()
         yield
     finally:
         _restore()
@@ -56,15 +56,15 @@ def hushed(terminal: Terminal) -> Iterator[None]:
             signal.signal(signal.SIGTSTP, stops)
 
 
-def hush(terminal: Terminal) -> None:
-    """As `hushed`, until the command has ended and its error was printed."""
+def turn_echo_off(terminal: Terminal) -> None:
+    """As `echo_off`, until the command has ended and its error was printed."""
     stack = ExitStack()
-    stack.enter_context(hushed(terminal))
+    stack.enter_context(echo_off(terminal))
     at_end.append(stack.close)
 
 
 @contextmanager
-def heard(*, typed_ahead: bool = False) -> Iterator[None]:
+def echo_on(*, typed_ahead: bool = False) -> Iterator[None]:
     """Turn echo on for an answer. Earlier input is saved for `typed`; with `typed_ahead` it counts as the answer."""
     if not typed_ahead:
         collect()
@@ -79,7 +79,7 @@ def heard(*, typed_ahead: bool = False) -> Iterator[None]:
     finally:
         _State.asking -= 1
         _State.waited += time.monotonic() - began
-        _hush()
+        _turn_off()
 
 
 def lend() -> None:
@@ -92,7 +92,7 @@ def resume() -> None:
     """Turn echo off again after `lend`."""
     if _State.lent:
         _State.lent = False
-        _hush()
+        _turn_off()
 
 
 def echoed() -> bool:
@@ -107,7 +107,7 @@ def waited() -> float:
 
 def collect() -> None:
     """Read typed input: if the input buffer of the terminal is full, ^C does not arrive."""
-    if not _is_hushed():
+    if not _is_off():
         return
     number = sys.stdin.fileno()
     try:
@@ -128,13 +128,13 @@ def typed() -> str:
     return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
 
 
-def _is_hushed() -> bool:
+def _is_off() -> bool:
     return _State.before is not None and not _State.asking and not _State.lent
 
 
-def _hush() -> None:
+def _turn_off() -> None:
     """Also turn off line mode, which drops input after 4,095 bytes, and the flush at ^C."""
-    if _State.before is not None and _is_hushed():
+    if _State.before is not None and _is_off():
         quiet = [*_State.before[:_CHARACTERS], [*_State.before[_CHARACTERS]]]
         quiet[_LOCAL] = (quiet[_LOCAL] & ~(termios.ECHO | termios.ICANON)) | termios.NOFLSH
         quiet[_CHARACTERS][termios.VMIN], quiet[_CHARACTERS][termios.VTIME] = 1, 0
@@ -163,4 +163,4 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)  # returns when the process continues
     signal.signal(number, _stop)
-    _hush()
+    _turn_off()

@@ -27,13 +27,13 @@ def show_outcome(
     terminal: Terminal,
     *,
     as_json: bool,
-    said: Collection[str] = (),
+    shown_remarks: Collection[str] = (),
     answered: bool = False,
     ending: str = "",
 ) -> None:
     """Print the result (the diff of a dry run, the answer to a question, or the commit) and the cost.
 
-    Leaves out what the user has seen: the remarks in `said`, and on a terminal an answer that was streamed
+    Leaves out what the user has seen: the remarks in `shown_remarks`, and on a terminal an answer that was streamed
     (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
     result = outcome.result
@@ -41,17 +41,17 @@ def show_outcome(
         show_json(_as_object(outcome), result, terminal)
         return
     spent = spending(outcome.usage, outcome.cost, outcome.seconds)
-    if outcome.words and not terminal.tells:  # a terminal shows them as they stream
+    if outcome.words and not terminal.error_tty:  # a terminal shows them as they stream
         terminal.note(outcome.words)
     if result is None:
-        if not (answered and terminal.shows):
+        if not (answered and terminal.output_tty):
             terminal.reply(outcome.answer.strip() + "\n")
-        if terminal.tells:
+        if terminal.error_tty:
             terminal.note(f"no change was made · {spent}", "dim")
         return
-    if terminal.tells and " ".join(ending.split()) not in " ".join(result.proposal.message.split()):
+    if terminal.error_tty and " ".join(ending.split()) not in " ".join(result.proposal.message.split()):
         terminal.note(ending)
-    show_commit(result, terminal, spent, said)
+    show_commit(result, terminal, spent, shown_remarks)
 
 
 def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
@@ -60,10 +60,12 @@ def show_json(content: Mapping[str, object], result: CommitOutcome | None, termi
     write(json.dumps(content, indent=2) + "\n")
 
 
-def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Collection[str] = ()) -> None:
-    """Print the diff of a dry run or the commit, and the text `spent`; leave out the remarks in `said`."""
+def show_commit(
+    result: CommitOutcome, terminal: Terminal, spent: str, shown_remarks: Collection[str] = ()
+) -> None:
+    """Print the diff of a dry run or the commit, and the text `spent`; leave out the remarks in `shown_remarks`."""
     for remark in result.remarks:
-        if remark not in said:
+        if remark not in shown_remarks:
             terminal.note(f"note: {remark}")
     if not result.written:
         terminal.diff(result.proposal.diff)
@@ -76,7 +78,7 @@ def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Col
         head = f"[{result.commit.branch or 'detached HEAD'} {result.commit.commit[:7]}]"
         subject = f"{head} {clean(result.proposal.message.partition(chr(10))[0])}"
     shown = f"{subject} · {result.proposal.stat} · {spent}"
-    if terminal.shows:
+    if terminal.output_tty:
         shown = fold(shown, terminal.width)
     if terminal.color and head:
         shown = shown.replace(head, paint(head, "yellow"), 1)
@@ -85,7 +87,7 @@ def show_commit(result: CommitOutcome, terminal: Terminal, spent: str, said: Col
 
 def show_check(check: CheckResult, terminal: Terminal) -> None:
     """Print that a check passed, with the last line of its output."""
-    if terminal.tells or terminal.verbose:
+    if terminal.error_tty or terminal.verbose:
         from repoagent.agent.exec.output import drawn
 
         last = next((line for line in reversed(check.excerpt().split("\n")) if line.strip()), "")

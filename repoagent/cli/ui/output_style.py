@@ -26,7 +26,7 @@ class Page(NamedTuple):
         """The page of a terminal, `least` to `most` columns wide, or of a pipe."""
         from repoagent.cli.ui.terminal import has_utf8
 
-        width = max(least, min(most or terminal.width, terminal.width)) if terminal.shows else None
+        width = max(least, min(most or terminal.width, terminal.width)) if terminal.output_tty else None
         return cls(width, terminal.color, not has_utf8(os.environ))
 
     @property

@@ -149,7 +149,7 @@ def edit_text(terminal: Terminal, initial: str, suffix: str, *, cwd: Path | None
             file.write(before)
         # run by a shell with the file as an argument, as in git
         command = ["sh", "-c", f'{editor} "$@"', editor, name]
-        screen = sys.stderr if terminal.tells and not terminal.shows else None
+        screen = sys.stderr if terminal.error_tty and not terminal.output_tty else None
         if subprocess.run(command, cwd=cwd, stdout=screen, check=False).returncode != 0:
             return None
         ended = True

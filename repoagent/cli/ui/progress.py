@@ -67,7 +67,7 @@ class Working:
             return
         if self._terminal.moves:
             self._spin(label, output)
-        elif self._terminal.tells or self._terminal.verbose:
+        elif self._terminal.error_tty or self._terminal.verbose:
             self._terminal.note(label)
 
     def progress(self, label: str, part: float | None = None) -> None:
@@ -78,7 +78,7 @@ class Working:
 
     def text(self, piece: str) -> None:
         """Show a piece of the output of a model or a program, unrendered."""
-        if not self._terminal.tells or not piece:
+        if not self._terminal.error_tty or not piece:
             return
         shown = clean(piece.replace("\r\n", "\n"))
         self._show(paint(shown, *self.styles) if self._terminal.color_err else shown)
@@ -86,7 +86,7 @@ class Working:
 
     def words(self, piece: str) -> None:
         """Show a piece of a model's prose, rendered; `quiet` ends it."""
-        if not self._terminal.tells or not piece:
+        if not self._terminal.error_tty or not piece:
             return
         if self._markdown is None:
             self._show("")  # stop the spinner: rich replaces sys.stderr
@@ -118,7 +118,7 @@ class Working:
 
         if self._terminal.can_ask:
             forget_input()
-        if self._terminal.tells and self._status is None and not self._inside_line and echoed():
+        if self._terminal.error_tty and self._status is None and not self._inside_line and echoed():
             sys.stderr.write("\n")
 
     def _spin(self, label: str, output: Path | None = None) -> None:
@@ -311,7 +311,7 @@ def agree(terminal: Terminal, sentence: str, *, few: bool, less: str) -> None:
     """Print the estimate and ask, unless it is only a `few` calls; `less` is a hint how to make fewer. Raises
     UsageError if the user cannot be asked, NothingDone for a no."""
     if few:
-        if terminal.tells:
+        if terminal.error_tty:
             terminal.note(sentence, "dim")
         return
     if not terminal.can_ask:
@@ -326,7 +326,7 @@ def report(terminal: Terminal, ready: ModelSetup) -> None:
     from repoagent.llm.usage import cost_text
 
     usage, cost = ready.meter.usage, ready.meter.cost
-    if terminal.tells and usage.total:
+    if terminal.error_tty and usage.total:
         price = "price unknown" if cost is None else cost_text(cost)
         tokens = f"{'~' if usage.estimated else ''}{usage.total - usage.output:,} + {usage.output:,} tokens"
         terminal.note(f"{tokens} · {price}", "dim")

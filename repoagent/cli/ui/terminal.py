@@ -25,16 +25,16 @@ class Unwritable(RepoagentError):
 
 
 class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
-    """`reads`, `shows` and `tells`: whether standard input, output and error are a terminal with a user.
+    """`input_tty`, `output_tty` and `error_tty`: whether standard input, output and error are a terminal with a user.
 
     `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
     overwritten. `width` is in columns. `pages` is the command whose output may go into a pager, or "". `warned` has
     the printed warnings.
     """
 
-    reads: bool
-    shows: bool
-    tells: bool
+    input_tty: bool
+    output_tty: bool
+    error_tty: bool
     color: bool
     color_err: bool
     moves: bool
@@ -54,36 +54,36 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     ) -> Terminal:
         """The terminal of the standard streams and the environment; `color` is auto, always or never."""
         env = os.environ if env is None else env
-        reads, shows, tells = (
+        input_tty, output_tty, error_tty = (
             stream is not None and not stream.closed and stream.isatty()
             for stream in (sys.stdin, sys.stdout, sys.stderr)
         )
-        paging = not shows and _in_pager(env)
+        paging = not output_tty and _in_pager(env)
         dumb = env.get("TERM", "dumb") == "dumb"
         ci = env.get("CI", "").lower() not in {"", "0", "false"}
         colored = color == "auto" and not dumb and not env.get("NO_COLOR")
         return cls(
-            reads=reads and not ci,
-            shows=shows or paging,
-            tells=tells,
-            color=color == "always" or (colored and (shows or paging)),
-            color_err=color == "always" or (colored and tells),
-            moves=tells and not dumb and not ci,
+            input_tty=input_tty and not ci,
+            output_tty=output_tty or paging,
+            error_tty=error_tty,
+            color=color == "always" or (colored and (output_tty or paging)),
+            color_err=color == "always" or (colored and error_tty),
+            moves=error_tty and not dumb and not ci,
             width=_width(env),
             verbose=verbose,
             warned=set(),
-            pages=pages if shows and not ci and not dumb else "",
+            pages=pages if output_tty and not ci and not dumb else "",
         )
 
     @property
     def can_ask(self) -> bool:
         """Whether the user can be asked."""
-        return self.reads and self.tells
+        return self.input_tty and self.error_tty
 
     def result(self, text: str) -> None:
         """Write a part of the result: sanitized to a terminal, as exact bytes to a pipe."""
         self._page()
-        _write(sys.stdout, clean(text) if self.shows else text, exact=not self.shows)
+        _write(sys.stdout, clean(text) if self.output_tty else text, exact=not self.output_tty)
 
     def styled(self, text: str, *, aside: bool = False) -> None:
         """Write sanitized and painted text as a part of the result, or with `aside` to standard error."""
@@ -113,13 +113,13 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def reply(self, text: str, *, done: bool = False) -> None:
         """Write a model's text as the result (with `done`, see that method): rendered on a terminal, unchanged in a
         pipe."""
-        if self.shows:
+        if self.output_tty:
             markdown = self.markdown()
             text = markdown.feed(text) + markdown.rest()
             text += "" if text.endswith("\n") else "\n"
         if done:
-            self.done(text, styled=self.shows)
-        elif self.shows:
+            self.done(text, styled=self.output_tty)
+        elif self.output_tty:
             self.styled(text)
         else:
             self.result(text)
@@ -127,7 +127,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def done(self, text: str, *, styled: bool = False) -> None:
         """Write the result of a completed change. If standard output cannot be written, it goes to standard error,
         without an exception."""
-        exact = not (styled or self.shows)
+        exact = not (styled or self.output_tty)
         shown = text if styled or exact else clean(text)
         try:
             _write(sys.stdout, shown, exact=exact)
@@ -139,7 +139,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def diff(self, diff: str, *, aside: bool = False) -> None:
         """Write a unified diff: as git shows it to a terminal, as exact bytes to a pipe; with `aside` to standard
         error, as part of a question."""
-        terminal, color = (self.tells, self.color_err) if aside else (self.shows, self.color)
+        terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
             self._page()
         if terminal or color:
@@ -170,7 +170,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             self.note(text)
 
     def _folded(self, text: str) -> str:
-        return fold(clean(text), self.width) if self.tells else clean(text)
+        return fold(clean(text), self.width) if self.error_tty else clean(text)
 
     def working(self, label: str) -> Working:
         """A context that shows progress; see `Working`."""
@@ -208,10 +208,10 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def _read(self, prompt: str, question: str, *, typed_ahead: bool) -> str:
         if not self.can_ask:
             raise UsageError(f"no terminal to ask: {question}")
-        from repoagent.cli.ui.echo import heard
+        from repoagent.cli.ui.echo import echo_on
 
         _leave_pager()
-        with heard(typed_ahead=typed_ahead):
+        with echo_on(typed_ahead=typed_ahead):
             if not typed_ahead:
                 forget_input()
             shown = f"{self._folded(prompt)} "
@@ -220,11 +220,11 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
         """Open the user's editor on a text; None if the editor failed or the text is empty. See `pager.edit_text`."""
-        from repoagent.cli.ui.echo import heard
+        from repoagent.cli.ui.echo import echo_on
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
-        with heard():
+        with echo_on():
             return edit_text(self, initial, suffix, cwd=cwd)
 
     def _page(self) -> None:

@@ -53,8 +53,8 @@ class TerminalInterface:
     """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks for each hunk.
 
     `commits`: a yes makes a commit, so the question shows its message. `model`: a model gets the reason for a no.
-    `said` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported; `ending`
-    is the text of <finish>.
+    `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported;
+    `ending` is the text of <finish>.
     """
 
     terminal: Terminal
@@ -63,7 +63,7 @@ class TerminalInterface:
     by_hunk: bool = False
     commits: bool = True
     model: bool = True
-    said: set[str] = field(default_factory=set)
+    shown_remarks: set[str] = field(default_factory=set)
     model_output: ModelOutput = field(default_factory=ModelOutput)
     answered: bool = False
     stopped: bool = False
@@ -83,12 +83,12 @@ class TerminalInterface:
 
     @property
     def _talks(self) -> bool:
-        return self.terminal.tells or self.terminal.verbose
+        return self.terminal.error_tty or self.terminal.verbose
 
     def text(self, piece: str) -> None:
         """Show the prose in a piece of the reply, or all of it with --verbose."""
         echo.resume()
-        if not self.terminal.tells:
+        if not self.terminal.error_tty:
             return
         self.answered = True
         if self.terminal.verbose:
@@ -103,7 +103,7 @@ class TerminalInterface:
 
     def void(self, text: str) -> None:
         self.answered = False
-        if self.terminal.tells:
+        if self.terminal.error_tty:
             self._end_reply()
             self.working.note("(the reply was cut off and discarded)")
 
@@ -176,9 +176,9 @@ class TerminalInterface:
         self._show_refused()
         self.working.quiet()
         self._first = self._first or proposal.diff
-        if self.terminal.tells and proposal.diff in self._declined:
+        if self.terminal.error_tty and proposal.diff in self._declined:
             self.terminal.note("same diff as before")
-        elif self.terminal.tells and self._shown != (proposal.diff, proposal.message):
+        elif self.terminal.error_tty and self._shown != (proposal.diff, proposal.message):
             self._shown = (proposal.diff, proposal.message)
             self._show(proposal)
         if self.by_hunk:
@@ -241,17 +241,17 @@ class TerminalInterface:
         self._show_refused()
         self.model_output.add_to(error)
         if isinstance(error, CheckFailed):
-            error.shown = self.terminal.tells and error.printed.strip() in self._tail
+            error.shown = self.terminal.error_tty and error.printed.strip() in self._tail
         elif (
-            not self.terminal.tells and self._tail and not isinstance(error, Refused)
+            not self.terminal.error_tty and self._tail and not isinstance(error, Refused)
         ):  # its message contains the failure
             self.working.note(self._tail)
         words = self.model_output.words
-        if words and not self.terminal.tells and words not in str(error):
+        if words and not self.terminal.error_tty and words not in str(error):
             self.working.note(words)
 
     def _end_reply(self) -> None:
-        if self.terminal.tells:
+        if self.terminal.error_tty:
             self.working.words(self._words.rest())
             self.working.quiet()
 
@@ -288,7 +288,7 @@ class TerminalInterface:
             for line in ["", *(f"    {line}".rstrip() for line in shown.split("\n")), ""]:
                 note(line)
         warnings = {concern.sentence for concern in proposal.concerns}
-        self.said.update(proposal.remarks)
+        self.shown_remarks.update(proposal.remarks)
         for remark in proposal.remarks:
             if remark in warnings:
                 self.terminal.warn(remark)

@@ -97,14 +97,14 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: str) -> None:
-    data, code, said = FILES[name]
+    data, code, message = FILES[name]
     repo.write(".repoagentignore", "hidden.md\n")
     repo.write("hidden.md", "words\n")
     (repo.top / "link.md").symlink_to("hidden.md")
     if data is not None:
         repo.write(name, data)
     done = ask("what is it?", "a.txt", name, echo.option, "-o", "out.md")
-    assert (done.code, done.out) == (code, "") and said in done.err
+    assert (done.code, done.out) == (code, "") and message in done.err
     assert echo.prompt == "" and not (repo.top / "out.md").exists()
     assert json.loads(ask("what is it?", name, echo.option, "--json").out)["error"]["exit"] == code
 
@@ -118,7 +118,7 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "no prompt: use repoagent ask"),
         (["  "], "the prompt is empty"),
@@ -132,9 +132,9 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo)
         (["hi", "--record", "src"], "src"),
     ],
 )
-def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo, arguments: list[str], said: str) -> None:
+def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo, arguments: list[str], message: str) -> None:
     done = ask(*arguments, echo.option)
-    assert (done.code, done.out) == (2, "") and said in done.err and echo.prompt == ""
+    assert (done.code, done.out) == (2, "") and message in done.err and echo.prompt == ""
 
 
 def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
@@ -253,10 +253,10 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     kinds = [block["type"] for block in content]
     assert kinds == ["text", "text", "image", "text", "text", "document", "text"]
     assert content[-1]["text"] == "The request:\n\nwhat is it?"
-    kept = (repo.top / f".repoagent/sent/{value['saved_request']}.txt").read_text()
+    saved = (repo.top / f".repoagent/sent/{value['saved_request']}.txt").read_text()
     assert (
         f"[image/jpeg, 40 x 30 pixels, {len(jpeg()):,} bytes, sha256 {sha256(jpeg(40, 30)).hexdigest()}]"
-        in kept
+        in saved
     )
     assert repo.status() == "?? paper.pdf\n?? photo.png\n"
     done = ask(*arguments)
@@ -344,7 +344,7 @@ def test_an_interrupted_reply_is_not_in_the_pipe(
 def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    terminal = Terminal.open()._replace(shows=True)
+    terminal = Terminal.open()._replace(output_tty=True)
     with terminal.working("asking") as working:
         stream = Stream(terminal, working, live=True)
         for piece in ("one\r", "\ntwo \x1b[2J", "", "thr"):

@@ -14,13 +14,13 @@ from tests.cli.screens import Screen, python
 HEAD = """
 import os, signal, sys
 from repoagent.cli import listen
-from repoagent.cli.ui.echo import collect, hushed, typed
+from repoagent.cli.ui.echo import collect, echo_off, typed
 from repoagent.cli.ui.terminal import Terminal
 terminal = Terminal.open()
 listen()
 def say(text):
     print(text, flush=True)
-with hushed(terminal):
+with echo_off(terminal):
     say("quiet")
 """
 WAIT = "    signal.pause()\n"
@@ -73,7 +73,7 @@ os.setpgid(0, 0)
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 os.tcsetpgrp(0, os.getpid())
 """
-    code = HEAD.replace("with hushed", f"{child}with hushed")
+    code = HEAD.replace("with echo_off", f"{child}with echo_off")
     code += """
     os.kill(os.getpid(), signal.SIGTSTP)
     try:
