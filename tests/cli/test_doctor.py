@@ -22,10 +22,10 @@ def doctor(cwd: Path, *more: str, **env: str) -> tuple[int, dict[str, list[dict[
     """The exit code, and the checks by name."""
     done = run(["doctor", "--json", *more], cwd, env=env)
     assert done.stderr == b""
-    found: dict[str, list[dict[str, Any]]] = {}
+    result: dict[str, list[dict[str, Any]]] = {}
     for check in json.loads(done.stdout)["checks"]:
-        found.setdefault(check["name"], []).append(check)
-    return done.returncode, found
+        result.setdefault(check["name"], []).append(check)
+    return done.returncode, result
 
 
 def only(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
@@ -35,16 +35,16 @@ def only(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, s
 
 def test_a_healthy_repository(repo: GitRepo) -> None:
     before = repo.status()
-    code, found = doctor(repo.top / "src", ANTHROPIC_API_KEY="sk-ant-0123456789abcdef")
+    code, result = doctor(repo.top / "src", ANTHROPIC_API_KEY="sk-ant-0123456789abcdef")
     assert code == 0
     wanted = {
         "repoagent", "python", "git", "grammars", "extras", "configuration", "model", "repository", "git directory",
         ".repoagent", "hooks", "history index", "memory", "locks", "sandbox", "disk", "clock",
     }  # fmt: skip
-    assert wanted <= found.keys()
-    assert {check["level"] for checks in found.values() for check in checks} == {"ok"}
-    assert "needs 2.31 or newer" in only(found, "git")[1]
-    assert only(found, "model")[1].endswith("key: environment ANTHROPIC_API_KEY")
+    assert wanted <= result.keys()
+    assert {check["level"] for checks in result.values() for check in checks} == {"ok"}
+    assert "needs 2.31 or newer" in only(result, "git")[1]
+    assert only(result, "model")[1].endswith("key: environment ANTHROPIC_API_KEY")
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
 
@@ -52,42 +52,42 @@ def test_no_key_is_ever_shown(repo: GitRepo) -> None:
     secret = "sk-ant-0123456789abcdef"
     env = {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": "http://me:hush@proxy.example/v1?token=hush"}
     done = run(["doctor"], repo.top, env=env)
-    said = done.stdout.decode() + done.stderr.decode()
-    assert secret not in said and "hush" not in said
-    assert "ANTHROPIC_BASE_URL is http://proxy.example/v1" in said
-    assert "unencrypted" in said and done.returncode == 0
+    message = done.stdout.decode() + done.stderr.decode()
+    assert secret not in message and "hush" not in message
+    assert "ANTHROPIC_BASE_URL is http://proxy.example/v1" in message
+    assert "unencrypted" in message and done.returncode == 0
 
 
 @pytest.mark.soak
 def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo) -> None:
-    code, found = doctor(repo.top)
-    assert (code, only(found, "model")[0]) == (0, "warning")
+    code, result = doctor(repo.top)
+    assert (code, only(result, "model")[0]) == (0, "warning")
     for model, word in (
         ("openai/gpt-4.1", "OPENAI_API_KEY"),
         ("command:no-such-program-here x", "no program"),
         ("nosuch/model", "no provider nosuch"),
     ):
-        code, found = doctor(repo.top, REPOAGENT_MODEL=model)
-        level, said, advice = only(found, "model")
+        code, result = doctor(repo.top, REPOAGENT_MODEL=model)
+        level, message, advice = only(result, "model")
         assert (code, level) == (1, "error"), model
-        assert word in said + advice
+        assert word in message + advice
 
 
 def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo) -> None:
     repo.git("config", "repoagent.maxTurns", "many")
-    code, found = doctor(repo.top)
-    assert code == 1 and "invalid value 'many' for max_turns" in only(found, "configuration")[1]
-    assert only(found, "hooks")[0] == "ok"  # the other checks still run
+    code, result = doctor(repo.top)
+    assert code == 1 and "invalid value 'many' for max_turns" in only(result, "configuration")[1]
+    assert only(result, "hooks")[0] == "ok"  # the other checks still run
     repo.git("config", "repoagent.maxTurns", "3")
     repo.git("config", "repoagent.modle", "x")
-    code, found = doctor(repo.top)
-    assert (code, only(found, "configuration")[0]) == (0, "warning")
+    code, result = doctor(repo.top)
+    assert (code, only(result, "configuration")[0]) == (0, "warning")
 
 
 def test_outside_of_a_repository(tmp_path: Path) -> None:
-    code, found = doctor(tmp_path)
-    assert (code, only(found, "repository")[0]) == (0, "ok")
-    assert "hooks" not in found and "disk" in found
+    code, result = doctor(tmp_path)
+    assert (code, only(result, "repository")[0]) == (0, "ok")
+    assert "hooks" not in result and "disk" in result
     assert list(tmp_path.iterdir()) == []
 
 
@@ -96,24 +96,24 @@ def test_outside_of_a_repository(tmp_path: Path) -> None:
 )
 def test_in_a_broken_repository_it_says_what_git_says(repo: GitRepo, damage: str) -> None:
     (repo.top / ".git" / "config").write_text(damage)
-    code, found = doctor(repo.top)
-    assert (code, only(found, "repository")[0]) == (1, "error")
-    assert "sandbox" in found
+    code, result = doctor(repo.top)
+    assert (code, only(result, "repository")[0]) == (1, "error")
+    assert "sandbox" in result
 
 
 def test_a_broken_git_directory_is_an_error(repo: GitRepo) -> None:
     repo.write(".git/HEAD", "garbage\n")
-    code, found = doctor(repo.top / "src")
-    level, said, advice = only(found, "repository")
-    assert (code, level, said.startswith(f"{repo.top}/.git exists")) == (1, "error", True)
+    code, result = doctor(repo.top / "src")
+    level, message, advice = only(result, "repository")
+    assert (code, level, message.startswith(f"{repo.top}/.git exists")) == (1, "error", True)
     assert "HEAD" in advice
 
 
 def test_one_cause_is_reported_once(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "x\n")
-    code, found = doctor(repo.top)
-    said = [check["result"] for checks in found.values() for check in checks if check["level"] == "error"]
-    assert code == 1 and len(said) == 1 and "is not valid TOML: " in said[0]
+    code, result = doctor(repo.top)
+    message = [check["result"] for checks in result.values() for check in checks if check["level"] == "error"]
+    assert code == 1 and len(message) == 1 and "is not valid TOML: " in message[0]
 
 
 @pytest.mark.soak
@@ -130,11 +130,11 @@ def test_an_old_a_strange_and_a_missing_git(
             f'#!/bin/sh\ncase "$*" in *version) echo "{says}";; *) exec {GIT} "$@";; esac\n'
         )
         (programs / "git").chmod(0o755)
-    code, found = doctor(repo.top, PATH=str(programs))
-    assert only(found, "git")[0] == level
+    code, result = doctor(repo.top, PATH=str(programs))
+    assert only(result, "git")[0] == level
     assert code == (1 if level == "error" else 0)
     if level == "error":
-        assert "2.31 or newer" in only(found, "git")[2]
+        assert "2.31 or newer" in only(result, "git")[2]
 
 
 GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
@@ -151,8 +151,8 @@ def test_problems_of_the_folder(repo: GitRepo) -> None:
     (folder / "memory").mkdir()
     repo.write(".repoagent/memory/said.md", "x")
     repo.git("add", "-f", ".repoagent/memory/said.md")
-    level, said, advice = only(doctor(repo.top)[1], ".repoagent")
-    assert (level, "git tracks" in said, "git rm --cached" in advice) == ("warning", True, True)
+    level, message, advice = only(doctor(repo.top)[1], ".repoagent")
+    assert (level, "git tracks" in message, "git rm --cached" in advice) == ("warning", True, True)
     repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
     (folder / ".gitignore").unlink()
     assert "not ignored" in only(doctor(repo.top)[1], ".repoagent")[1]
@@ -162,8 +162,8 @@ def test_problems_of_the_folder(repo: GitRepo) -> None:
 def test_a_folder_that_is_a_link_is_an_error(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
-    code, found = doctor(repo.top)
-    assert (code, found[".repoagent"][0]["level"]) == (1, "error")
+    code, result = doctor(repo.top)
+    assert (code, result[".repoagent"][0]["level"]) == (1, "error")
 
 
 @pytest.mark.soak
@@ -181,11 +181,11 @@ def test_hooks_locks_and_clock(repo: GitRepo) -> None:
         for name in env:
             del os.environ[name]
     (repo.top / "kept").rename(lock)
-    code, found = doctor(repo.top)
+    code, result = doctor(repo.top)
     assert code == 0
-    assert [check["level"] for check in found["hooks"]] == ["warning", "ok"]
-    assert "repoagent in pre-commit" in found["hooks"][1]["result"]
-    assert only(found, "index.lock")[0] == only(found, "clock")[0] == "warning"
+    assert [check["level"] for check in result["hooks"]] == ["warning", "ok"]
+    assert "repoagent in pre-commit" in result["hooks"][1]["result"]
+    assert only(result, "index.lock")[0] == only(result, "clock")[0] == "warning"
 
 
 def test_lines_fit_the_terminal(repo: GitRepo) -> None:

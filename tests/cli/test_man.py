@@ -20,10 +20,10 @@ TOP = Path(__file__).parents[2]
 def pages() -> dict[str, str]:
     sys.path.insert(0, str(TOP / "docs"))
     try:
-        found: dict[str, str] = runpy.run_path(str(TOP / "docs" / "man.py"))["pages"]()
+        result: dict[str, str] = runpy.run_path(str(TOP / "docs" / "man.py"))["pages"]()
     finally:
         sys.path.remove(str(TOP / "docs"))
-    return found
+    return result
 
 
 @pytest.fixture(scope="module")

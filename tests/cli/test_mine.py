@@ -36,10 +36,10 @@ def test_messages(repo: GitRepo) -> None:
     repo.commit("second", x="1")
     assert b"1 new to index" in run(["mine", "--status"], repo.top).stdout
     assert run(["mine", "--quiet"], repo.top).stdout == b""
-    said = json.loads(run(["mine", "--status", "--json"], repo.top).stdout)
-    assert said.pop("size") > 0
+    message = json.loads(run(["mine", "--status", "--json"], repo.top).stdout)
+    assert message.pop("size") > 0
     path = str(repo.top / ".repoagent/history.db")
-    assert said == {
+    assert message == {
         "version": 1, "path": path, "commits": 2, "end": "whole", "new": 0, "since": None, "complete": True,
     }  # fmt: skip
 

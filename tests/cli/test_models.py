@@ -49,7 +49,7 @@ def test_without_models_it_shows_what_to_do(tmp_path: Path) -> None:
 def test_configured_models_with_keys_and_prices(tmp_path: Path) -> None:
     with messages_server(status(404, "no such path")) as server:
         done = program(tmp_path, "models", **server.environment, REPOAGENT_ALIAS__QUICK="fast")
-        found = rows(tmp_path, **server.environment, REPOAGENT_FALLBACK="manual\ncommand:no-such-program -p")
+        result = rows(tmp_path, **server.environment, REPOAGENT_FALLBACK="manual\ncommand:no-such-program -p")
     assert KEY not in done.stdout + done.stderr
     lines = done.stdout.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("edit "))
@@ -58,9 +58,9 @@ def test_configured_models_with_keys_and_prices(tmp_path: Path) -> None:
         "ok · 1,000,000 tokens · $2 in, $10 out · edit format: diff · key: environment ANTHROPIC_API_KEY"
     )
     assert any(line.startswith("quick ") and "(environment REPOAGENT_ALIAS__QUICK)" in line for line in lines)
-    assert found["edit"]["price"]["source"].startswith("as of 20")
-    assert found["fallback"]["problem"] == "no program no-such-program on PATH"
-    assert found["anthropic"] == {
+    assert result["edit"]["price"]["source"].startswith("as of 20")
+    assert result["fallback"]["problem"] == "no program no-such-program on PATH"
+    assert result["anthropic"] == {
         "name": "anthropic",
         "key": "environment ANTHROPIC_API_KEY",
         "reachable": True,

@@ -70,7 +70,7 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "options", "code", "said"),
+    ("patch", "options", "code", "message"),
     [
         ("", (), 2, "fix.patch is empty: it contains no patch"),
         ("Nothing to do here.\n", ("-y",), 3, "fix.patch contains no patch"),
@@ -95,25 +95,25 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
     ],
 )
 def test_errors_are_one_sentence_and_change_nothing(
-    repo: GitRepo, here: Here, *, patch: str, options: tuple[str, ...], code: int, said: str
+    repo: GitRepo, here: Here, *, patch: str, options: tuple[str, ...], code: int, message: str
 ) -> None:
     before = snapshot(repo.top), repo.head(), repo.status()
     done = here(patch, *options)
-    assert (done.code, said in done.err, done.out) == (code, True, ""), done.err
+    assert (done.code, message in done.err, done.out) == (code, True, ""), done.err
     assert done.err.startswith("repoagent: ")
     assert (snapshot(repo.top), repo.head(), repo.status()) == before
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("missing.patch", "cannot read missing.patch: No such file"),
         ("src", "cannot read src: Is a directory"),
     ],
 )
-def test_an_unreadable_patch_file(repo: GitRepo, name: str, said: str) -> None:
+def test_an_unreadable_patch_file(repo: GitRepo, name: str, message: str) -> None:
     done = program(repo.top, "apply", name)
-    assert (done.code, said in done.err) == (2, True)
+    assert (done.code, message in done.err) == (2, True)
 
 
 def test_standard_input_is_used_once(repo: GitRepo) -> None:

@@ -37,23 +37,23 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_kind_of_change_is_written_and_nothing_else(folder: Path) -> None:
-    kept = snapshot(folder)
+    saved = snapshot(folder)
     done = apply(folder, EVERY_KIND, "-y", "--check", "test -x run.sh")
     assert done.code == 0, done.err
     assert done.out.startswith("written, not committed · 5 files +2 -2 · ")
     now = snapshot(folder)
-    assert now.pop("a.txt") == (kept.pop("a.txt")[0], b"line 1\r\nline two\r\nline 3\r\n")
+    assert now.pop("a.txt") == (saved.pop("a.txt")[0], b"line 1\r\nline two\r\nline 3\r\n")
     assert now.pop("deep/er/new.txt")[1] == b"new\n"
-    assert now.pop("moved/old.txt") == kept.pop("old.txt")
-    assert now.pop("run.sh")[1] == kept.pop("run.sh")[1] and os.access(folder / "run.sh", os.X_OK)
-    del kept["gone.txt"], now["deep"], now["deep/er"], now["moved"]
-    assert now == kept  # no .repoagent, no temporary files
+    assert now.pop("moved/old.txt") == saved.pop("old.txt")
+    assert now.pop("run.sh")[1] == saved.pop("run.sh")[1] and os.access(folder / "run.sh", os.X_OK)
+    del saved["gone.txt"], now["deep"], now["deep/er"], now["moved"]
+    assert now == saved  # no .repoagent, no temporary files
     again = apply(folder, EVERY_KIND, "-y")
     assert (again.code, "is already applied" in again.err) == (1, True)
 
 
 @pytest.mark.parametrize(
-    ("patch", "options", "code", "said"),
+    ("patch", "options", "code", "message"),
     [
         (EVERY_KIND, ("-y", "--check", "false"), 6, "Nothing was changed"),
         (EVERY_KIND, ("-n",), 0, "nothing was written"),
@@ -78,11 +78,11 @@ def test_every_kind_of_change_is_written_and_nothing_else(folder: Path) -> None:
     ],
 )
 def test_a_refused_patch_changes_nothing(
-    folder: Path, here: Here, *, patch: str, options: tuple[str, ...], code: int, said: str
+    folder: Path, here: Here, *, patch: str, options: tuple[str, ...], code: int, message: str
 ) -> None:
     before = snapshot(folder.parent)
     done = here(patch, *options, cwd=folder)
-    assert (done.code, said in done.err) == (code, True), done.err
+    assert (done.code, message in done.err) == (code, True), done.err
     (folder.parent / "fix.patch").unlink()
     assert snapshot(folder.parent) == before
 

@@ -50,8 +50,8 @@ def test_paths_are_offered_folder_by_folder(names: set[str], word: str) -> None:
         if name.startswith(word):
             slash_at = name.find("/", len(word))
             expected.add(name if slash_at < 0 else name[: slash_at + 1])
-    found = list(below(sorted(names), word))
-    assert set(found) == expected and len(found) == len(expected)
+    result = list(below(sorted(names), word))
+    assert set(result) == expected and len(result) == len(expected)
 
 
 def test_tracked_files_by_path_or_by_name(repo: GitRepo) -> None:

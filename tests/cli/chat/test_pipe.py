@@ -47,14 +47,16 @@ def test_outside_a_repository_it_is_one_sentence(run: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("line", "said"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
+    ("line", "message"), [("/udno", "unknown command /udno; did you mean /undo?"), ("\udcff", "not UTF-8")]
 )
-def test_an_invalid_line_of_a_pipe_ends_the_chat(repo: GitRepo, script: Script, line: str, said: str) -> None:
+def test_an_invalid_line_of_a_pipe_ends_the_chat(
+    repo: GitRepo, script: Script, line: str, message: str
+) -> None:
     script.replies("never")
     data = f"{line}\nhello\n".encode("utf-8", "surrogateescape")
     done = program.run(["chat"], repo.top, stdin=data, env={"REPOAGENT_MODEL": script.spec})
     assert done.returncode == 2
-    assert said in done.stderr.decode()
+    assert message in done.stderr.decode()
     assert script.prompts == []
 
 
@@ -89,10 +91,10 @@ NOTHING = ("undo", "redo", "diff", "files", "plan", "save x", "clear", "compact"
 
 
 def test_invalid_commands_and_commands_with_nothing_to_do(chat: Chat) -> None:
-    for line, said in IMPOSSIBLE.items():
+    for line, message in IMPOSSIBLE.items():
         with pytest.raises(UsageError) as error:
             handle(chat, line)
-        assert said in str(error.value)
+        assert message in str(error.value)
     for name in NOTHING:
         with pytest.raises(NothingDone):
             handle(chat, f"/{name}")
@@ -195,8 +197,8 @@ def test_calls_are_limited_for_each_message(repo: GitRepo, run: Run, script: Scr
     script.replies("One.", "Two.", LOOK, "never")
     done = run("chat", "--max-turns", "1", stdin="a\nb\nc\n")
     assert done.code == 5 and done.out == "One.\nTwo.\n" and "--max-turns" in done.err
-    found = record(repo)  # each call is counted once
-    assert (found["turns"], found["kind"], found["state"]) == (3, "chat", "limit")
+    result = record(repo)  # each call is counted once
+    assert (result["turns"], result["kind"], result["state"]) == (3, "chat", "limit")
 
 
 @pytest.mark.soak
@@ -217,8 +219,8 @@ def test_copies_of_a_conversation(repo: GitRepo, run: Run, script: Script) -> No
     assert (done.code, done.out) == (0, "Blue.\nAfresh.\nStill blue.\n"), done.err
     assert "which colour?" not in script.prompts[1]
     assert "which colour?" in script.prompts[2] and "afresh" not in script.prompts[2]
-    kept = (repo.top / ".repoagent/conversations/colour.md").read_text()
-    assert "Blue." in kept and "Still blue." not in kept
+    saved = (repo.top / ".repoagent/conversations/colour.md").read_text()
+    assert "Blue." in saved and "Still blue." not in saved
     assert len(conversations(repo)) == 4
 
 

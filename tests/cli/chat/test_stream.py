@@ -20,9 +20,9 @@ def lines(*values: object) -> str:
 
 
 def events(done: Done) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in done.out.splitlines()]
-    assert all(one["version"] == 1 for one in found)
-    return found
+    result = [json.loads(line) for line in done.out.splitlines()]
+    assert all(one["version"] == 1 for one in result)
+    return result
 
 
 def kinds(done: Done, *wanted: str) -> list[str]:
@@ -37,10 +37,10 @@ def test_without_a_model_it_is_an_event(run: Run) -> None:
 
 def test_an_invalid_turn_is_reported_and_an_error_does_not_end_it(run: Run, script: Script) -> None:
     script.replies(LOOK, "Two.")
-    said = (
+    message = (
         f"nonsense\n[]\n{lines({'say': ' '}, {'say': '/quit'}, {'say': 'b'}, {'stop': True}, {'say': 'c'})}"
     )
-    done = run("chat", "--json-stream", "--max-turns", "1", stdin=said)
+    done = run("chat", "--json-stream", "--max-turns", "1", stdin=message)
     assert kinds(done, "start", "say", "error", "end") == ["start", "say", "say", "say", "error", "end"]
     assert (done.code, len(script.prompts)) == (0, 2) and "/quit" in script.prompts[0]
     end = events(done)[-1]

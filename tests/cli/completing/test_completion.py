@@ -26,8 +26,13 @@ MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; m
 
 def offered(cwd: Path, line: str, shell: str = "bash", **env: str) -> list[str]:
     """The values for the last word of `line`; `file` and `dir` mean names completed by the shell."""
-    asked = {"_REPOAGENT_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_WORDBREAKS": BREAKS, **env}
-    done = run([], cwd, env=asked)
+    request = {
+        "_REPOAGENT_COMPLETE": f"{shell}_complete",
+        "COMP_WORDS": line,
+        "COMP_WORDBREAKS": BREAKS,
+        **env,
+    }
+    done = run([], cwd, env=request)
     assert (done.returncode, done.stderr) == (0, b"")
     lines = os.fsdecode(done.stdout).splitlines()
     return (
@@ -172,14 +177,14 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
     """By the word in the help, so that new commands are completed, too."""
     from repoagent.cli.app import cli
 
-    found: set[str] = set()
+    result: set[str] = set()
 
     def walk(command: click.Command, ctx: click.Context) -> None:
         for param in command.params:
             words = {*re.findall(r"\b[A-Z]{2,}\b", param.metavar or "")}
             if words & {"FILE", "PATH", "DIR", "REV", "REF", "SPEC"} and not param._custom_shell_complete:
                 assert finder_of(param, command.name or ""), (ctx.command_path, param.name, param.metavar)
-                found.update(words)
+                result.update(words)
         if isinstance(command, click.Group):
             for name in command.list_commands(ctx):
                 inner = command.get_command(ctx, name)
@@ -189,7 +194,7 @@ def test_every_command_s_files_revisions_and_models_are_completed() -> None:
 
     with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
         walk(cli, ctx)
-    assert found >= {"FILE", "PATH", "DIR", "REV", "SPEC"}
+    assert result >= {"FILE", "PATH", "DIR", "REV", "SPEC"}
 
 
 def test_model_names_are_those_of_the_catalogue() -> None:
@@ -203,10 +208,10 @@ def test_model_names_are_those_of_the_catalogue() -> None:
 def test_it_is_nearly_as_quick_as_the_version(repo: GitRepo, line: str) -> None:
     def seconds(line: str) -> float:
         """CPU time, that of git too: other tests run at the same time."""
-        asked = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": line} if line else {}
+        request = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": line} if line else {}
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         command = [sys.executable, "-c", MAIN, *([] if line else ["--version"])]
-        subprocess.run(command, cwd=repo.top, env={**os.environ, **asked}, capture_output=True, check=True)
+        subprocess.run(command, cwd=repo.top, env={**os.environ, **request}, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

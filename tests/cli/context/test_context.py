@@ -25,18 +25,18 @@ def test_errors_are_one_sentence(repo: GitRepo, run: Run) -> None:
 def test_it_shows_the_prompt_of_an_edit_without_a_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("rules", **{"AGENTS.md": "Be kind.\n"})
     nobody = {"REPOAGENT_MODEL": "anthropic/claude-sonnet-5-5"}
-    found = run("context", "src/app.py", "greet with a comma", "--json", env=nobody).json
+    result = run("context", "src/app.py", "greet with a comma", "--json", env=nobody).json
     same = run("edit", "src/app.py", "greet with a comma", "--show-prompt", "--json", env=nobody).json
-    assert found["version"] == 1 and found["blocks"] == same["blocks"]
-    assert found["tokens"] == sum(block["tokens"] for block in found["blocks"])
-    assert [block["name"] for block in found["blocks"] if block["cache"]] == [
+    assert result["version"] == 1 and result["blocks"] == same["blocks"]
+    assert result["tokens"] == sum(block["tokens"] for block in result["blocks"])
+    assert [block["name"] for block in result["blocks"] if block["cache"]] == [
         "context AGENTS.md", "file src/app.py",
     ]  # fmt: skip
-    assert [block["name"] for block in found["blocks"] if not block["cached"]] == [
+    assert [block["name"] for block in result["blocks"] if not block["cached"]] == [
         "subjects", "rules", "request",
     ]  # fmt: skip
     full = run("context", "src/app.py", "greet with a comma", "--full", env=nobody)
-    assert full.out == "".join(block["text"] for block in found["blocks"])
+    assert full.out == "".join(block["text"] for block in result["blocks"])
     assert script.prompts == [] and not (repo.top / ".repoagent/memory").exists()
 
 

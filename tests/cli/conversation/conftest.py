@@ -43,9 +43,9 @@ class Script:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Script:
-    found = Script(tmp_path / "model")
-    found.folder.mkdir()
-    return found
+    result = Script(tmp_path / "model")
+    result.folder.mkdir()
+    return result
 
 
 @pytest.fixture

@@ -70,13 +70,13 @@ def test_errors(talked: GitRepo, ui: Talk) -> None:
     talked.write(".repoagentignore", "hidden.py\n")
     talked.write("hidden.py", "x\n")
     before = sorted(talked.top.glob(".repoagent/**/*.md"))
-    for number, (words, (code, said)) in enumerate(WRONG.items()):
+    for number, (words, (code, message)) in enumerate(WRONG.items()):
         done = ui(*words.split(" "))
-        assert (done.code, done.out) == (code, "") and said.lower() in done.err.lower(), words
+        assert (done.code, done.out) == (code, "") and message.lower() in done.err.lower(), words
         assert done.err.count("\n") == 1, words
         if number % 4 == 0:
             as_json = ui(*words.split(" "), "--json")
-            assert as_json.code == code and said.lower() in as_json.json["error"]["message"].lower(), words
+            assert as_json.code == code and message.lower() in as_json.json["error"]["message"].lower(), words
         assert sorted(talked.top.glob(".repoagent/**/*.md")) == before, words
 
 
@@ -121,15 +121,15 @@ def test_the_list(talked: GitRepo, ui: Talk) -> None:
     put(talked, "broken", "no")
     put(talked, "edit-1", (talked.top / ".repoagent/conversations/fast.md").read_bytes())
     ui("branch", "fast", "short name 名前", "--at", "1")
-    found = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
-    assert set(found) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
+    result = {each["name"]: each for each in ui("list", "--json", "--files").json["conversations"]}
+    assert set(result) == {"broken", "edit-1", "fast", "short name 名前", "file:src/app.py"}
     assert (
-        found["broken"]["problem"].startswith("not a repoagent conversation")
-        and found["broken"]["turns"] is None
+        result["broken"]["problem"].startswith("not a repoagent conversation")
+        and result["broken"]["turns"] is None
     )
-    assert (found["edit-1"]["kind"], found["edit-1"]["state"]) == ("edit", "unfinished")
-    assert (found["fast"]["kind"], found["fast"]["turns"], found["fast"]["file"]) == ("general", 5, None)
-    assert found["file:src/app.py"]["file"] == "src/app.py"
+    assert (result["edit-1"]["kind"], result["edit-1"]["state"]) == ("edit", "unfinished")
+    assert (result["fast"]["kind"], result["fast"]["turns"], result["fast"]["file"]) == ("general", 5, None)
+    assert result["file:src/app.py"]["file"] == "src/app.py"
     assert ui("list", "-z").out.split("\0") == ["broken", "edit-1", "fast", "short name 名前", ""]
     lines = ui("list").out.split("\n")
     assert lines[0].split() == ["name", "kind", "turns", "size", "last", "remarks"]

@@ -138,8 +138,8 @@ def test_a_concurrent_write_is_not_overwritten(talked: GitRepo, model: Script, f
     done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes")
     assert done.code == 3 and "has changed" in done.err
     assert file.read_text().endswith("- second\nand more\n")
-    [kept] = (talked.top / ".git/repoagent/proposals").iterdir()
-    assert str(kept) in done.err and "-- second" in kept.read_text()
+    [saved] = (talked.top / ".git/repoagent/proposals").iterdir()
+    assert str(saved) in done.err and "-- second" in saved.read_text()
 
 
 @pytest.mark.soak

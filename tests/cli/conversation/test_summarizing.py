@@ -34,9 +34,9 @@ def test_the_same_text_is_paid_for_once(ui: Talk, model: Script, file: Path) -> 
 
 def test_a_corrected_summary_stays(ui: Talk, model: Script) -> None:
     model.answers("They share a cache.\n", "Something else.\n")
-    kept = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["file"])
+    saved = Path(ui("summarize", "fast", "--model", model.spec, "--json").json["file"])
     assert ui("summarize", "fast", "--model", model.spec, "--refresh").out == "Something else.\n"
-    kept.write_text(kept.read_text().replace("Something else.", "Readers share it."))
+    saved.write_text(saved.read_text().replace("Something else.", "Readers share it."))
     done = ui("summarize", "fast", "--model", model.spec, "--refresh", "--json").json
     assert done["summary"] == "Readers share it." and done["edited"] and len(model.prompts) == 2
 

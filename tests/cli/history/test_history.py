@@ -99,11 +99,11 @@ def test_control_characters_are_escaped(repo: GitRepo, ask: Ask) -> None:
 
 def test_json(repo: GitRepo, ask: Ask) -> None:
     grow(repo, 3)
-    found = ask("a.txt", "--json", "--limit", "2").json
-    assert found["version"] == 1 and found["path"] == "a.txt" and found["revision"] == repo.head()
-    assert [commit["subject"] for commit in found["commits"]] == ["change 2", "change 1"]
-    assert found["partial"] is True and found["people"]["commits"] == 4
-    assert found["spent"] is None
+    result = ask("a.txt", "--json", "--limit", "2").json
+    assert result["version"] == 1 and result["path"] == "a.txt" and result["revision"] == repo.head()
+    assert [commit["subject"] for commit in result["commits"]] == ["change 2", "change 1"]
+    assert result["partial"] is True and result["people"]["commits"] == 4
+    assert result["spent"] is None
 
 
 def test_at_a_revision_and_under_an_old_name(repo: GitRepo, ask: Ask) -> None:
@@ -329,9 +329,9 @@ def test_shared_as_notes_and_read_in_a_new_clone(
     fetch = ["git", "fetch", "-q", "origin", "+refs/notes/repoagent:refs/notes/remotes/origin/repoagent"]
     subprocess.run(fetch, cwd=clone, check=True)
     assert lines(ask("a.txt", "--json", cwd=clone)) == [None] * 3
-    found = ask("a.txt", "--json", "--share", "--model", "command:false", cwd=clone)
-    assert lines(found) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
-    assert lines(ask("a.txt", "--json", cwd=clone)) == lines(found)
+    result = ask("a.txt", "--json", "--share", "--model", "command:false", cwd=clone)
+    assert lines(result) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
+    assert lines(ask("a.txt", "--json", cwd=clone)) == lines(result)
 
 
 def test_summaries_that_cannot_be_shared_are_saved(

@@ -99,9 +99,9 @@ def test_findings_of_the_level_stop_git_with_a_remedy(history: GitRepo) -> None:
 def test_findings_can_be_dismissed_or_stop_nothing(history: GitRepo) -> None:
     stage(history, "a.py")
     assert hook(history, "pre-commit", "--fail-on", "never").code == 0
-    told = hook(history, "pre-commit", "--fail-on", "warning", "--json")
-    (finding,) = told.json["reports"][0]["findings"]
-    assert told.code == 6 and told.json["hook"] == "pre-commit" and finding["path"] == "a.py"
+    output = hook(history, "pre-commit", "--fail-on", "warning", "--json")
+    (finding,) = output.json["reports"][0]["findings"]
+    assert output.code == 6 and output.json["hook"] == "pre-commit" and finding["path"] == "a.py"
     assert program(history.top, "review", "dismiss", finding["id"]).code == 0
     assert hook(history, "pre-commit", "--fail-on", "warning").code == 0
 
@@ -109,9 +109,9 @@ def test_findings_can_be_dismissed_or_stop_nothing(history: GitRepo) -> None:
 def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
     """Findings that stop the commit are shown in full, the others in brief."""
     stage(history, "a.py")
-    told = hook(history, "pre-commit").out.splitlines()
-    assert told[0].startswith("warning partner-missing: ") and told[1].startswith("  a.py  [")
-    assert told[2] == "see the details with: repoagent review --commit HEAD" and len(told) == 5
+    output = hook(history, "pre-commit").out.splitlines()
+    assert output[0].startswith("warning partner-missing: ") and output[1].startswith("  a.py  [")
+    assert output[2] == "see the details with: repoagent review --commit HEAD" and len(output) == 5
     history.git("commit", "-qm", "alone")
     assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
 
@@ -184,8 +184,8 @@ def test_cut_off_trailers_are_ignored_and_unknown_rules_reported(history: GitRep
     history.write(".git/MSG", f"Subject\n\n{cut}")
     assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
-    told = hook(history, "commit-msg", ".git/MSG").err
-    assert "unknown rule 'partners-missing'; the rules are: secret" in told and "names no rule" in told
+    output = hook(history, "commit-msg", ".git/MSG").err
+    assert "unknown rule 'partners-missing'; the rules are: secret" in output and "names no rule" in output
 
 
 def test_pushed_commits_are_reviewed(history: GitRepo) -> None:

@@ -123,8 +123,8 @@ def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
             time.sleep(0.05)
         window.send("\x03")
         assert window.end() == 130
-    said = "interrupted; nothing was changed. Run the same command again to resume (replies\nalready paid for: 1)\n"
-    assert window.seen.endswith(said) and repo.status() == ""
+    message = "interrupted; nothing was changed. Run the same command again to resume (replies\nalready paid for: 1)\n"
+    assert window.seen.endswith(message) and repo.status() == ""
     with edit(repo, script, TERM="dumb") as window:
         window.expect(ASK)
         window.send("\x03")
@@ -165,9 +165,9 @@ def test_an_edited_diff_is_validated_and_confirmed(repo: GitRepo, script: Script
     )
     with edit(repo, script, GIT_EDITOR=editor(tmp_path, bad, same, good)) as window:
         window.expect(ASK)
-        for said in ("not accepted: src/app.py would no longer parse", "same diff as before"):
+        for message in ("not accepted: src/app.py would no longer parse", "same diff as before"):
             window.send("e\n")
-            window.expect(said)
+            window.expect(message)
             window.expect(ASK)
         window.send("e\n")
         again = window.expect(ASK)

@@ -62,8 +62,8 @@ def test_errors_are_one_sentence(remembered: GitRepo, tmp_path: Path) -> None:
         (2, ("export", "README.md"), "no memory of README.md"),
         (3, ("export", "-o", "src"), "is not a regular file"),
     ):
-        found, _, err = run(top, *args)
-        assert (found, err.count("\n")) == (code, 1) and words in err
+        result, _, err = run(top, *args)
+        assert (result, err.count("\n")) == (code, 1) and words in err
     code, out, _ = run(top, "export", "--json")
     assert code == 2 and "no file for the archive" in json.loads(out)["error"]["message"]
     assert sorted(top.rglob("*")) == before

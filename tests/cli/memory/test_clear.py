@@ -75,8 +75,8 @@ def test_later_entries_follow_restored_ones(ask: Ask, context: Desk, full: dict[
     assert ask("clear", "src/a.py", "-y").code == 0
     talked(memory, 2)
     assert ask("clear", "--undo", "src/a.py").code == 0
-    told = ask("show", "src/a.py", "--conversation").out
-    assert told.index("request 1") < told.index("request 2")
+    output = ask("show", "src/a.py", "--conversation").out
+    assert output.index("request 1") < output.index("request 2")
     assert [edit.id for edit in read_edits(memory.edits)] == ["e1", "e2"]
 
 
@@ -94,8 +94,8 @@ def test_a_broken_conversation_is_cleared_and_not_merged(
         and "not a repoagent conversation" in done.err
         and memory.conversation.read_bytes() == now
     )
-    (kept,) = memory.folder.glob("archive/cleared-*/conversation.md")
-    assert kept.read_text() == "scribbled\n" and kept.parent.name in done.err
+    (saved,) = memory.folder.glob("archive/cleared-*/conversation.md")
+    assert saved.read_text() == "scribbled\n" and saved.parent.name in done.err
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), pytest.param("y", 0, marks=pytest.mark.soak)])

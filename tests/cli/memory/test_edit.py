@@ -57,9 +57,9 @@ def test_text_saved_before_the_editor_failed_is_not_lost(ask: Ask, context: Desk
     does(editor, 'echo "- precious" >> "$1"; exit 1')
     done = ask("edit", "src/a.py")
     assert done.code == 1 and "the editor failed; your saved text is in " in done.err
-    kept = Path(done.err.split("is in ", 1)[1].split("\n")[0])
-    assert kept.read_text().endswith("- precious\n") and kept.stat().st_mode & 0o777 == 0o600
-    kept.unlink()
+    saved = Path(done.err.split("is in ", 1)[1].split("\n")[0])
+    assert saved.read_text().endswith("- precious\n") and saved.stat().st_mode & 0o777 == 0o600
+    saved.unlink()
 
 
 def test_no_editor_and_no_terminal(context: Desk) -> None:
@@ -76,8 +76,13 @@ def test_suspicious_lines_are_reported_and_secrets_masked(ask: Ask, context: Des
     does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
     done = ask("edit", "src/a.py")
     assert done.code == 0
-    for said in ("line 3: invalid date 2026-13-01", "line 4: empty note", "line 5: is not UTF-8", "masked"):
-        assert said in done.err
+    for message in (
+        "line 3: invalid date 2026-13-01",
+        "line 4: empty note",
+        "line 5: is not UTF-8",
+        "masked",
+    ):
+        assert message in done.err
     data = known(context, "src/a.py").notes.read_bytes()
     assert b"\xff and <<secret " in data and TOKEN.encode() not in data
 
@@ -98,8 +103,8 @@ def test_on_a_conflict_the_text_is_saved(ask: Ask, context: Desk, editor: Path) 
     done = ask("edit", "src/a.py")
     assert done.code == 3 and "another program changed the same lines" in done.err
     assert notes.read_text() == "# theirs\n\n- one\n"
-    (kept,) = notes.parent.glob("archive/edited-*-notes.md")
-    assert kept.read_text() == "# mine\n\n- one\n" and kept.name in done.err
+    (saved,) = notes.parent.glob("archive/edited-*-notes.md")
+    assert saved.read_text() == "# mine\n\n- one\n" and saved.name in done.err
 
 
 def test_concurrent_turns_follow(ask: Ask, context: Desk, editor: Path) -> None:
@@ -125,8 +130,8 @@ def test_an_invalid_conversation_is_saved_to_a_file(ask: Ask, context: Desk, edi
     does(editor, 'sed -i 1d "$1"')
     done = ask("edit", "src/a.py", "--conversation")
     assert done.code == 3 and "your text is saved in" in done.err
-    (kept,) = memory.folder.glob("archive/edited-*-conversation.md")
-    assert memory.conversation.read_bytes() == before and kept.read_bytes() == before.split(b"\n", 1)[1]
+    (saved,) = memory.folder.glob("archive/edited-*-conversation.md")
+    assert memory.conversation.read_bytes() == before and saved.read_bytes() == before.split(b"\n", 1)[1]
 
 
 def test_a_broken_heading_is_reported(ask: Ask, context: Desk, editor: Path) -> None:
@@ -161,9 +166,9 @@ def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(
     (folder / "archive").symlink_to("/nowhere")
     done = ask("edit", "src/a.py")
     assert done.code == 3 and "cannot open the lock file" in done.err and len(done.err.splitlines()) == 1
-    kept = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
-    assert kept.read_text().endswith("- precious\n")
-    kept.unlink()
+    saved = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
+    assert saved.read_text().endswith("- precious\n")
+    saved.unlink()
 
 
 def test_an_editor_that_never_ends_holds_no_lock(ask: Ask, context: Desk, editor: Path) -> None:

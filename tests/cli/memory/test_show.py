@@ -42,8 +42,8 @@ def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
 def test_details_need_verbose(ask: Ask, context: Desk) -> None:
     known(context, "src/a.py")
     assert not re.search(r"inode|blob", ask("show", "src/a.py").out)
-    told = ask("show", "src/a.py", before=("-v",)).out
-    assert "device and inode" in told and ", blob " in told
+    output = ask("show", "src/a.py", before=("-v",)).out
+    assert "device and inode" in output and ", blob " in output
 
 
 def test_json_and_the_turns(ask: Ask, context: Desk) -> None:
@@ -53,8 +53,10 @@ def test_json_and_the_turns(ask: Ask, context: Desk) -> None:
     assert value["conversation"]["exchanges"] == 1
     assert [turn["text"] for turn in value["conversation"]["content"]] == ["request 1", "answer 1\x1b[31m"]
     assert value["rekeyings"][0]["reason"] == "first seen" and value["undoable"] is None
-    told = ask("show", "src/a.py", "--conversation").out
-    assert told == ("user  time 2026-11-01T10:00:00+00:00\nrequest 1\n\nassistant  model m\nanswer 1^[[31m\n")
+    output = ask("show", "src/a.py", "--conversation").out
+    assert output == (
+        "user  time 2026-11-01T10:00:00+00:00\nrequest 1\n\nassistant  model m\nanswer 1^[[31m\n"
+    )
 
 
 def test_names_without_a_memory(ask: Ask, context: Desk) -> None:

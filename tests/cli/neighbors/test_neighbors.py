@@ -26,9 +26,9 @@ def neighbors(cwd: Path, *arguments: str, **env: str) -> subprocess.CompletedPro
 def as_json(cwd: Path, *arguments: str) -> dict[str, object]:
     done = neighbors(cwd, *arguments, "--json")
     assert done.returncode == 0, done.stdout
-    found = json.loads(done.stdout)
-    assert found["version"] == 1
-    return dict(found)
+    result = json.loads(done.stdout)
+    assert result["version"] == 1
+    return dict(result)
 
 
 def rows(found: dict[str, object]) -> dict[str, dict[str, object]]:
@@ -118,14 +118,18 @@ def test_explain_shows_the_commits_by_mailmap(pair: GitRepo) -> None:
 def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo) -> None:
     odd = os.fsdecode(b"odd \xff\n.py")
     commit = pair.commit("odd", **{"core.py": "odd", odd: "1"})
-    found = as_json(pair.top, "core.py")
-    row = rows(found)[odd]
+    result = as_json(pair.top, "core.py")
+    row = rows(result)[odd]
     assert row["evidence"] == [commit]
     assert str(row["last"]).endswith("Z") and row["together"] == 1 and row["commits"] == 6
-    assert found["commit"] == commit and found["paths"] == ["core.py"] and found["commits"] == 6
-    told = rows(as_json(pair.top, "core.py", "--explain"))[odd]["evidence"]
-    assert isinstance(told, list)
-    assert told[0]["commit"] == commit and told[0]["author"] == "Ada Tester" and told[0]["subject"] == "odd"
+    assert result["commit"] == commit and result["paths"] == ["core.py"] and result["commits"] == 6
+    output = rows(as_json(pair.top, "core.py", "--explain"))[odd]["evidence"]
+    assert isinstance(output, list)
+    assert (
+        output[0]["commit"] == commit
+        and output[0]["author"] == "Ada Tester"
+        and output[0]["subject"] == "odd"
+    )
 
 
 def test_names_are_escaped(pair: GitRepo) -> None:
@@ -155,13 +159,13 @@ def test_errors_as_json(pair: GitRepo) -> None:
 
 
 def test_a_folder_and_several_files(pair: GitRepo) -> None:
-    found = as_json(pair.top, "tests")
-    assert found["paths"] == ["tests/"] and next(iter(rows(found))) == "core.py"
-    found = as_json(pair.top, "core.py", "tests/test_core.py")
-    assert "core.py" not in rows(found) and "tests/test_core.py" not in rows(found)
-    assert "docs.md" in rows(found)
-    found = as_json(pair.top / "tests", "test_core.py", "../tests/test_core.py")
-    assert found["paths"] == ["tests/test_core.py"]
+    result = as_json(pair.top, "tests")
+    assert result["paths"] == ["tests/"] and next(iter(rows(result))) == "core.py"
+    result = as_json(pair.top, "core.py", "tests/test_core.py")
+    assert "core.py" not in rows(result) and "tests/test_core.py" not in rows(result)
+    assert "docs.md" in rows(result)
+    result = as_json(pair.top / "tests", "test_core.py", "../tests/test_core.py")
+    assert result["paths"] == ["tests/test_core.py"]
 
 
 @pytest.mark.soak
@@ -179,9 +183,9 @@ def test_only_files_of_the_revision(pair: GitRepo) -> None:
 def test_a_deleted_file_has_its_last_neighbors(pair: GitRepo) -> None:
     pair.git("rm", "-q", "core.py")
     pair.commit("drop it")
-    found = as_json(pair.top, "core.py")
-    assert next(iter(rows(found))) == "tests/test_core.py"
-    assert str(found["note"]).startswith("core.py was deleted on ")
+    result = as_json(pair.top, "core.py")
+    assert next(iter(rows(result))) == "tests/test_core.py"
+    assert str(result["note"]).startswith("core.py was deleted on ")
 
 
 def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo) -> None:
@@ -189,9 +193,9 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     pair.write("lib/near.c", "1")
     pair.git("add", "lib/near.c")
     pair.git("commit", "-qm", "near")
-    found = as_json(pair.top, "lib/core.c")
-    assert found["state"] == "names" and "is not tracked yet" in str(found["note"])
-    candidates = rows(found)
+    result = as_json(pair.top, "lib/core.c")
+    assert result["state"] == "names" and "is not tracked yet" in str(result["note"])
+    candidates = rows(result)
     assert {"core.py", "tests/test_core.py", "lib/near.c"} <= set(candidates)
     assert str(candidates["core.py"]["reasons"]).startswith("['name'")
     assert "folder" in str(candidates["lib/near.c"]["reasons"])
@@ -207,15 +211,15 @@ def test_a_branch_without_a_commit(make_repo) -> None:  # type: ignore[no-untype
     repo.write("test_core.py", "1")
     assert neighbors(repo.top, "core.py").returncode == 0
     repo.git("add", "-A")
-    found = as_json(repo.top, "core.py")
-    assert found["commit"] is None and found["state"] == "names" and list(rows(found)) == ["test_core.py"]
+    result = as_json(repo.top, "core.py")
+    assert result["commit"] is None and result["state"] == "names" and list(rows(result)) == ["test_core.py"]
 
 
 def test_a_file_with_one_commit(repo: GitRepo) -> None:
-    found = as_json(repo.top, "a.txt")
-    assert "a.txt has one commit" in str(found["note"])
-    assert {"README.md", "src/app.py"} <= set(rows(found))
-    assert {row["rate"] for row in rows(found).values()} <= {"low", None}
+    result = as_json(repo.top, "a.txt")
+    assert "a.txt has one commit" in str(result["note"])
+    assert {"README.md", "src/app.py"} <= set(rows(result))
+    assert {row["rate"] for row in rows(result).values()} <= {"low", None}
 
 
 @pytest.mark.soak
@@ -235,8 +239,8 @@ def test_limit_and_minimum_score(pair: GitRepo) -> None:
     scores = [row["score"] for row in rows(as_json(pair.top, "core.py")).values()]
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
     middle = scores[1]
-    kept = rows(as_json(pair.top, "core.py", "--min-score", str(middle))).values()
-    assert len(kept) < len(scores) and all(row["score"] >= middle for row in kept)  # type: ignore[operator]
+    saved = rows(as_json(pair.top, "core.py", "--min-score", str(middle))).values()
+    assert len(saved) < len(scores) and all(row["score"] >= middle for row in saved)  # type: ignore[operator]
 
 
 @pytest.mark.soak

@@ -118,8 +118,8 @@ def test_in_a_pipe_names_are_whole_and_numbers_are_there() -> None:
 
 def test_a_candidate_without_history_has_no_numbers() -> None:
     row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
-    found = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
-    (line,) = [line for line in table(found, {}, plain(80), NOW).split("\n") if line.startswith("near.c")]
+    result = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
+    (line,) = [line for line in table(result, {}, plain(80), NOW).split("\n") if line.startswith("near.c")]
     assert line.split()[-4:] == ["–", "–", "–", "folder"]
 
 
@@ -128,20 +128,20 @@ def test_weak_pairs_are_only_counted_by_default() -> None:
         return Neighbor(1, name, score, together, commits, 1_799_000_000, (), ("through",))
 
     rows = (row(b"sure.c", 9, 143, 0.4), row(b"once.c", 1, 143, 0.05), row(b"near.c", 1, 143, 0.3))
-    found = Neighborhood((b"a.c",), "HEAD", "a" * 40, (*rows, row(b"few.c", 1, 9, 0.05)), "whole", "", 143)
-    shown = table(found, {}, plain(80), NOW, weak=False)
+    result = Neighborhood((b"a.c",), "HEAD", "a" * 40, (*rows, row(b"few.c", 1, 9, 0.05)), "whole", "", 143)
+    shown = table(result, {}, plain(80), NOW, weak=False)
     assert "once.c" not in shown and all(
         name in shown for name in ("3 neighbors", "sure.c", "near.c", "few.c")
     )
     assert shown.endswith("\n1 weak pair hidden (one common commit at most): use --weak to see it\n")
     assert "\nbar: share of best score; medium: from 20%; high: from 50%; partners: shared\n" in shown
-    assert "partners" not in table(found, {}, plain(44), NOW)  # where the column `why` is dropped
-    whole = table(found, {}, plain(80), NOW)
+    assert "partners" not in table(result, {}, plain(44), NOW)  # where the column `why` is dropped
+    whole = table(result, {}, plain(80), NOW)
     assert "once.c" in whole and "hidden" not in whole
 
 
 def test_colours_do_not_move_the_columns() -> None:
-    found = neighborhood(b"src/a.c", b"b.c")
-    painted = table(found, TOLD, Page(90, color=True, ascii=False), NOW)
+    result = neighborhood(b"src/a.c", b"b.c")
+    painted = table(result, TOLD, Page(90, color=True, ascii=False), NOW)
     bare = re.sub(r"\x1b\[[0-9;]*m", "", painted)
-    assert bare == table(found, TOLD, plain(90), NOW) and bare != painted
+    assert bare == table(result, TOLD, plain(90), NOW) and bare != painted

@@ -146,10 +146,10 @@ def test_folders_and_files_at_once(folder: Path) -> None:
 
 def test_json(folder: Path) -> None:
     done = outline(folder, "app.py", "bin", "--json")
-    found = json.loads(done.stdout)
-    assert found["version"] == 1
-    assert found["skipped"] == [{"path": "bin", "reason": "binary"}]
-    (file,) = found["files"]
+    result = json.loads(done.stdout)
+    assert result["version"] == 1
+    assert result["skipped"] == [{"path": "bin", "reason": "binary"}]
+    (file,) = result["files"]
     assert {**file, "symbols": len(file["symbols"])} == {
         "path": "app.py",
         "language": "python",

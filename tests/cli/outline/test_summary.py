@@ -56,10 +56,10 @@ class Program:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Program:
-    found = Program(tmp_path / "model")
-    found.folder.mkdir()
-    found.answers()
-    return found
+    result = Program(tmp_path / "model")
+    result.folder.mkdir()
+    result.answers()
+    return result
 
 
 @pytest.fixture
@@ -95,13 +95,13 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_files_that_cannot_be_summarized(repo: GitRepo, ask: Ask, model: Program, name: str) -> None:
-    data, code, said = UNUSABLE[name]
+    data, code, message = UNUSABLE[name]
     repo.write(".repoagentignore", "hidden.py\n")
     if data is not None:
         repo.write(name, data)
     files = ["a.txt", name] if code > 1 else [name]
     done = ask(*files, "--model", model.spec)
-    assert (done.code, done.out) == (code, "") and said in done.err
+    assert (done.code, done.out) == (code, "") and message in done.err
     assert model.prompts == [] and not (repo.top / ".repoagent").exists()
 
 
@@ -244,11 +244,11 @@ def test_two_processes_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Pr
     model.answers("sleep 0.1")
     command = ["outline", "--summary", "large.py", "--yes", "--json", "--model", model.spec]
     both = [start(command, repo.top) for _ in range(2)]
-    told = [json.loads(running.communicate()[0]) for running in both]
+    output = [json.loads(running.communicate()[0]) for running in both]
     assert [running.returncode for running in both] == [0, 0]
     model.answers("exit 1")
     now = ask("large.py", "--json").json["files"][0]
-    for one in told:
+    for one in output:
         assert [part["summary"] for part in one["files"][0]["parts"]] == [p["summary"] for p in now["parts"]]
         assert one["files"][0]["summary"] == now["summary"]
     assert not list((repo.top / ".repoagent").rglob(".tmp-*"))

@@ -24,7 +24,7 @@ def odd(repo: GitRepo) -> GitRepo:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "expected"),
     [
         (["outline", "--end-of-options", "-x"], ["outline", "--", "-x"]),
         (["outline", "--", "--end-of-options"], ["outline", "--", "--end-of-options"]),
@@ -33,8 +33,8 @@ def odd(repo: GitRepo) -> GitRepo:
         (["outline", "x"], ["outline", "x"]),
     ],
 )
-def test_the_end_of_options(given: list[str], meant: list[str]) -> None:
-    assert _git_s_way(given) == meant
+def test_the_end_of_options(given: list[str], expected: list[str]) -> None:
+    assert _git_s_way(given) == expected
 
 
 def test_names_for_scripts_are_exact_and_relative_to_the_top(odd: GitRepo) -> None:
@@ -43,8 +43,8 @@ def test_names_for_scripts_are_exact_and_relative_to_the_top(odd: GitRepo) -> No
     for mark in ("--", "--end-of-options"):
         done = run(["neighbors", "-z", mark, "-dash.py"], odd.top / "src")
         assert {*done.stdout.split(b"\0")[: len(expected)]} == expected and done.stdout.endswith(b"\0")
-    found = json.loads(run(["-C", "src", "neighbors", "--json", "--", "-dash.py"], odd.top).stdout)
-    assert {os.fsencode(row["path"]) for row in found["neighbors"]} >= expected
+    result = json.loads(run(["-C", "src", "neighbors", "--json", "--", "-dash.py"], odd.top).stdout)
+    assert {os.fsencode(row["path"]) for row in result["neighbors"]} >= expected
 
 
 def test_a_table_has_one_line_for_each_name(odd: GitRepo) -> None:

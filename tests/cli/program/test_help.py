@@ -141,8 +141,8 @@ def test_the_help_of_each_command_fits_80_columns() -> None:
             assert not wide, f"{ctx.command_path}: {wide}"
             if isinstance(command, click.Group):
                 for word in command.list_commands(ctx):
-                    if found := command.get_command(ctx, word):
-                        check(found, word, ctx)
+                    if result := command.get_command(ctx, word):
+                        check(result, word, ctx)
         for word, verb in getattr(command, "verbs", {}).items():
             check(verb, f"{name} {word}", parent)
 

@@ -17,22 +17,22 @@ LINE = re.compile(r"\d\d:\d\d:\d\d\.\d{6} (\w+) +(?:(\d+\.\d{3}) s)? +(.*)")
 
 def traced(text: str) -> list[tuple[str, str]]:
     """(kind, text) of each line."""
-    found = []
+    result = []
     for line in text.splitlines():
         match = LINE.fullmatch(line)
         assert match, line
-        found.append((match[1], match[3]))
-    return found
+        result.append((match[1], match[3]))
+    return result
 
 
 def test_each_git_process_is_listed_with_its_time(repo: GitRepo) -> None:
     done = run(["neighbors", "a.txt"], repo.top, env={"REPOAGENT_TRACE": "1"})
     lines = [line for line in done.stderr.decode().splitlines() if LINE.fullmatch(line)]
-    found = traced("\n".join(lines))
-    assert found[0] == ("start", "repoagent neighbors a.txt")
-    assert found[-1] == ("end", "repoagent: exit 0")
-    assert any(kind == "git" and text.startswith("rev-parse --path-format") for kind, text in found)
-    assert all("core.quotepath" not in text for _, text in found)  # options of every call are left out
+    result = traced("\n".join(lines))
+    assert result[0] == ("start", "repoagent neighbors a.txt")
+    assert result[-1] == ("end", "repoagent: exit 0")
+    assert any(kind == "git" and text.startswith("rev-parse --path-format") for kind, text in result)
+    assert all("core.quotepath" not in text for _, text in result)  # options of every call are left out
     assert done.stdout == run(["neighbors", "a.txt"], repo.top).stdout
 
 
@@ -72,12 +72,12 @@ def test_an_edit_shows_phases_and_models_without_content(repo: GitRepo, tmp_path
     done = run(["edit", "a.txt", "say hush-hush-34 in Spanish", "--yes", "--model", model], repo.top, env=env)
     assert done.returncode == 0, done.stderr
     text = log.read_text()
-    found = traced(text)
-    kinds = [kind for kind, _ in found]
+    result = traced(text)
+    kinds = [kind for kind, _ in result]
     assert {"start", "git", "phase", "model", "end"} <= {*kinds}
-    assert any(kind == "git" and " commit " in said for kind, said in found)
-    (asked,) = [said for kind, said in found if kind == "model"]
-    assert re.search(r"\d+ \+ \d+ tokens, end$", asked)
+    assert any(kind == "git" and " commit " in message for kind, message in result)
+    (request,) = [message for kind, message in result if kind == "model"]
+    assert re.search(r"\d+ \+ \d+ tokens, end$", request)
     assert "hush" not in text
     assert "uno" not in text
 

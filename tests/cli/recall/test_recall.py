@@ -85,9 +85,9 @@ def test_control_characters_are_escaped(remembered: GitRepo) -> None:
 
 
 def test_json(remembered: GitRepo) -> None:
-    found = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
-    assert found["version"] == 1
-    (hit,) = found["hits"]
+    result = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
+    assert result["version"] == 1
+    (hit,) = result["hits"]
     assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["cache", "readers"]
     assert (hit["file"], hit["kind"], hit["date"], hit["line"]) == ("src/app.py", "note", "2026-11-01", 3)
     assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])

@@ -248,8 +248,8 @@ def test_many_small_findings_show_a_few_headings() -> None:
     ]
     model = finding(rule="correctness", level=Level.NOTE)
     given = report(*many, model)
-    told = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
-    assert sum(line.startswith("note fix-prone") for line in told) == 5
-    assert "and 3 more" in told and "to see why: look" in told
-    assert "  Any name with a semicolon runs a program." in told  # findings of a model are shown in full
+    output = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
+    assert sum(line.startswith("note fix-prone") for line in output) == 5
+    assert "and 3 more" in output and "to see why: look" in output
+    assert "  Any name with a semicolon runs a program." in output  # findings of a model are shown in full
     assert "and 3 more" not in [*lines(given, page(), Brief(Level.NOTE, "to see why: look"))]

@@ -31,8 +31,8 @@ def review(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Complet
 def findings(cwd: Path, *arguments: str) -> list[dict[str, Any]]:
     done = review(cwd, "--json", *arguments)
     assert done.returncode in (0, 1), done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    return found
+    result: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return result
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
     )
     # the rest of it joins the commit before: then nothing is missing
     pair.write("api.md", "new\n")
-    title, found = hooked(pair, out, "--amend", "--only", "api.md")
-    assert (title.startswith("the staged change (amends "), found) == (True, [])
+    title, result = hooked(pair, out, "--amend", "--only", "api.md")
+    assert (title.startswith("the staged change (amends "), result) == (True, [])
     assert pair.status() == "M  noise/1.c\n"
     # all that is changed
     pair.git("commit", "-qnm", "the noise")

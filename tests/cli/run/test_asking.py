@@ -40,8 +40,8 @@ def test_a_command_is_shown_completely_and_sanitized(tmp_path: Path) -> None:
             "".join(part.strip() for part in shown.seen.split("↩")).count("x" * 50)
             and "/the/end" in shown.seen
         )
-        for said in ("without a sandbox", "note: it is odd", "in the folder sub"):
-            assert said in shown.seen
+        for message in ("without a sandbox", "note: it is odd", "in the folder sub"):
+            assert message in shown.seen
         shown.send("n\n")
         shown.expect("Reason")
         shown.send("use make\n")
@@ -78,7 +78,7 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("approval", "message"),
     [
         (ApprovalRequest("command", "make 'a b'", ("make 'a b'",)), "run.allow 'make '\"'\"'a b'\"'\"''`"),
         (
@@ -89,9 +89,9 @@ def test_q_stops_the_run(tmp_path: Path) -> None:
         (ApprovalRequest("browse", "https://x"), "a terminal"),
     ],
 )
-def test_without_a_user_the_refusal_names_an_option(asked: ApprovalRequest, said: str) -> None:
-    verdict = refuse_all(asked)
-    assert not verdict.allowed and said in verdict.reason and verdict.by == "nobody"
+def test_without_a_user_the_refusal_names_an_option(approval: ApprovalRequest, message: str) -> None:
+    verdict = refuse_all(approval)
+    assert not verdict.allowed and message in verdict.reason and verdict.by == "nobody"
 
 
 @given(st.text(st.sampled_from("ab  €\t漢\x1b\u202e-"), max_size=200), st.integers(20, 60))

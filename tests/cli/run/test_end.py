@@ -30,10 +30,10 @@ def window(repo: GitRepo, script: Script, *args: str, width: int = 80) -> Screen
 def test_a_failed_command_shows_the_end_of_its_output(repo: GitRepo, script: Script) -> None:
     script.replies("<run>seq 40; echo no table; exit 3</run>", "<finish>No.</finish>")
     with window(repo, script) as shown:
-        said = shown.expect("  no table\n")
+        message = shown.expect("  no table\n")
         assert (
-            re.search(r"→ exit 3(, [\d.]+ s)?\n  … 29 more lines \(-v shows all\)\n  30\n", said)
-            and "output>" not in said
+            re.search(r"→ exit 3(, [\d.]+ s)?\n  … 29 more lines \(-v shows all\)\n  30\n", message)
+            and "output>" not in message
         )
         shown.end()
     script.replies("<run>seq 40; echo no table; exit 3</run>", "<finish>No.</finish>")
@@ -63,8 +63,8 @@ def test_the_end_shows_changes_the_check_and_uncommitted_files(repo: GitRepo, sc
 def test_the_json_has_it(repo: GitRepo, script: Script, run: Run) -> None:
     script.replies(KEPT_OUT + GREET + COMMIT + FINISH, FINISH)
     done = run("run", "greet", "--mode", "auto-edit", "--check", "true", "--json")
-    said = json.loads(done.out)
-    assert said["left_out"] == ["a.csv", "b c.csv"] and said["check"]["command"] == "true"
+    message = json.loads(done.out)
+    assert message["left_out"] == ["a.csv", "b c.csv"] and message["check"]["command"] == "true"
 
 
 def test_a_message_after_a_failed_check_exits_with_6(repo: GitRepo, script: Script, run: Run) -> None:

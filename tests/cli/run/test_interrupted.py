@@ -57,8 +57,8 @@ def test_the_message_after_an_interrupt_starts_on_a_new_line(
     with screen(repo, script, "do it", "--continue", TERM=term) as window:
         window.expect("asking")
         window.send("\x03")
-        said = window.expect(RESUME)
-        assert (f"\n{RESUME}" if term == "dumb" else f"\x1b[2K{RESUME}") in said
+        message = window.expect(RESUME)
+        assert (f"\n{RESUME}" if term == "dumb" else f"\x1b[2K{RESUME}") in message
         assert window.end() == 130
 
 

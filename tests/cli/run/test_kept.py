@@ -136,6 +136,8 @@ def test_continue_resumes_the_last_of_the_same_kind(repo: GitRepo, run: Run, scr
     assert run("chat", "--continue", stdin="more of the chat\n").code == 0
     assert run("run", "--continue", "more of the run").code == 0
     assert run("run", "--resume", "last", "and more of it").code == 0
-    found = {path.name[:4]: path.read_text() for path in (repo.top / ".repoagent/conversations").glob("*.md")}
-    assert "more of the chat" in found["chat"] and "more of the run" in found["run-"]
-    assert "and more of it" in found["run-"]
+    result = {
+        path.name[:4]: path.read_text() for path in (repo.top / ".repoagent/conversations").glob("*.md")
+    }
+    assert "more of the chat" in result["chat"] and "more of the run" in result["run-"]
+    assert "and more of it" in result["run-"]

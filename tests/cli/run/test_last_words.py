@@ -16,8 +16,8 @@ def test_at_a_limit_the_message_is_shown_and_in_the_json(repo: GitRepo, run: Run
     assert (done.code, done.out) == (5, "")
     assert "half way\nthere\n" in done.err and "\nb.py comes next.\n" in done.err
     script.replies(LOOK)
-    found = json.loads(run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", "--json").out)["error"]
-    assert (found["words"], found["messages"]) == ("b.py comes next.", ["half way\nthere"])
+    result = json.loads(run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", "--json").out)["error"]
+    assert (result["words"], result["messages"]) == ("b.py comes next.", ["half way\nthere"])
     script.replies(LOOK)
     done = run("run", "greet", "--mode", "auto-edit", "--max-turns", "1", "--json-stream")
     last = json.loads(done.out.splitlines()[-1])
@@ -35,8 +35,8 @@ def test_a_message_after_a_change_exits_with_1(repo: GitRepo, run: Run, script: 
     assert "not finished: the model stopped with a message." in done.err
     assert "unfinished" in run("runs", "show", "last").out
     script.replies("<commit>\nGreet\n</commit>\nb.py is left.\n<finish>greets</finish>")
-    found = json.loads(run("run", "--continue", "finish", "--mode", "auto-edit", "--json").out)
-    assert (found["outcome"], found["text"], found["words"]) == ("done", "greets", "b.py is left.")
+    result = json.loads(run("run", "--continue", "finish", "--mode", "auto-edit", "--json").out)
+    assert (result["outcome"], result["text"], result["words"]) == ("done", "greets", "b.py is left.")
 
 
 def test_a_child_without_a_tool_hands_no_tag_to_its_parent(repo: GitRepo, run: Run, script: Script) -> None:

@@ -19,8 +19,8 @@ def made(repo: GitRepo, run: Run, script: Script, *options: str) -> tuple[str, P
     script.replies(GREET, "<commit>\nGreet\n</commit>\n<finish>greets</finish>")
     assert run("run", "greet", "--mode", "auto-edit", "--branch", "side", *options).code == 0
     (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
-    told = json.loads(record.read_text())
-    return told["name"], Path(told["worktree"])
+    output = json.loads(record.read_text())
+    return output["name"], Path(output["worktree"])
 
 
 def test_a_branch_with_commits_of_its_own_stays(repo: GitRepo, run: Run, script: Script) -> None:

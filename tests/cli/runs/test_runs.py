@@ -115,15 +115,15 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     past(layout, "run-20260102-030405-abcdef", cost=0.25)
     past(layout, "child", parent="run-20260102-030405-abcdef", state="failed", text="it does not fit")
     past(layout, "odd", cost=None)
-    found = ask()
-    assert found == ask("list") and found.code == 0
-    head, *rows = found.out.splitlines()
+    result = ask()
+    assert result == ask("list") and result.code == 0
+    head, *rows = result.out.splitlines()
     assert head.split() == ["run", "started", "state", "turns", "cost", "task", "status"]
     assert re.fullmatch(r"abcdef +\S.* ago +✓ done +2 +\$0\.2500 +make it +made", rows[0])
     assert re.fullmatch(r"└ child .*✗ failed .*it does not fit", rows[1])
     assert re.search(r" \? +make it", rows[2])
-    told = ask("--json", "-n", "2").json
-    assert told["version"] == 1 and told["total"] == 3 and [one["name"] for one in told["runs"]] == [
+    output = ask("--json", "-n", "2").json
+    assert output["version"] == 1 and output["total"] == 3 and [one["name"] for one in output["runs"]] == [
         "run-20260102-030405-abcdef", "odd",
     ]  # fmt: skip
     assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
@@ -135,7 +135,7 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
     states = ("running", "paused", "done", "answered", "rejected", "limit", "stopped", "failed", "killed",
               "elsewhere", "conversation", "unreadable")  # fmt: skip
-    found = [
+    result = [
         Run(
             RunDirectory(layout, "日本語" * 9 + str(number)),
             Record(
@@ -146,11 +146,13 @@ def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
         )
         for number, state in enumerate(states[:4] + states[4:])
     ]  # fmt: skip
-    shown = list(table_lines(tree(found[:4]) + [(0, run) for run in found[4:]], Page(width, ascii=not utf8)))
+    shown = list(
+        table_lines(tree(result[:4]) + [(0, run) for run in result[4:]], Page(width, ascii=not utf8))
+    )
     assert len(shown) == 13 and all("\x1b" not in line for line in shown)
     if width >= 80:  # billions of dollars take more columns
         assert max(map(display_width, shown)) <= width, shown
-    plain = [*table_lines([(0, run) for run in found[:4]], Page(None, color=True, ascii=not utf8))]
+    plain = [*table_lines([(0, run) for run in result[:4]], Page(None, color=True, ascii=not utf8))]
     assert all(line.count("\x1b[m") == 1 for line in plain)
 
 
@@ -166,9 +168,11 @@ def test_show(ask: Ask, layout: Layout) -> None:
                  "repoagent run --resume task", ".repoagent/runs/task/", ".repoagent/conversations/task.md"):  # fmt: skip
         assert part in page, part
     assert "\x1b" not in page and "turns None" not in page
-    told = ask("show", "task", "--json", "--turns", "1").json
-    assert told["run"]["state"] == "limit" and [one["name"] for one in told["children"]] == ["child"]
-    assert [turn["role"] for turn in told["turns"]] == ["assistant"] and told["plan"].startswith("- [x] read")
+    output = ask("show", "task", "--json", "--turns", "1").json
+    assert output["run"]["state"] == "limit" and [one["name"] for one in output["children"]] == ["child"]
+    assert [turn["role"] for turn in output["turns"]] == ["assistant"] and output["plan"].startswith(
+        "- [x] read"
+    )
     run_dir.conversation.write_text("broken")
     run_dir.plan.unlink()
     run_dir.plan.symlink_to("/etc/passwd")

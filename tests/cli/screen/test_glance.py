@@ -42,7 +42,7 @@ def test_a_table_fits_and_its_columns_are_aligned(
     assert "empty" not in shown[0]
     end = display_width(shown[0][: shown[0].index("lines") + 5])
     for (_, number, _), line in zip(rows, [shown[1], *shown[3:]], strict=True):
-        ends = [found.end() for found in re.finditer(f"{number:,}", line)]
+        ends = [result.end() for result in re.finditer(f"{number:,}", line)]
         assert end in [display_width(line[:at]) for at in ends]  # whole, and where the head ends
 
 

@@ -75,8 +75,8 @@ def test_the_pager_is_that_of_git(
         monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
     monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(config)))
     monkeypatch.chdir(tmp_path)
-    found = choose("memory show", {"PATH": os.environ["PATH"], **env})
-    assert found in ("pager", "less") if expected is None else (found or "") == expected
+    result = choose("memory show", {"PATH": os.environ["PATH"], **env})
+    assert result in ("pager", "less") if expected is None else (result or "") == expected
 
 
 def test_outside_of_a_repository_it_is_the_one_of_the_environment(

@@ -51,8 +51,8 @@ def test_force_shows_what_it_discards_and_asks(repo: GitRepo, clash: Path) -> No
         window.expect(QUESTION)
         window.send("y\n")
         shown = window.expect("[main ")
-        said = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
-        assert said in " ".join(shown.split())
+        message = "changes of big.py were discarded for 002.py; `repoagent undo` restores them"
+        assert message in " ".join(shown.split())
         assert "002.py  +1 -1  replaces a change of the source" in shown
         assert window.end() == 0
     assert repo.read("big.py") == before[0].replace(b"theirs", b"ours") and repo.status() == ""

@@ -29,9 +29,9 @@ def split(cwd: Path, *arguments: str, stdin: bytes = b"") -> subprocess.Complete
 def as_json(cwd: Path, *arguments: str, stdin: bytes = b"") -> dict[str, Any]:
     done = split(cwd, *arguments, "--json", stdin=stdin)
     assert done.returncode == 0, done.stdout
-    found = json.loads(done.stdout)
-    assert found["version"] == 1
-    return dict(found)
+    result = json.loads(done.stdout)
+    assert result["version"] == 1
+    return dict(result)
 
 
 @pytest.fixture
@@ -102,13 +102,13 @@ def test_the_split_is_in_repoagent_and_ignored_by_git(code: GitRepo) -> None:
 
 @pytest.mark.soak
 def test_json_is_the_index_and_needs_no_folder(code: GitRepo, tmp_path: Path) -> None:
-    found = as_json(code.top, "src/code.py")
-    written = json.loads((Path(found.pop("folder")) / "index.json").read_bytes())
-    assert found == written
+    result = as_json(code.top, "src/code.py")
+    written = json.loads((Path(result.pop("folder")) / "index.json").read_bytes())
+    assert result == written
     piped = as_json(code.top, "-", "--language", "python", stdin=SOURCE)
     assert piped["folder"] is None and piped["source"]["path"] == "" and piped["language"] == "python"
     assert piped["segments"] == [
-        {**one, "file": one["file"].removesuffix(".py")} for one in found["segments"]
+        {**one, "file": one["file"].removesuffix(".py")} for one in result["segments"]
     ]
     (tmp_path / "out.py").write_bytes(SOURCE)
     assert as_json(tmp_path, "out.py")["source"]["path"] == str(tmp_path / "out.py")
@@ -119,10 +119,10 @@ def test_json_is_the_index_and_needs_no_folder(code: GitRepo, tmp_path: Path) ->
 def test_a_binary_file_is_split_exactly_where_a_language_is_given(code: GitRepo) -> None:
     data = bytes(range(256)) * 300
     code.write("binary", data)
-    found = as_json(code.top, "binary", "--language", "text")
-    folder = Path(found["folder"])
-    assert b"".join((folder / one["file"]).read_bytes() for one in found["segments"]) == data
-    assert found["source"]["encoding"] == "binary" and found["language"] is None
+    result = as_json(code.top, "binary", "--language", "text")
+    folder = Path(result["folder"])
+    assert b"".join((folder / one["file"]).read_bytes() for one in result["segments"]) == data
+    assert result["source"]["encoding"] == "binary" and result["language"] is None
 
 
 @pytest.mark.soak
@@ -138,8 +138,8 @@ def test_edits_are_kept_by_a_refresh_and_stop_a_new_split(code: GitRepo) -> None
     assert done.returncode == 0
     assert "002.py: edited by you, kept\n001.py: updated\n" in done.stdout
     code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
-    told = as_json(code.top, "--refresh", "parts")["refresh"]
-    assert told["edited"] == told["to_merge"] == ["002.py"] and told["written"] == ["001.py"]
+    output = as_json(code.top, "--refresh", "parts")["refresh"]
+    assert output["edited"] == output["to_merge"] == ["002.py"] and output["written"] == ["001.py"]
     assert "002.py: edited by you and changed in the source; needs a merge" in (
         split(code.top, "--refresh", "parts").stdout
     )
