@@ -40,8 +40,8 @@ Examples:
 
 \b
 A result has three lines: the file it is about, with kind and date; the text;
-and the file and line where it is stored, which you may edit. The exit code is 1
-if nothing was found.
+and the file and line where it is stored, which you may edit. The exit code is
+1 if nothing was found.
 
 Results match any of the words; rare words count more. An identifier is found
 by its parts, exact matches first. The only syntax is quotation marks."""

@@ -85,8 +85,8 @@ def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
     mine, other = known(context, "src/a.py"), known(context, "src/b.py")
     (top / "src/a.py").unlink()
     (top / "src/a.py").symlink_to("b.py")
-    assert "orphaned: the file is gone" in ask("show", "src/a.py").out
-    assert "orphaned: the file is gone" in ask("show", mine.folder.name).out
+    assert "orphaned: the file no longer exists" in ask("show", "src/a.py").out
+    assert "orphaned: the file no longer exists" in ask("show", mine.folder.name).out
     value = json.loads(identity_file(other.folder).read_text())
     identity_file(other.folder).write_text(json.dumps({**value, "path": "src/a.py", "places": {}}))
     done = ask("show", "src/a.py")
