@@ -128,7 +128,7 @@ _TEXTS = st.text(st.characters(), min_size=1, max_size=10)
         places=st.dictionaries(_NAMES, st.builds(Seen, _NAMES, _TEXTS)),
     )
 )
-def test_an_identity_comes_back_as_it_was(identity: Identity) -> None:
+def test_an_identity_reads_back_equal(identity: Identity) -> None:
     assert from_dict(json.loads(json.dumps(to_dict(identity)))) == identity
 
 

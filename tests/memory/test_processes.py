@@ -91,7 +91,7 @@ while time.monotonic() < until:
 @pytest.mark.soak
 @pytest.mark.parametrize("turn", range(2))
 def test_eight_processes_for_a_while(repo: GitRepo, turn: int) -> None:
-    """Each saves five of the files anew, again and again, and remembers all forty."""
+    """Each process repeatedly saves five of the files and remembers all forty."""
     for number in range(40):
         repo.write(f"f{number}.py", text(f"file {number}") + b"#end\n")
     command = [sys.executable, "-c", _MINUTE, str(repo.top)]

@@ -41,7 +41,7 @@ def test_notes_come_first_then_edits_oldest_first(desk: Desk) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("budget", [0, 5, 20, 60, 200, 1000])
-def test_the_budget_holds_and_the_newest_is_kept(desk: Desk, budget: int) -> None:
+def test_the_newest_notes_fit_the_budget(desk: Desk, budget: int) -> None:
     memory = memory_of(desk, "a.py")
     for number in range(1, 20):
         add_note(memory.notes, f"note {number} with some words")
@@ -65,7 +65,7 @@ def test_notes_on_an_older_text_say_so(desk: Desk) -> None:
     assert told[2].endswith("about the new")
 
 
-def test_what_came_with_a_clone_says_so(desk: Desk) -> None:
+def test_a_memory_from_a_clone_is_marked(desk: Desk) -> None:
     memory = memory_of(desk, "a.py")
     add_note(memory.notes, "run curl first")
     append_edit(memory.edits, record(1))

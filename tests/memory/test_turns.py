@@ -58,12 +58,12 @@ def say(memory: Memory, number: int, request: str, *turns: Turn, state: str = "c
     append_edit(memory.edits, record(number, id=f"e{number}", request=request, state=state, commit="c" * 40))
 
 
-def test_nothing_was_asked(memory: Memory) -> None:
+def test_no_exchanges(memory: Memory) -> None:
     assert exchanges_block(memory, "x", 1000) == ""
     assert compact(memory) is None and compact_above(memory, 1) is None
 
 
-def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> None:
+def test_relevant_exchanges_are_shown_in_detail(memory: Memory) -> None:
     say(memory, 1, "rename parseConfig", Turn("assistant", "Renamed."), SAID_NO, state="declined")
     say(memory, 2, "make the totals right", Turn("assistant", REPLY), CHECK, Turn("assistant", "Now it is."))
     for number in range(3, 16):
@@ -84,7 +84,7 @@ def test_what_is_about_the_same_is_told_with_what_was_said(memory: Memory) -> No
     )
 
 
-def test_what_became_of_it_later_is_told(memory: Memory) -> None:
+def test_the_latest_state_is_shown(memory: Memory) -> None:
     say(memory, 1, "one")
     append_edit(memory.edits, record(1, id="e1", request="one", state="undone"))
     append_edit(memory.edits, record(2, id="e2", request="by a patch", state="written"))
@@ -103,7 +103,7 @@ def test_the_budget_holds(memory: Memory, budget: int) -> None:
     assert bool(found) == (budget > 60)
 
 
-def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memory: Memory) -> None:
+def test_a_broken_conversation_is_reported_and_the_edits_are_shown(memory: Memory) -> None:
     say(memory, 1, "one")
     memory.conversation.write_text("rewritten by hand")
     warnings: list[str] = []
@@ -114,7 +114,7 @@ def test_a_conversation_beyond_recognition_is_named_and_the_edits_are_told(memor
     assert memory.conversation.read_text() == "rewritten by hand"
 
 
-def test_the_advice_to_a_model_is_no_line_of_a_failure(tmp_path: Path) -> None:
+def test_advice_to_the_model_is_not_part_of_a_failure(tmp_path: Path) -> None:
     silent = CheckResult("false", 1, b"", 0.1)
     assert failing_line(str(check_failure(silent, tmp_path))).startswith("The check `false` failed")
 
@@ -175,7 +175,7 @@ def test_again_after_a_kill_is_as_if_there_had_been_none(memory: Memory) -> None
     assert len(list(done.archive.parent.iterdir())) == 1
 
 
-def test_a_model_distils_and_what_it_answers_is_cut_to_notes(memory: Memory) -> None:
+def test_the_answer_of_a_model_becomes_notes(memory: Memory) -> None:
     for number in range(1, 6):
         say(memory, number, f"request {number}", Turn("assistant", "words"), SAID_NO)
     asked: list[str] = []
@@ -192,7 +192,7 @@ def test_a_model_distils_and_what_it_answers_is_cut_to_notes(memory: Memory) -> 
     assert made[0].text == "`parse` keeps its name: callers rely on it"
 
 
-def test_a_model_that_fails_leaves_all_as_it_was(memory: Memory) -> None:
+def test_a_failing_model_changes_nothing(memory: Memory) -> None:
     for number in range(1, 6):
         say(memory, number, f"request {number}")
     before = memory.conversation.read_bytes()
@@ -206,7 +206,7 @@ def test_a_model_that_fails_leaves_all_as_it_was(memory: Memory) -> None:
     assert not memory.notes.exists() and not (memory.folder / "archive").exists()
 
 
-def test_what_is_said_while_a_model_thinks_stays(memory: Memory) -> None:
+def test_turns_added_during_the_model_call_stay(memory: Memory) -> None:
     for number in range(1, 6):
         say(memory, number, f"request {number}")
 

@@ -73,7 +73,7 @@ def state(desk: Desk) -> dict[str, bytes]:
 
 
 def told(desk: Desk, path: str) -> tuple[list[str], list[str], list[str]]:
-    """What the notes of a file say, which edits it has, and what was asked."""
+    """The notes, edits and requests of a file."""
     memory = next(one for one in memories(desk.layout, warn=fail) if one.identity.path == path)
     said = turns_of(memory.conversation.read_bytes()) if memory.conversation.exists() else ()
     return (

@@ -117,7 +117,7 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_is_wrong_is_refused_as_a_whole(kind: str) -> None:
+def test_an_invalid_archive_is_refused_as_a_whole(kind: str) -> None:
     with pytest.raises(Refused) as caught:
         read(HOSTILE[kind]())
     sentence = str(caught.value)
@@ -139,7 +139,7 @@ def test_a_newer_one_says_so() -> None:
         read(one("notes.md", b"- x\n", version=2))
 
 
-def test_what_unpacks_to_too_much_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_archive_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format, "LARGEST", 2**20)
     monkeypatch.setattr(format, "LARGEST_FILE", 2**19)
     with pytest.raises(Refused, match="524,289 bytes, which is too large"):
@@ -176,7 +176,7 @@ def test_the_same_memories_make_the_same_bytes(pair: Pair) -> None:
     assert state(pair.there) == before
 
 
-def test_keys_and_tokens_are_masked_on_their_way_out_and_in(pair: Pair) -> None:
+def test_secrets_are_masked_on_export_and_import(pair: Pair) -> None:
     token = "ghp_" + "x9Kq2LmN8vRt4Wz7Yb3Cd6Fg1Hj5Pk0SaEuQ"
     memory = pair.there.remember("a.py")
     fill(memory, "one")

@@ -47,7 +47,7 @@ def back(desk: Desk, path: Path) -> list[Arrival]:
     return import_memories(desk.layout, desk.worktree, archive, "", warn=fail)
 
 
-def test_an_orphan_is_put_away_and_comes_back_as_it_was(desk: Desk) -> None:
+def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
     memory = gone(desk)
     (memory.folder / "notes.md.broken-1").write_bytes(b"\xff mangled")
     memory.notes.write_bytes(memory.notes.read_bytes() + b"\nmy own words, oddly written \xff\n")
@@ -81,7 +81,7 @@ def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) 
     assert desk.folder("a.py") == memory.folder.name
 
 
-def test_what_was_changed_lately_stays(desk: Desk) -> None:
+def test_recently_changed_memories_stay(desk: Desk) -> None:
     gone(desk)
     assert [one.why for one in run(desk, now=time.time()).judged] == ["changed less than 14 days ago"]
     assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["put away"]
@@ -104,7 +104,7 @@ def test_a_branch_has_another_version_of_it(desk: Desk) -> None:
     assert why(desk) == "a branch has a file a.py"
 
 
-def test_a_branch_has_it_renamed_and_changed(desk: Desk) -> None:
+def test_a_branch_with_a_renamed_and_changed_file(desk: Desk) -> None:
     desk.repo.git("checkout", "-q", "-b", "side")
     desk.repo.git("mv", "a.py", "new name.py")
     desk.repo.write("new name.py", edited(text("a")))
@@ -143,7 +143,7 @@ def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
     assert [one.verdict for one in run(desk).judged] in ([], ["kept"]) and memory.folder.exists()
 
 
-def test_what_is_locked_or_strange_stays(desk: Desk) -> None:
+def test_locked_memories_and_unknown_files_stay(desk: Desk) -> None:
     memory = gone(desk)
     with locked(memory.folder / "notes.md.lock", what="the notes"):
         assert "locked by process" in why(desk)
@@ -184,7 +184,7 @@ collect(layout(worktree), worktree, apply=True, now=time.time() + 10**7)
 
 
 @pytest.mark.soak
-def test_a_kill_leaves_each_memory_here_or_in_the_archive(desk: Desk) -> None:
+def test_a_kill_leaves_each_memory_in_place_or_archived(desk: Desk) -> None:
     paths = [f"f{number}.py" for number in range(25)]
     for path in paths:
         desk.repo.write(path, text(path))

@@ -28,7 +28,7 @@ from tests.memory.conftest import desk_at, edited, text
 STRANGER = "".join(f"{number * 7919:x} {number * 31:b}\n" for number in range(40)).encode()
 
 
-def test_what_was_remembered_there_is_remembered_here(pair: Pair) -> None:
+def test_memories_are_imported(pair: Pair) -> None:
     fill(pair.there.remember("a.py"), "one", "two")
     data = pair.packed()
     would = pair.take(data, dry_run=True)
@@ -52,7 +52,7 @@ def test_what_was_remembered_there_is_remembered_here(pair: Pair) -> None:
     assert not (pair.here.layout.root / "arriving").exists()
 
 
-def test_a_mark_is_no_part_of_what_is_said(pair: Pair) -> None:
+def test_marks_are_ignored_when_notes_are_compared(pair: Pair) -> None:
     """There and back again: nothing is doubled, and no mark is put on a mark."""
     memory = pair.there.remember("a.py")
     fill(memory, "one")
@@ -99,7 +99,7 @@ def test_notes_that_moved_to_the_archive_do_not_come_back(pair: Pair) -> None:
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
 
 
-def test_the_memory_of_a_renamed_file_is_kept_and_git_leads_to_it(pair: Pair) -> None:
+def test_git_leads_to_the_memory_of_a_renamed_file(pair: Pair) -> None:
     fill(pair.there.remember("a.py"), "one")
     repo = pair.here.repo
     repo.git("mv", "a.py", "moved.py")
@@ -153,7 +153,7 @@ def test_of_several_files_with_its_content_none_is_chosen(pair: Pair) -> None:
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
 
 
-def test_a_file_that_was_beside_it_is_another_one(
+def test_a_file_that_coexisted_is_a_different_one(
     repo: GitRepo, make_pair: Callable[[GitRepo], Pair]
 ) -> None:
     repo.write("a.py", text("a"))
@@ -328,7 +328,7 @@ def test_a_file_that_was_changed_and_committed_here(pair: Pair) -> None:
 
 
 def test_a_file_that_git_knows_as_the_same_is_the_same(pair: Pair) -> None:
-    """Written anew in one commit: to git, and to every other look at the memory, that is the file still."""
+    """Rewritten in one commit: git and all other lookups still see the same file."""
     fill(pair.there.remember("a.py"), "one")
     pair.here.repo.write("a.py", STRANGER)
     pair.here.repo.commit("written anew")

@@ -1,4 +1,4 @@
-"""How long what was said is kept: then a line of each request stays, and its words are nowhere."""
+"""Cleanup of old conversations: a line for each request stays, the text is removed everywhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def everything(folder: Path) -> str:
     )
 
 
-def test_what_is_too_old_goes_and_a_line_of_it_stays(desk: Desk) -> None:
+def test_old_exchanges_are_removed_and_leave_a_line(desk: Desk) -> None:
     memory = spoken(desk, 50, 40, 3)
     from repoagent.memory.edit_records import append_edit
 
@@ -65,7 +65,7 @@ def test_all_of_it_may_be_too_old(desk: Desk) -> None:
     assert "said now" in memory.conversation.read_text()
 
 
-def test_what_was_put_away_before_goes_when_all_of_it_is_old(desk: Desk) -> None:
+def test_an_archived_conversation_is_removed_when_all_of_it_is_old(desk: Desk) -> None:
     memory = spoken(desk, 60, 50, 40, 2, 1)
     assert compact(memory) is not None
     for path in (desk.layout.conversations / ".past").rglob(
@@ -79,7 +79,7 @@ def test_what_was_put_away_before_goes_when_all_of_it_is_old(desk: Desk) -> None
     assert "secret words 60" not in text and "secret words 40" not in text and "secret words 2" in text
 
 
-def test_an_undated_exchange_and_one_that_is_mangled_stay(desk: Desk) -> None:
+def test_undated_and_broken_exchanges_stay(desk: Desk) -> None:
     memory = desk.remember("a.py")
     append(memory.conversation, *turns("x", "words without a day", ""))
     forget_conversations(desk.layout, 0, now=NOW, warn=fail)

@@ -1,4 +1,4 @@
-"""How long what past runs have left is kept: their words go, that they were stays; those at work are left alone."""
+"""Cleanup of past runs: their text is removed, their records and running ones stay."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_copy_says_which_file_it_is_about_and_holds_the_same(talks: Talks) -> 
     assert (entry.about, entry.turns, entry.last) == ("a.py", 5, "2026-11-21T10:00:00+00:00")
 
 
-def test_what_is_there_is_not_overwritten_unless_that_is_meant(talks: Talks) -> None:
+def test_existing_conversations_are_not_overwritten_without_force(talks: Talks) -> None:
     before = talks.make("fast", TALK[:1]).path.read_bytes()
     place, source = talks.place("fast"), talks.find("file:a.py")
     with pytest.raises(Refused, match="already exists; choose another name or use --force"):
@@ -93,7 +93,7 @@ def test_a_branch_ends_at_its_turn(talks: Talks) -> None:
     assert talks.find("other").conversation.turns == (*TALK[:2], *MORE)
 
 
-def test_the_conversation_of_a_file_is_found_as_its_memory_is(talks: Talks) -> None:
+def test_the_conversation_follows_a_renamed_file(talks: Talks) -> None:
     top = talks.desk.worktree.top
     assert talks.at.place("file:a.py").key == talks.at.file("a.py").key
     (top / "a.py").rename(top / "moved.py")
@@ -111,14 +111,14 @@ def test_the_conversation_of_a_file_is_found_as_its_memory_is(talks: Talks) -> N
             talks.at.place(f"file:{path}")
 
 
-def test_of_a_file_that_is_gone_there_is_still_what_was_said(talks: Talks) -> None:
+def test_the_conversation_about_a_deleted_file_remains(talks: Talks) -> None:
     (talks.desk.worktree.top / "a.py").unlink()
     assert talks.find("file:a.py").conversation.turns == TALK
     with pytest.raises(UsageError, match=r"no such file: a\.py"):
         talks.at.file("a.py", make=True)
 
 
-def test_load_and_back_keeps_what_was_said_since(talks: Talks) -> None:
+def test_undoing_a_load_preserves_later_turns(talks: Talks) -> None:
     place = talks.at.place("file:a.py")
     before = place.path.read_bytes()
     talks.make("fast", TALK[:2], nonce="bbbbbbbb")
@@ -131,7 +131,7 @@ def test_load_and_back_keeps_what_was_said_since(talks: Talks) -> None:
     assert talks.find("file:a.py").conversation.turns == (*TALK[:2], *MORE)
 
 
-def test_what_a_person_has_written_elsewhere_since_is_merged(talks: Talks) -> None:
+def test_a_later_change_elsewhere_is_merged(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
@@ -140,7 +140,7 @@ def test_what_a_person_has_written_elsewhere_since_is_merged(talks: Talks) -> No
     assert place.path.read_bytes() == before.replace(b"make it faster", b"make it much faster")
 
 
-def test_what_a_person_has_written_in_the_same_place_stays(talks: Talks) -> None:
+def test_a_later_change_in_the_same_place_is_a_conflict(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
@@ -153,7 +153,7 @@ def test_what_a_person_has_written_in_the_same_place_stays(talks: Talks) -> None
     assert str(kept) in str(caught.value) and kept.read_bytes() == before
 
 
-def test_what_was_made_is_not_put_away_when_it_was_changed_since(talks: Talks) -> None:
+def test_a_new_conversation_with_later_changes_is_not_removed(talks: Talks) -> None:
     place = talks.place("new")
     branch(talks.desk.layout, talks.find("file:a.py"), place)
     append(place.path, *MORE)
@@ -162,7 +162,7 @@ def test_what_was_made_is_not_put_away_when_it_was_changed_since(talks: Talks) -
     assert talks.find("new").conversation.turns == (*TALK, *MORE)
 
 
-def test_what_was_said_since_it_was_put_away_goes_behind_it(talks: Talks) -> None:
+def test_later_turns_follow_the_restored_conversation(talks: Talks) -> None:
     place = talks.at.place("file:a.py")
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, None, "delete")
@@ -174,7 +174,7 @@ def test_what_was_said_since_it_was_put_away_goes_behind_it(talks: Talks) -> Non
     assert talks.find("file:a.py").conversation.turns == MORE
 
 
-def test_what_is_gone_since_is_said(talks: Talks) -> None:
+def test_a_missing_text_is_reported(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, before + b"x\n", "edit")
@@ -214,7 +214,7 @@ def test_a_chain_of_changes_goes_back_and_forth(talks: Talks) -> None:
 
 
 @pytest.mark.soak
-def test_nothing_that_was_said_is_lost_whatever_is_taken_back(talks: Talks) -> None:
+def test_undo_never_loses_turns(talks: Talks) -> None:
     for seed in range(60):
         chosen = random.Random(seed)
         place = talks.make(f"talk {seed}")
@@ -249,7 +249,7 @@ def test_who_comes_too_late_changes_nothing(talks: Talks) -> None:
     assert talks.find("fast").conversation.turns == (*TALK, *MORE) and changes(talks.desk.layout) == []
 
 
-def test_what_is_undone_is_what_a_command_has_done(talks: Talks) -> None:
+def test_undo_reverts_changes_by_commands(talks: Talks) -> None:
     place = talks.make("mine")
     with pytest.raises(NothingDone, match="no command has changed mine"):
         back(talks, place)

@@ -133,5 +133,5 @@ def test_killed_while_it_is_changed(talks: Talks) -> None:
 
 
 @pytest.mark.soak
-def test_killed_while_it_is_put_away(talks: Talks) -> None:
+def test_killed_while_archiving(talks: Talks) -> None:
     kill_everywhere(talks, lambda old: None)

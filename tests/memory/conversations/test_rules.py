@@ -54,22 +54,22 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_may_be(name: str) -> None:
+def test_allowed_changes(name: str) -> None:
     assert check(BEFORE, GOOD[name]) == ""
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_may_not_be(name: str) -> None:
+def test_refused_changes(name: str) -> None:
     after, why = BAD[name]
     assert why in check(BEFORE, after)
 
 
-def test_the_persons_words_where_they_are_asked_for() -> None:
+def test_user_turns_may_change_if_allowed() -> None:
     assert check(BEFORE, text(AGAIN, LAST), user_turns=True) == ""
     assert "cannot follow assistant" in check(BEFORE, text(USER, REPLY, LAST), user_turns=True)
 
 
-def test_what_was_out_of_order_before_may_stay() -> None:
+def test_an_existing_unusual_order_may_stay() -> None:
     before = text(REPLY, LAST, USER)
     assert check(before, text(replace(REPLY, text="x"), LAST, USER)) == ""
 

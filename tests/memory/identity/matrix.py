@@ -1,4 +1,5 @@
-"""A stage for what people and tools do to files: who must have which memory afterwards, whoever is asked first."""
+"""Operations of users and tools on files, and the memory that each file must have afterwards, in any order of
+lookup."""
 
 from __future__ import annotations
 

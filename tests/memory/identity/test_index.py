@@ -270,7 +270,7 @@ def test_a_look_at_a_known_file_reads_no_other(desk: Desk, monkeypatch: pytest.M
     assert asked(desk, "a.py") == (a, [])
 
 
-def test_the_list_is_the_same_as_what_is_read(desk: Desk) -> None:
+def test_listing_matches_the_identity_files(desk: Desk) -> None:
     odd = os.fsdecode(b"odd\xff\n.py")
     desk.repo.write(odd, text("odd"))
     remember(desk.layout, desk.worktree, odd, text("odd"))

@@ -90,7 +90,7 @@ def test_a_renamed_folder(stage: Stage) -> None:
     stage.expect({**BOTH, "new/x.py": "x", "new/deep/y.py": "y"}, x="moved from old/x.py")
 
 
-def test_a_folder_renamed_and_committed_and_checked_out_anew(stage: Stage) -> None:
+def test_a_folder_renamed_and_committed_and_checked_out_again(stage: Stage) -> None:
     stage.write("old/x.py", text("x"))
     stage.repo.commit("x")
     stage.know("x", "old/x.py")
@@ -131,7 +131,7 @@ def test_a_swap_with_an_edit_of_two_files_from_one_template(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("other", ["b.py", "s.py"])
-def test_a_swap_and_a_save_of_both_that_nobody_saw(stage: Stage, other: str) -> None:
+def test_a_swap_and_a_save_of_both_without_a_lookup_between(stage: Stage, other: str) -> None:
     """No inode is known any more: another memory, or git, tells that the old name has another file."""
     stage.write("s.py", text("stranger"))
     stage.repo.commit("a stranger")
@@ -143,14 +143,14 @@ def test_a_swap_and_a_save_of_both_that_nobody_saw(stage: Stage, other: str) -> 
     stage.expect({"b.py": "a", "a.py": "b"} if other == "b.py" else {"s.py": "a", "b.py": "b"})
 
 
-def test_a_swap_after_a_git_mv_that_nobody_saw(stage: Stage) -> None:
+def test_a_swap_after_a_git_mv_without_a_lookup_between(stage: Stage) -> None:
     stage.git("mv", "a.py", "c.py")
     stage.sh("mv c.py t; mv b.py c.py; mv t b.py")
     stage.save("b.py", edited(A))
     stage.expect({"b.py": "a", "c.py": "b"})
 
 
-def test_deleted_and_restored_at_a_path_where_nobody_saw_it(stage: Stage) -> None:
+def test_deleted_and_restored_at_an_unseen_path(stage: Stage) -> None:
     stage.sh("mv a.py c.py; rm c.py")
     stage.save("c.py", A)
     stage.expect({"c.py": "a", "b.py": "b"})
@@ -283,7 +283,7 @@ def test_copied_over_another_file(stage: Stage) -> None:
 
 @pytest.mark.parametrize("how", ["mv", "git mv"])
 def test_a_copy_and_a_move_of_the_original(stage: Stage, how: str) -> None:
-    """The copy is not taken for the moved file, though the original's name is gone and it is asked first."""
+    """The copy is not mistaken for the moved file, although the original path is gone and it is looked up first."""
     stage.sh(f"cp a.py c.py; cp a.py z.py; {how} a.py m.py")
     stage.expect({"m.py": "a", "b.py": "b"}, a="moved from a.py")
 
@@ -480,7 +480,7 @@ def test_a_stub_that_has_grown(stage: Stage) -> None:
 
 
 def test_a_huge_file(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one that is larger than the limit a sample is kept."""
+    """For a file above the limit a sample is stored."""
     monkeypatch.setattr(similarity, "_LIMIT", 100_000)
     monkeypatch.setattr(similarity, "_SAMPLE", 20_000)
     data = text("huge", 8000)
@@ -535,7 +535,7 @@ def test_another_path_on_the_same_inode(stage: Stage) -> None:
     stage.expect({"b.py": "b"})
 
 
-def test_a_remembered_file_gets_the_inode_of_one_that_is_gone(stage: Stage) -> None:
+def test_a_known_file_gets_the_inode_of_a_deleted_one(stage: Stage) -> None:
     inode = (stage.top / "a.py").stat().st_ino
     stage.sh("rm a.py")
     for _ in range(500):
@@ -656,7 +656,7 @@ def test_a_conflict_and_its_end(stage: Stage) -> None:
     stage.expect(BOTH)
 
 
-def test_what_pre_commit_stashes_and_restores(stage: Stage) -> None:
+def test_files_stashed_and_restored_by_pre_commit(stage: Stage) -> None:
     """The real program: unstaged work is taken out and put back around the hooks."""
     config = "repos: [{repo: local, hooks: [{id: t, name: t, entry: 'true', language: system}]}]\n"
     stage.write(".pre-commit-config.yaml", config.encode())
@@ -726,7 +726,7 @@ def test_linked_work_trees_of_other_names_and_texts_in_turn(stage: Stage, tmp_pa
 
 
 def test_another_device_number(stage: Stage) -> None:
-    """A container, or a disk mounted anew: all inodes are as they were, on a device of another number."""
+    """A container, or a disk mounted again: the inodes are unchanged, but the device number differs."""
     device = str((stage.top / "a.py").stat().st_dev)
     for each in stage.layout.memory.glob("*/identity.json"):
         each.write_text(each.read_text().replace(f'"{device}:', '"99999:'))

@@ -116,7 +116,7 @@ def test_an_edit_that_deletes_one_and_makes_another(
 
 @pytest.mark.parametrize("umask", ["022", "000"])
 @pytest.mark.soak
-def test_what_is_kept_is_readable_by_the_owner_only(stage: Stage, script: Script, umask: str) -> None:
+def test_files_are_readable_by_the_owner_only(stage: Stage, script: Script, umask: str) -> None:
     script.replies(CHANGE)
     program_of = f"umask {umask}; exec '{sys.executable}' -m repoagent"
     environment = {**os.environ, "REPOAGENT_MODEL": script.spec}

@@ -62,7 +62,7 @@ def test_a_path_that_has_a_memory_is_refused(desk: Desk) -> None:
     assert {folder: identity_file(folder).read_bytes() for folder in before} == before
 
 
-def test_what_can_not_be_linked(desk: Desk, tmp_path: Path) -> None:
+def test_invalid_links_are_refused(desk: Desk, tmp_path: Path) -> None:
     mine = known(desk, "a.py")
     (desk.worktree.top / "link.py").symlink_to("a.py")
     for path, why in (

@@ -103,7 +103,7 @@ def test_a_move_takes_it_along(desk: Desk, how: str) -> None:
 
 
 def test_a_rename_that_only_git_has_seen(desk: Desk) -> None:
-    """Renamed and saved anew, then changed so much that the content alone does not tell."""
+    """Renamed and saved again, then changed so much that the content alone is not enough."""
     mine = desk.folder("a.py")
     desk.repo.git("mv", "a.py", "c.py")
     assert desk.repo.git("commit", "-qm", "rename") == ""
@@ -135,7 +135,7 @@ def test_a_rename_in_the_index_is_not_that_of_another_file_there_by_now(desk: De
     assert desk.resolve("c.py") is not None
 
 
-def test_a_rename_in_the_index_of_what_the_memory_never_saw(desk: Desk) -> None:
+def test_a_rename_in_the_index_of_an_unseen_version(desk: Desk) -> None:
     """git's old name is that of a memory, but another file had that name when it was committed."""
     desk.repo.write("s.py", text("stranger"))
     desk.repo.commit("a stranger")
@@ -225,7 +225,7 @@ def test_our_own_edit_may_change_everything(desk: Desk) -> None:
 # -- cost --
 
 
-def test_history_is_not_read_for_a_file_that_is_older_than_what_is_gone(
+def test_history_is_not_read_for_a_file_older_than_the_missing_ones(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orphans are normal; a first edit of any old file must not walk history because of them."""
@@ -247,7 +247,7 @@ def test_the_common_path_asks_no_git_and_writes_nothing(desk: Desk, monkeypatch:
     assert sorted((path, path.stat().st_mtime_ns) for path in desk.layout.memory.rglob("*")) == before
 
 
-def test_a_memory_that_cannot_be_written_is_still_given(desk: Desk) -> None:
+def test_an_unwritable_memory_is_still_returned(desk: Desk) -> None:
     mine = desk.folder("a.py")
     (desk.layout.memory / ".lock").unlink()
     (desk.layout.memory / ".lock").mkdir()

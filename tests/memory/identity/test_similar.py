@@ -24,7 +24,7 @@ def test_similarity_is_a_share_and_even_handed(one: bytes, other: bytes) -> None
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b"\r\n"])
-def test_similarity_is_what_git_says(repo: GitRepo, line_end: bytes) -> None:
+def test_similarity_matches_git(repo: GitRepo, line_end: bytes) -> None:
     lines = text("file", 100).splitlines()
     data = line_end.join(lines)
     repo.write("old", data)

@@ -52,7 +52,7 @@ DAY = date(2026, 11, 21)
         ("tests need a real clock", "the tests need a real clock, see the fixture"),
     ],
 )
-def test_what_says_nothing_new(new: str, old: str) -> None:
+def test_repetitions(new: str, old: str) -> None:
     assert says_nothing_new(new, old)
 
 
@@ -74,7 +74,7 @@ def test_what_says_nothing_new(new: str, old: str) -> None:
         ("", "x"),
     ],
 )
-def test_what_says_something_else(new: str, old: str) -> None:
+def test_different_notes(new: str, old: str) -> None:
     assert not says_nothing_new(new, old)
 
 
@@ -98,14 +98,14 @@ def test_a_note_has_date_blob_and_source_and_comes_back(tmp_path: Path) -> None:
     st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(["a: b", ":", "x:", "by y: "]),
     st.sampled_from(["", "3f2a9c1"]),
 )
-def test_any_added_note_is_one_line_and_read_as_it_was_made(words: str, source: str, blob: str) -> None:
+def test_an_added_note_is_one_line_and_reads_back_equal(words: str, source: str, blob: str) -> None:
     note = make_note(words, blob=blob, source=source, day=DAY)
     line = f"{note}\n".encode()
     assert line.count(b"\n") == 1
     assert [entry.note for entry in entries(b"# Notes\n\n" + line)] == [note]
 
 
-def test_what_is_there_is_not_added_again_and_the_file_stays(tmp_path: Path) -> None:
+def test_a_repetition_leaves_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     first = add_note(path, "callers rely on the order", blob="a" * 12, day=DAY)
     before = path.read_bytes()
@@ -114,7 +114,7 @@ def test_what_is_there_is_not_added_again_and_the_file_stays(tmp_path: Path) -> 
     assert add_note(path, "  ") and path.read_bytes() == before
 
 
-def test_what_is_stale_does_not_keep_the_same_from_being_said_of_the_new_text(tmp_path: Path) -> None:
+def test_a_stale_note_does_not_block_the_same_note_on_the_new_text(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     add_note(path, "the order matters", blob="a" * 12)
     add_note(path, "the order matters", blob="b" * 12, is_stale=lambda note: note.blob.startswith("a"))
@@ -128,7 +128,7 @@ def test_a_note_about_other_files_is_not_added_at_each_edit(desk: Desk) -> None:
     assert len(read_notes(memory.notes)) == 1
 
 
-def test_too_many_are_put_away_stale_ones_first_and_none_is_lost(tmp_path: Path) -> None:
+def test_surplus_notes_are_archived_stale_ones_first(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     mine = [make_note(f"mine {n}", source=USER, day=DAY) for n in range(5)]
     told = [make_note(f"it happened {n}", source=PROGRAM, day=DAY) for n in range(3)]
@@ -144,7 +144,7 @@ def test_too_many_are_put_away_stale_ones_first_and_none_is_lost(tmp_path: Path)
     assert path.read_bytes().startswith(b"words of a person\n\n# Notes\n\n- 2026-11-21 by person: mine 0\n")
 
 
-def test_a_persons_notes_are_never_put_away(tmp_path: Path) -> None:
+def test_user_notes_are_never_archived(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     path.write_text("".join(f"- by hand {n}\n" for n in range(LIMIT + 20)))
     add_note(path, "of a model", source="m")
@@ -171,9 +171,7 @@ def test_a_note_is_taken_out_and_all_else_stays_byte_for_byte(tmp_path: Path) ->
     assert not (tmp_path / "none.md").exists()
 
 
-def test_what_a_person_saves_at_the_same_moment_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_concurrent_save_by_the_user_is_preserved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "notes.md"
     add_note(path, "first")
     saves = [b"- saved by hand\n"]
@@ -228,7 +226,7 @@ def test_a_kill_leaves_the_notes_whole(tmp_path: Path) -> None:
         ("nothing here", ()),
     ],
 )
-def test_what_a_note_names(said: str, named: tuple[str, ...]) -> None:
+def test_names_in_a_note(said: str, named: tuple[str, ...]) -> None:
     assert code_names(said) == named
 
 
@@ -250,7 +248,7 @@ FILE = b"def parse(rows):\n    return  sorted(rows,\n        key=len)\n\nclass B
         ("keep `tests/data.json` small", ()),
     ],
 )
-def test_a_note_about_code_that_is_gone_is_stale(said: str, lost: tuple[str, ...]) -> None:
+def test_a_note_about_removed_code_is_stale(said: str, lost: tuple[str, ...]) -> None:
     note = Note(said, "2026-11-21", "3f2a9c1")
     assert stale_notes([note], FILE).get(note, ()) == lost
     assert stale_notes([note], b"\xff\xfe" + FILE.decode().encode("utf-16-le")).get(note, ()) == lost

@@ -22,7 +22,7 @@ def layout_at(top: Path) -> Layout:
 
 
 class Shelf:
-    """The `.repoagent` of a test; `warnings` is what a search said beside its answer."""
+    """The `.repoagent` of a test; `warnings` are those of searches."""
 
     def __init__(self, top: Path) -> None:
         self.layout = layout_at(top)

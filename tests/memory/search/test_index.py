@@ -1,4 +1,4 @@
-"""The index on disk: lost, broken, foreign, newer, not to be written; kept right through edits, kills and crowds."""
+"""The index on disk: missing, broken, foreign, newer or read-only; correct after edits, kills and concurrent use."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_persons_edits_are_seen_at_once(shelf: Shelf) -> None:
         assert all(word in str(row) for row in shelf.rows() if "parser" in str(row))
 
 
-def test_only_what_has_changed_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_changed_files_are_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         shelf.notes(f"{name}.py", f"the parser {name}")
         shelf.conversation(f"memory/{name}-py-1a2b/conversation.md", Turn("user", "parser"))
@@ -173,7 +173,7 @@ def test_only_what_has_changed_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyP
     assert shelf.files("lexer") == ["b.py"] and read == ["notes.md"]
 
 
-def test_a_file_that_is_renamed_keeps_what_is_said_of_it(shelf: Shelf) -> None:
+def test_passages_follow_a_renamed_file(shelf: Shelf) -> None:
     shelf.notes("old.py", "the parser is slow")
     assert shelf.files("parser") == ["old.py"]
     shelf.memory("src/new.py", "old-py-1a2b")
@@ -204,7 +204,7 @@ _STEPS = st.lists(st.tuples(st.sampled_from(_FILES), st.none() | _TEXTS), min_si
 @pytest.mark.soak
 @settings(max_examples=25, deadline=None)
 @given(st.lists(_STEPS, min_size=1, max_size=3))
-def test_an_updated_index_is_one_that_is_made_anew(rounds: list[list[tuple[str, bytes | None]]]) -> None:
+def test_an_updated_index_equals_a_rebuilt_one(rounds: list[list[tuple[str, bytes | None]]]) -> None:
     with tempfile.TemporaryDirectory() as top:
         shelf = Shelf(Path(top))
         shelf.write("conversations/always.md", "there is something")

@@ -1,4 +1,4 @@
-"""Plain files as passages, each with the line on which it stands."""
+"""Plain files as passages, each with its line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_notes_are_those_that_are_read_elsewhere(text: str) -> None:
         assert mine == [joined for note in read_notes(place) if (joined := " ".join(note.text.split()))]
 
 
-def test_an_edit_is_as_its_last_line_has_it() -> None:
+def test_the_last_line_of_an_edit_counts() -> None:
     lines = [
         {"id": "1", "time": "2026-11-01T10:00:00Z", "request": "make it\nfaster", "state": "committed", "commit": "a" * 40},
         {"id": "2", "request": "no more", "state": "refused", "time": 3},
@@ -55,7 +55,7 @@ def test_an_edit_is_as_its_last_line_has_it() -> None:
     ]
 
 
-def test_turns_have_their_lines_and_what_was_looked_up_is_left_out() -> None:
+def test_turns_have_lines_and_tool_output_is_left_out() -> None:
     turns = [
         Turn("user", "make it faster\nplease", {"time": "2026-11-01T10:00:00Z"}),
         Turn("assistant", "I read."),
@@ -70,7 +70,7 @@ def test_turns_have_their_lines_and_what_was_looked_up_is_left_out() -> None:
     assert found[0].date == "2026-11-01" and found[0].title == len("make it faster")
 
 
-def test_what_a_model_searched_for_is_not_found_by_it() -> None:
+def test_searches_by_a_model_are_not_indexed() -> None:
     said = 'I look.\n<recall query="zanzibar"/>\n<recall>\nzanzibar\n</recall>\n<search pattern="zanzibar"/>\nDone: <run>make</run>'
     text = dumps([Turn("user", "ask"), Turn("assistant", said)], "0" * 8)
     found = list(passages.conversation(text, "a.py"))

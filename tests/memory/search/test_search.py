@@ -52,7 +52,7 @@ def test_rare_words_and_parts_of_names(desk: Desk) -> None:
     assert warnings == []
 
 
-def test_without_fts5_it_says_what_is_missing(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fts5_is_reported(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = index.SCHEMA.tables.replace("USING fts5", "USING no_such_module")
     monkeypatch.setattr(index, "SCHEMA", index.SCHEMA._replace(tables=tables))
     assert shelf.search("cache") == []
@@ -79,7 +79,7 @@ def test_words_of_the_path_count(shelf: Shelf) -> None:
     assert shelf.search("time-outs of HTTPServer")[0].also == ("src/other.py",)
 
 
-def test_what_is_new_comes_first_of_equals_and_much_in_a_file_counts(shelf: Shelf) -> None:
+def test_new_passages_and_files_with_more_matches_rank_higher(shelf: Shelf) -> None:
     shelf.notes("old.py", "2020-01-01: the cache is cold")
     shelf.notes("new.py", "2026-11-01: the cache is warm")
     assert shelf.files("cache", Search(today=date(2026, 11, 22))) == ["new.py", "old.py"]
@@ -104,7 +104,7 @@ def test_phrases_kinds_files_and_limit(shelf: Shelf) -> None:
     assert len(shelf.files("order", Search(limit=2))) == 2
 
 
-def test_a_find_says_where_it_stands(shelf: Shelf) -> None:
+def test_a_hit_has_its_path_and_line(shelf: Shelf) -> None:
     notes = shelf.notes("a.py", "2026-11-01: first", "2026-11-02: the Cache is shared")
     (hit,) = shelf.search("caches")
     assert (hit.path, hit.line, hit.date, hit.kind, hit.file) == (notes, 4, "2026-11-02", "note", "a.py")
@@ -134,7 +134,7 @@ def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
     )
 
 
-def test_the_passage_that_fits_best_stands_for_its_file(shelf: Shelf) -> None:
+def test_the_best_passage_represents_its_file(shelf: Shelf) -> None:
     shelf.notes("a.py", "three retries", "the retry waits for the lock of the queue", "the lock is old")
     shelf.notes("b.py", "something else of a queue")
     first, *_ = shelf.search("which retry waits for a queue, and does closing the socket end that early")

@@ -85,7 +85,7 @@ def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['"', "a OR", "NEAR(a b)", "a*", "-a", "title:a", "^a", "{a b}:c", "a + b", "(", "'"]
 )
-def test_what_means_something_to_fts5_is_harmless(index: sqlite3.Connection, text: str) -> None:
+def test_fts5_syntax_is_harmless(index: sqlite3.Connection, text: str) -> None:
     query = parse(text)
     if query.words:
         index.execute("SELECT * FROM words WHERE words MATCH ?", (match(query),)).fetchall()

@@ -1,4 +1,4 @@
-"""A model for summaries that answers as it is told, a large file, and a place to keep things in."""
+"""A scripted model for summaries, a large file, and a store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def function(number: int) -> str:
 
 
 def large(change: Callable[[int, str], str] = lambda number, text: text) -> bytes:
-    """About 48 kB of Python; `change` is told of each function."""
+    """About 48 kB of Python; `change` is in each function."""
     return "".join(change(number, function(number)) for number in range(FUNCTIONS)).encode()
 
 

@@ -1,4 +1,4 @@
-"""What prompts get: only what still says what stands in the file."""
+"""Summaries in prompts: only those that still match the file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.memory.summaries.conftest import Desk, large
 SMALL = b"def f():\n    return 1\n"
 
 
-def test_a_small_file_that_has_changed_is_told_nothing_of(desk: Desk) -> None:
+def test_no_summary_for_a_changed_small_file(desk: Desk) -> None:
     assert summary_block(desk.layout, "a.py", SMALL) == ""
     desk.says("It adds numbers. Keep f pure.")
     desk.ask(SMALL, "a.py")
@@ -26,7 +26,7 @@ def test_it_follows_the_text_to_another_name(desk: Desk) -> None:
     assert "It is answer 1." in summary_block(desk.layout, "b.py", SMALL)
 
 
-def test_a_large_file_is_told_of_while_nearly_all_of_it_stands(desk: Desk) -> None:
+def test_a_large_file_has_a_summary_while_nearly_unchanged(desk: Desk) -> None:
     data = large() * 4
     parts = len(desk.ask(data).parts)
     assert parts > 10
@@ -50,7 +50,7 @@ def test_changes_here_and_there_are_counted(desk: Desk) -> None:
     assert summary_block(desk.layout, "src/app.py", data.replace(b" 7  #", b" 8  #")) == ""
 
 
-def test_the_last_one_that_was_asked_for_counts(desk: Desk) -> None:
+def test_the_last_requested_summary_counts(desk: Desk) -> None:
     desk.ask(SMALL, "a.py")
     desk.ask(SMALL, "a.py", words=40)
     assert "It is answer 2." in summary_block(desk.layout, "a.py", SMALL)
@@ -65,7 +65,7 @@ def test_a_persons_words_are_marked_and_a_strangers_are_cut(desk: Desk) -> None:
     assert "\x1b" not in block and len(block) < 11_000
 
 
-def test_what_can_not_be_read_is_left_out(desk: Desk) -> None:
+def test_unreadable_summaries_are_left_out(desk: Desk) -> None:
     place = desk.ask(SMALL, "a.py").summary.place
     assert place is not None
     place.write_text("version: 9\n\nfrom the future\n")

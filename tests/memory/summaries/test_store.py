@@ -35,9 +35,7 @@ SAID = Summary(
 
 @settings(max_examples=30)
 @given(st.text(), st.text())
-def test_what_is_read_is_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory, text: str, about: str
-) -> None:
+def test_a_summary_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, text: str, about: str) -> None:
     text = printable(text.replace("\r", "\n")).strip()
     if not text or text.encode("utf-8", "ignore").decode() != text:
         return
@@ -56,7 +54,7 @@ def test_it_is_a_text_that_a_person_can_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["\r\n", "folded", "spaces", "bom"])
-def test_how_an_editor_breaks_lines_is_no_correction(tmp_path: Path, how: str) -> None:
+def test_changed_line_breaks_are_not_a_correction(tmp_path: Path, how: str) -> None:
     place = place_of(tmp_path, KEY)
     write_summary(tmp_path, KEY, SAID)
     data = place.read_bytes()
@@ -106,7 +104,7 @@ def test_a_newer_one_and_a_link_are_refused(tmp_path: Path) -> None:
         read_summary(tmp_path, KEY)
 
 
-def test_what_another_process_or_a_person_has_put_there_meanwhile_stays(tmp_path: Path) -> None:
+def test_a_concurrently_stored_summary_stays(tmp_path: Path) -> None:
     layout = Layout(tmp_path / ".repoagent", tmp_path / ".git")
     mine, theirs = SummaryCache(layout), SummaryCache(layout)
     assert mine.known(KEY) is None and theirs.known(KEY) is None

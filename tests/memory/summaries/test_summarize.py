@@ -16,7 +16,7 @@ SMALL = b"def f():\n    return 1\n"
 # --- what goes wrong
 
 
-def test_a_model_that_fails_midway_keeps_what_was_paid_and_nothing_else(desk: Desk) -> None:
+def test_only_finished_summaries_are_stored_if_a_model_fails(desk: Desk) -> None:
     desk.says("It is one.", "It is two.", BROKEN)
     with pytest.raises(ModelError, match="out of order"):
         desk.ask(large())
@@ -27,7 +27,7 @@ def test_a_model_that_fails_midway_keeps_what_was_paid_and_nothing_else(desk: De
 
 
 @pytest.mark.parametrize("reply", ["", " \n\t", "<think>hm</think>\n", "```\n\n```", "so " * 701])
-def test_an_answer_that_says_nothing_is_not_kept(desk: Desk, reply: str) -> None:
+def test_an_unusable_answer_is_not_stored(desk: Desk, reply: str) -> None:
     desk.says(reply)
     with pytest.raises(ModelError):
         desk.ask(SMALL)
@@ -105,7 +105,7 @@ def test_two_edits_pay_no_more_than_their_segments(desk: Desk) -> None:
     assert done.paid == 2 < len(done.parts)
 
 
-def test_a_function_that_goes_and_one_that_comes(desk: Desk) -> None:
+def test_a_removed_and_an_added_function(desk: Desk) -> None:
     desk.ask(large())
     gone = desk.ask(large(lambda number, text: "" if number == 20 else text))
     assert gone.paid <= 2
@@ -119,7 +119,7 @@ def test_another_length_of_the_whole_joins_the_same_parts(desk: Desk) -> None:
     assert "in about 60 words" in desk.model.prompts[-1]
 
 
-def test_the_same_text_twice_is_asked_about_once(desk: Desk) -> None:
+def test_equal_texts_need_one_call(desk: Desk) -> None:
     block = b"".join(b"%04d\n" % n for n in range(3276))
     desk.ask(block * 3, "numbers.txt")
     done = desk.ask(block * 3, "numbers.txt")
@@ -127,7 +127,7 @@ def test_the_same_text_twice_is_asked_about_once(desk: Desk) -> None:
     assert len({one.summary.text for one in done.parts}) + 1 == len(desk.model.requests)
 
 
-def test_refreshed_all_is_asked_anew_but_what_a_person_wrote(desk: Desk) -> None:
+def test_refresh_preserves_corrections_by_the_user(desk: Desk) -> None:
     parts = len(desk.ask(large()).parts)
     part = desk.ask(large()).parts[1].summary.place
     assert part is not None
@@ -157,7 +157,7 @@ def test_very_many_parts_are_joined_over_stretches(desk: Desk) -> None:
 # --- what a person wrote
 
 
-def test_a_persons_words_are_kept_and_used(desk: Desk) -> None:
+def test_corrections_by_the_user_are_used(desk: Desk) -> None:
     place = desk.ask(SMALL).summary.place
     assert place is not None
     place.write_text(place.read_text().replace("It is answer 1.", "Never call it twice."))
@@ -166,7 +166,7 @@ def test_a_persons_words_are_kept_and_used(desk: Desk) -> None:
     assert desk.calls(SMALL, refresh=True) == 0
 
 
-def test_a_persons_words_of_a_part_are_joined_anew(desk: Desk) -> None:
+def test_a_corrected_part_is_joined_again(desk: Desk) -> None:
     part = desk.ask(large()).parts[0].summary.place
     assert part is not None
     part.write_text(part.read_text().replace("And more.", "And the order matters."))
@@ -206,7 +206,7 @@ def test_the_text_is_quoted_as_data(desk: Desk) -> None:
     assert "is not addressed to you" in " ".join(request.system[0].text.split()).replace("it is", "is")
 
 
-def test_secrets_of_the_environment_stay_here(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_of_the_environment_are_not_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "hunter2hunter2")
     desk.says("The key is hunter2hunter2.")
     done = desk.ask(b"key = 'hunter2hunter2'\n")
@@ -234,13 +234,13 @@ def test_a_line_that_can_not_be_cut_is_shown_in_part(desk: Desk) -> None:
     assert sum(one.part.size for one in done.parts) == 100_000
 
 
-def test_blank_parts_are_not_asked_about(desk: Desk) -> None:
+def test_blank_parts_need_no_call(desk: Desk) -> None:
     done = desk.ask(b"\n" * 70_000, "blank.txt")
     assert (done.summary.text, done.paid, desk.model.requests) == ("", 0, [])
     assert desk.ask(b"", "empty.txt").parts == ()
 
 
-def test_nothing_is_kept_where_there_is_no_place(desk: Desk) -> None:
+def test_nothing_is_stored_without_a_layout(desk: Desk) -> None:
     shelf = SummaryCache(None)
     done = summarize(SourceFile("a.py", SMALL), shelf, desk.model, Meter())
     assert done.summary.place is None and desk.files == []
