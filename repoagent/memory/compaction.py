@@ -202,11 +202,11 @@ def _lines(edits: Path, moved: Sequence[Exchange], name: str, warn: Warn) -> lis
 def _line(exchange: Exchange, record: EditRecord | None, name: str) -> Note:
     state = record.state if record else exchange.state
     commit = (record.commit if record else exchange.commit) or ""
-    outcome = (state or "talked about") + (f" as {commit[:12]}" if commit else "")
+    outcome = (state or "discussed") + (f" as {commit[:12]}" if commit else "")
     reasons = [reason for turn in exchange.turns if (reason := reason_of(turn))]
     failures = [failure for turn in exchange.turns if (failure := failure_of(turn))]
     if reasons:
-        outcome += f'; not accepted first: "{cut(reasons[-1], _WIDTH)}"'
+        outcome += f'; rejected first: "{cut(reasons[-1], _WIDTH)}"'
     elif failures:
         outcome += f"; failed first: {cut(failures[0], _WIDTH)}"
     text = f"{cut(exchange.request, _WIDTH) or '(no request)'} ({outcome}; archive/{name})"

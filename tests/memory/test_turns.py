@@ -127,7 +127,7 @@ def test_words_without_code() -> None:
     assert failing_line("hook said no\nmore") == "hook said no" and failing_line("") == ""
 
 
-def test_the_oldest_go_whole_and_a_line_each_stays(memory: Memory) -> None:
+def test_the_oldest_exchanges_are_archived_and_leave_a_line(memory: Memory) -> None:
     memory.folder.mkdir(parents=True)
     for number in range(1, 7):
         say(
@@ -155,14 +155,14 @@ def test_the_oldest_go_whole_and_a_line_each_stays(memory: Memory) -> None:
     notes = [note for note in read_notes(memory.notes) if note.source == COMPACTED]
     assert len(notes) == 4 and notes[0].day == "2026-11-01"
     assert notes[0].text == f"request 1 of two lines (committed as cccccccccccc; archive/{done.archive.name})"
-    assert 'not accepted first: "keep the public name"' in notes[1].text
+    assert 'rejected first: "keep the public name"' in notes[1].text
     assert "request 1 of two lines (committed" in exchanges_block(
         memory, "request 1", 3000
     )  # its record is still there
     assert compact(memory) is None  # the last two stay
 
 
-def test_again_after_a_kill_is_as_if_there_had_been_none(memory: Memory) -> None:
+def test_repeating_after_a_kill_completes_the_move(memory: Memory) -> None:
     for number in range(1, 6):
         say(memory, number, f"request {number}")
     before = memory.conversation.read_bytes()

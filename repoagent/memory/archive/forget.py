@@ -132,7 +132,7 @@ def _forget(memory: Memory, path: Path) -> None:
         for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
             data = read_regular(notes)
             if data is not None and reference in data:
-                write_whole(notes, data.replace(reference, b"; no longer kept)"))
+                write_whole(notes, data.replace(reference, b"; removed)"))
     path.unlink(missing_ok=True)
 
 

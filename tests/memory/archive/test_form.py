@@ -134,7 +134,7 @@ def test_the_forms_that_are_refused_differ_in_one_thing_only() -> None:
     assert read(one("seen.z", b"x", whole=True)).whole
 
 
-def test_a_newer_one_says_so() -> None:
+def test_a_newer_format_is_reported() -> None:
     with pytest.raises(NewerFormat, match=r"version 2, .* update repoagent"):
         read(one("notes.md", b"- x\n", version=2))
 

@@ -327,7 +327,7 @@ def test_a_file_that_was_changed_and_committed_here(pair: Pair) -> None:
     assert pair.take(pair.packed("a.py"))[0].at == "a.py"
 
 
-def test_a_file_that_git_knows_as_the_same_is_the_same(pair: Pair) -> None:
+def test_git_history_identifies_a_file(pair: Pair) -> None:
     """Rewritten in one commit: git and all other lookups still see the same file."""
     fill(pair.there.remember("a.py"), "one")
     pair.here.repo.write("a.py", STRANGER)

@@ -49,7 +49,7 @@ def test_old_exchanges_are_removed_and_leave_a_line(desk: Desk) -> None:
     after = everything(desk.layout.root)
     assert "secret words 3" in after and "secret words 4" not in after and "secret words 50" not in after
     assert [note.text.split(" (")[0] for note in read_notes(memory.notes)] == ["please of-50", "please of-40"]
-    assert all("no longer kept" in note.text for note in read_notes(memory.notes))
+    assert all("; removed)" in note.text for note in read_notes(memory.notes))
     assert [edit.id for edit in read_edits(memory.edits)] == ["of-50"]
     assert (
         not forget_conversations(desk.layout, 30, now=NOW, warn=fail)

@@ -43,7 +43,7 @@ def again(talks: Talks, place: ConversationRef) -> str:
     return redo(talks.desk.layout, talks.desk.worktree, place).change.command
 
 
-def test_a_copy_says_which_file_it_is_about_and_holds_the_same(talks: Talks) -> None:
+def test_a_copy_names_its_file_and_has_the_same_turns(talks: Talks) -> None:
     source = talks.find("file:a.py")
     save(talks.desk.layout, source, talks.place("fast"))
     found = talks.find("fast")
@@ -240,7 +240,7 @@ def test_undo_never_loses_turns(talks: Talks) -> None:
             assert [turn.text for turn in turns[5:]] == said, (seed, number)
 
 
-def test_who_comes_too_late_changes_nothing(talks: Talks) -> None:
+def test_a_late_writer_changes_nothing(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     append(place.path, *MORE)
@@ -258,7 +258,7 @@ def test_undo_reverts_changes_by_commands(talks: Talks) -> None:
     assert not list(place.path.parent.glob("min.md*"))
 
 
-def test_a_past_that_was_tampered_with_is_not_used(talks: Talks) -> None:
+def test_a_modified_stored_text_is_not_used(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     done = change(talks.desk.layout, place, before, before + b"x\n", "edit")
@@ -295,7 +295,7 @@ def test_compacting_can_be_taken_back(talks: Talks) -> None:
     assert sorted(kept[:2] + kept[3:]) == sorted(lines.split(b"\n")) and b"mine" in kept[2]
 
 
-def test_broken_ones_are_listed_with_their_problem(talks: Talks) -> None:
+def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
     folder = talks.make("good").path.parent
     (folder / "broken.md").write_text("no\n")
     (folder / "newer.md").write_text("# repoagent conversation, version 7, nonce aaaaaaaa\n")

@@ -56,7 +56,7 @@ def test_one_name_for_both_forms_of_a_letter() -> None:
     assert checked(unicodedata.normalize("NFD", "café")) == "café"
 
 
-def test_names_that_differ_in_case_only(talks: Talks) -> None:
+def test_names_that_differ_only_in_case(talks: Talks) -> None:
     talks.make("Straße")
     refuse_clash(talks.desk.layout, "Straße")
     for other in ("straße", "STRASSE", "strasse"):

@@ -105,5 +105,5 @@ def test_the_line_of_the_file_changes_no_turn(turns: Sequence[Turn], path: str) 
 
 
 @pytest.mark.parametrize("line", ["about: src", 'about: "', 'about: "\\x"', "about: {}"])
-def test_a_line_that_was_mangled_by_hand_is_text(line: str) -> None:
+def test_a_broken_stamp_is_text(line: str) -> None:
     assert about_of(BEFORE.replace("\n\n", f"\n\n{line}\n\n", 1)) == ""

@@ -105,9 +105,7 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
     assert file_of(desk).read_bytes() == before
 
 
-def test_a_file_that_is_locked_or_read_only_costs_time_only(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_or_read_only_index_only_costs_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_WAIT", 0.01)
     a = desk.folder("a.py")
     holder = sqlite3.connect(file_of(desk), isolation_level=None)

@@ -81,7 +81,7 @@ def test_edit_undo_redo_and_apply(stage: Stage, run: Run, script: Script, tmp_pa
 
 
 @pytest.mark.soak
-def test_an_edit_that_renames_and_is_taken_back(stage: Stage, run: Run, script: Script) -> None:
+def test_an_edit_that_renames_and_is_undone(stage: Stage, run: Run, script: Script) -> None:
     script.replies(CHANGE)
     did(run("edit", "a.py", "shout", "--yes"))
     called(stage, a="a.py")

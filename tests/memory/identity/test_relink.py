@@ -78,7 +78,7 @@ def test_invalid_links_are_refused(desk: Desk, tmp_path: Path) -> None:
     assert len(memories(desk.layout)) == 2 and desk.folder("a.py") == mine.folder.name
 
 
-def test_a_copy_says_whose_it_is(desk: Desk) -> None:
+def test_a_copy_names_the_original(desk: Desk) -> None:
     mine = known(desk, "a.py")
     desk.repo.write("copy.py", text("a"))
     desk.repo.write("empty.py", "\n")

@@ -126,7 +126,7 @@ def test_a_rename_in_the_index_and_rewritten_there(desk: Desk) -> None:
     assert desk.folder("c.py") == mine
 
 
-def test_a_rename_in_the_index_is_not_that_of_another_file_there_by_now(desk: Desk) -> None:
+def test_a_rename_in_the_index_does_not_match_a_replaced_file(desk: Desk) -> None:
     """git only knows of what it has: the renamed file is gone, and nothing of it is in this one."""
     desk.repo.git("mv", "a.py", "c.py")
     atomic_save(desk.worktree.top / "c.py", b"import os\n" * 40)

@@ -162,7 +162,7 @@ def test_lines_of_compacted_exchanges_have_a_limit_of_their_own(
     assert [note.text for note in read_notes(tmp_path / "archive" / "notes.md")] == ["asked 0", "asked 1"]
 
 
-def test_a_note_is_taken_out_and_all_else_stays_byte_for_byte(tmp_path: Path) -> None:
+def test_removing_a_note_preserves_all_other_bytes(tmp_path: Path) -> None:
     path = tmp_path / "notes.md"
     path.write_bytes(b"# Mine \xff\r\n\r\n- a\r\n  goes on\r\n- b\r\n\r\n## End")
     assert drop_note(path, "a goes on") and not drop_note(path, "a goes on")
@@ -254,7 +254,7 @@ def test_a_note_about_removed_code_is_stale(said: str, lost: tuple[str, ...]) ->
     assert stale_notes([note], b"\xff\xfe" + FILE.decode().encode("utf-16-le")).get(note, ()) == lost
 
 
-def test_the_text_it_was_true_of_decides_where_it_is_known() -> None:
+def test_a_known_version_decides_whether_a_note_is_stale() -> None:
     one = Note("`parse` feeds `redis`", "", "aaaaaaa")
     two = Note("`parse` feeds `load`", "", "aaaaaaa")
     asked: list[set[str]] = []
@@ -277,7 +277,7 @@ def test_older_texts_are_looked_up_in_git(desk: Desk) -> None:
     assert found == {blob[:12]: text("a")}
 
 
-def test_the_prompt_says_which_notes_are_out_of_date(desk: Desk) -> None:
+def test_the_prompt_marks_stale_notes(desk: Desk) -> None:
     memory = desk.remember("a.py")
     blob = memory.identity.blob
     add_note(memory.notes, "`load_all` is slow", blob=blob, day=DAY, source="m")
@@ -295,7 +295,7 @@ def test_the_prompt_says_which_notes_are_out_of_date(desk: Desk) -> None:
     assert [is_stale(note) for note in read_notes(memory.notes)] == [True, False, False]
 
 
-def test_a_persons_notes_come_first_where_room_is_short(desk: Desk) -> None:
+def test_user_notes_come_first_if_the_budget_is_short(desk: Desk) -> None:
     memory = desk.remember("a.py")
     add_note(memory.notes, "keep the public names", source=USER, day=DAY)
     add_notes(memory.notes, [make_note(f"fact {n} " + "word " * 20, source="m") for n in range(20)])

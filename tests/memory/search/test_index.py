@@ -61,7 +61,7 @@ def test_another_programs_database_is_set_aside(shelf: Shelf) -> None:
     assert (shelf.root / "recall.db.broken-1").exists()
 
 
-def test_a_lost_index_and_one_of_an_older_make(shelf: Shelf) -> None:
+def test_a_missing_index_and_an_older_one(shelf: Shelf) -> None:
     shelf.notes("b.py", "one parser")
     assert shelf.files("parser") == ["b.py"]
     (shelf.root / "recall.db").unlink()
@@ -95,7 +95,7 @@ def test_a_link_is_not_followed(shelf: Shelf, tmp_path: Path, name: str) -> None
     assert other.read_bytes() == b"" and len(shelf.warnings) == 1 and name in shelf.warnings[0]
 
 
-def test_memories_that_are_links_or_no_files_are_left_out(shelf: Shelf, tmp_path: Path) -> None:
+def test_links_and_other_non_files_are_left_out(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("- the parser of a stranger\n")
     for folder in ("one", "two"):
         shelf.memory(f"{folder}.py", folder)
@@ -107,7 +107,7 @@ def test_memories_that_are_links_or_no_files_are_left_out(shelf: Shelf, tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_where_nothing_may_be_written(shelf: Shelf) -> None:
+def test_read_only_folder(shelf: Shelf) -> None:
     shelf.notes("b.py", "one parser")
     shelf.root.chmod(0o500)
     try:
@@ -124,7 +124,7 @@ def test_it_is_readable_by_the_owner_only(shelf: Shelf) -> None:
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
-def test_while_another_process_is_at_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_another_process_holds_the_lock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     shelf.notes("b.py", "one parser")
     monkeypatch.setattr("repoagent.memory.search.index._WAIT", 0.05)
     with (

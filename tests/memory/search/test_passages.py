@@ -26,7 +26,7 @@ def test_notes_with_and_without_a_date() -> None:
 
 
 @given(st.text(alphabet="-* #ab\n\t2026:", max_size=60))
-def test_notes_are_those_that_are_read_elsewhere(text: str) -> None:
+def test_note_passages_match_read_notes(text: str) -> None:
     import pathlib
     import tempfile
 
@@ -82,7 +82,7 @@ def test_searches_by_a_model_are_not_indexed() -> None:
     )
 
 
-def test_a_mangled_conversation_is_text_and_a_newer_one_is_left_alone() -> None:
+def test_a_broken_conversation_is_text_and_a_newer_one_is_skipped() -> None:
     assert [one.text for one in passages.conversation("what I wrote\nby hand", "", "talk")] == [
         "what I wrote\nby hand"
     ]
@@ -117,7 +117,7 @@ _LINES = st.lists(
 
 
 @given(_LINES)
-def test_pieces_are_short_and_are_all_of_it(text: str) -> None:
+def test_pieces_are_short_and_complete(text: str) -> None:
     lines = text.split("\n")
     found = list(passages.conversation(text, ""))
     assert all(len(one.text) <= LONGEST and one.text.strip() for one in found)

@@ -27,7 +27,7 @@ def test_nothing_is_remembered_and_nothing_is_made(desk: Desk, shelf: Shelf) -> 
     assert shelf.search("anything") == [] and not shelf.root.exists()
 
 
-def test_words_that_are_nowhere_and_no_words(shelf: Shelf) -> None:
+def test_unknown_words_and_empty_queries(shelf: Shelf) -> None:
     shelf.notes("a.py", "the parser")
     assert shelf.search("zzzzqqqq") == shelf.search(" ?! ") == shelf.search("") == []
 
@@ -112,7 +112,7 @@ def test_a_hit_has_its_path_and_line(shelf: Shelf) -> None:
     assert "Cache" in notes.read_text().split("\n")[hit.line - 1]
 
 
-def test_one_edit_of_several_files_is_one_find(shelf: Shelf) -> None:
+def test_one_edit_of_several_files_is_one_hit(shelf: Shelf) -> None:
     for file in ("a.py", "b.py", "c.py"):
         shelf.edits(file, "share the cache")
     (hit,) = shelf.search("cache")
@@ -122,7 +122,7 @@ def test_one_edit_of_several_files_is_one_find(shelf: Shelf) -> None:
     )
 
 
-def test_a_note_on_an_older_text_says_so(desk: Desk) -> None:
+def test_a_note_on_an_older_version_is_marked(desk: Desk) -> None:
     memory = desk.resolve("a.py")
     assert memory is not None
     add_note(memory.notes, "about the old", blob=memory.identity.blob)
@@ -141,7 +141,7 @@ def test_the_best_passage_represents_its_file(shelf: Shelf) -> None:
     assert (first.file, first.snippet) == ("a.py", "the retry waits for the lock of the queue")
 
 
-def test_the_conversation_that_asks_is_left_out(shelf: Shelf) -> None:
+def test_the_searching_conversation_is_left_out(shelf: Shelf) -> None:
     asking = shelf.conversation(
         "conversations/run-1.md",
         Turn("assistant", 'the cache is shared <recall query="is the cache shared"/>'),

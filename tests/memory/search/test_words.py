@@ -47,7 +47,7 @@ def test_names_are_words_and_a_whole(text: str, parts: str, names: str) -> None:
 
 
 @given(ANY)
-def test_words_hold_nothing_that_means_something_to_sqlite(text: str) -> None:
+def test_words_contain_no_sqlite_syntax(text: str) -> None:
     for words in words_of(text):
         assert all(word and not set(word) & set("\"' \t\n\0*") and len(word) <= 64 for word in words)
 
@@ -103,7 +103,7 @@ def test_a_snippet_is_one_line_that_fits_and_its_marks_are_words(text: str, aske
         assert set(marked.parts) & set(query.words) or set(marked.names) & {*query.names, *query.joined}
 
 
-def test_a_snippet_is_where_most_of_the_query_is() -> None:
+def test_a_snippet_shows_most_words_of_the_query() -> None:
     text = "one cache here\n" + "nothing at all\n" * 60 + "the cache of readConfig\n" + "more\n" * 60
     found = snippet(text, parse("cache of read_config"), 80)
     assert [found.text[start:end] for start, end in found.marks] == ["cache", "readConfig"]

@@ -45,7 +45,7 @@ def test_a_summary_reads_back_equal(tmp_path_factory: pytest.TempPathFactory, te
     assert found is not None and (found.text, found.edited) == (text, False)
 
 
-def test_it_is_a_text_that_a_person_can_read(tmp_path: Path) -> None:
+def test_a_summary_file_is_readable_text(tmp_path: Path) -> None:
     write_summary(tmp_path, KEY, SAID)
     text = place_of(tmp_path, KEY).read_text()
     head, _, body = text.partition("\n\n")
@@ -145,7 +145,7 @@ def test_unchanged_parts_are_found_wherever_they_are(chosen: list[list[bytes]], 
     assert all(new[start : start + parts[n].size] == pieces[n] for n, start in found.items())
 
 
-def test_looking_for_parts_ends_where_all_lines_are_the_same() -> None:
+def test_the_search_for_parts_is_bounded_if_all_lines_are_equal() -> None:
     old = b"x\n" * 200_000
     starts = range(0, len(old), 16_000)
     record = SummaryRecord("a", "0" * 64, "0" * 64, 150, tuple(part(n, n + 16_000, old) for n in starts))
@@ -154,7 +154,7 @@ def test_looking_for_parts_ends_where_all_lines_are_the_same() -> None:
     assert time.process_time() - started < 2
 
 
-def test_a_record_is_read_back_and_a_spoiled_one_is_nothing(tmp_path: Path) -> None:
+def test_a_record_reads_back_equal_and_a_broken_one_is_none(tmp_path: Path) -> None:
     data = b"abcdef"
     record = SummaryRecord("src/a b.py", "1" * 64, "2" * 64, 150, (part(0, 2, data), part(2, 6, data)))
     write_record(tmp_path, record)

@@ -65,7 +65,7 @@ def test_a_link_in_place_of_a_folder_is_refused(desk: Desk) -> None:
 # --- what is paid
 
 
-def test_a_small_file_is_one_call_and_none_ever_again(desk: Desk) -> None:
+def test_a_small_file_needs_one_call_only_once(desk: Desk) -> None:
     first = desk.ask(SMALL)
     assert (first.summary.text, first.paid, len(first.parts)) == ("It is answer 1. And more.", 1, 1)
     again = desk.ask(SMALL)
@@ -75,7 +75,7 @@ def test_a_small_file_is_one_call_and_none_ever_again(desk: Desk) -> None:
     assert desk.calls(SMALL + b"\n", words=60) == 1
 
 
-def test_a_large_file_is_read_in_parts_that_are_the_file(desk: Desk) -> None:
+def test_the_parts_of_a_large_file_add_up_to_the_file(desk: Desk) -> None:
     done = desk.ask(large())
     parts = [one.part for one in done.parts]
     assert b"".join(large()[part.start : part.end] for part in parts) == large()
@@ -87,7 +87,7 @@ def test_a_large_file_is_read_in_parts_that_are_the_file(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 17, 35])
-def test_an_edit_pays_one_segment_and_the_join_again(desk: Desk, number: int) -> None:
+def test_an_edit_needs_calls_for_one_part_and_the_join(desk: Desk, number: int) -> None:
     desk.ask(large())
     done = desk.ask(changed(number))
     assert (done.paid, done.asked) == (1, True)
@@ -228,7 +228,7 @@ def test_every_encoding_is_read_as_text(desk: Desk, data: bytes, told: str) -> N
     assert told in desk.model.prompts[0]
 
 
-def test_a_line_that_can_not_be_cut_is_shown_in_part(desk: Desk) -> None:
+def test_an_overlong_line_is_shown_in_part(desk: Desk) -> None:
     done = desk.ask(b"x" * 100_000, "a.min.js")
     assert all(len(prompt) < 40_000 for prompt in desk.model.prompts)
     assert sum(one.part.size for one in done.parts) == 100_000
