@@ -52,7 +52,7 @@ class FileLocator:
     _owners: dict[str, str | None] = field(default_factory=dict)
     _renames: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def standing(self, name: str, path: str) -> FileLocation:
+    def locate(self, name: str, path: str) -> FileLocation:
         """Locate the file of the memory in the folder `name`, whose identity has `path`."""
         hints = self.index.hints_of(name)
         top = str(self.worktree.top)
@@ -177,7 +177,7 @@ class Row:
 
     name: str
     measure: Measure
-    standing: FileLocation
+    location: FileLocation
 
 
 @dataclass(frozen=True)
@@ -202,9 +202,9 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
 
         def located() -> Iterator[Row]:
             for path, name in selected:
-                standing = locator.standing(name, path)
-                if not query.states or standing.state in query.states:
-                    yield Row(name, measured(f"{memory}/{name}"), standing)
+                location = locator.locate(name, path)
+                if not query.states or location.state in query.states:
+                    yield Row(name, measured(f"{memory}/{name}"), location)
 
         yield from islice(located(), query.limit)
 

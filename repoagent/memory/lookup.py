@@ -175,7 +175,7 @@ class FileMemory:
     the archive."""
 
     memory: Memory
-    standing: FileLocation
+    location: FileLocation
     measure: Measure
     notes: tuple[NoteStatus, ...]
     edits: tuple[EditRecord, ...]
@@ -197,7 +197,7 @@ def load_file_memory(
     """
     identity = memory.identity
     with open_index(layout, warn) as index:
-        standing = FileLocator(layout, worktree, index).standing(memory.folder.name, identity.path)
+        location = FileLocator(layout, worktree, index).locate(memory.folder.name, identity.path)
     turns: tuple[Turn, ...] = ()
     notes: tuple[Note, ...] = ()
     edits: list[EditRecord] = []
@@ -224,7 +224,7 @@ def load_file_memory(
     archived = archive.iterdir() if archive.is_dir() and not archive.is_symlink() else ()
     return FileMemory(
         memory,
-        standing,
+        location,
         measured(memory.folder),
         tuple(statuses),
         tuple(edits),
@@ -269,7 +269,7 @@ def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
         paths = dict(index.paths())
-        states = Counter[str](locator.standing(name, path).state for name, path in paths.items())
+        states = Counter[str](locator.locate(name, path).state for name, path in paths.items())
     names = sorted(folders(layout.memory))
     measures = [measured(layout.memory / name) for name in names]
     entries = [

@@ -80,7 +80,7 @@ def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dic
             {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in file_memory.turns
         ]
     return {
-        **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.standing), repo),
+        **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.location), repo),
         "notes": [
             {**vars(status.note), **select(status, missing_names="gone", about_older_text="older")}
             for status in file_memory.notes
@@ -111,8 +111,8 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     def item(text: str, *styles: str) -> list[str]:
         return page.wrap(one_line(text), "  ", "  ", *styles)
 
-    standing = file_memory.standing
-    name = quoted_name(file_memory.memory, standing.path if standing.state == "live" else "\n")
+    location = file_memory.location
+    name = quoted_name(file_memory.memory, location.path if location.state == "live" else "\n")
     sections: dict[str, list[str]] = {}
     notes = sections[f"notes ({len(file_memory.notes):,})"] = []
     for status in file_memory.notes:
@@ -155,14 +155,14 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
 def _head(file_memory: FileMemory, page: Page) -> Iterator[str]:
     from repoagent.memory.identity.record import came_along
 
-    standing, at = file_memory.standing, one_line(file_memory.standing.at)
-    yield page.paint(one_line(standing.path), "bold")
-    if standing.state == "moved":
+    location, at = file_memory.location, one_line(file_memory.location.at)
+    yield page.paint(one_line(location.path), "bold")
+    if location.state == "moved":
         state = f"moved: its content is now at {at}; the next edit or note of that file moves the memory"
-    elif standing.at:
+    elif location.at:
         state = f"live, in another work tree: {at}"
     else:
-        state = "live" if standing.state == "live" else "orphaned: the file no longer exists"
+        state = "live" if location.state == "live" else "orphaned: the file no longer exists"
     used = Page(None).ago(file_memory.measure.used)
     yield from page.wrap(f"{state}; {amount(file_memory.measure.size)}, last used {used}", "  ", "  ")
     if came_along(file_memory.memory.folder):
@@ -255,7 +255,7 @@ def list_command(repo: Repository, /, **values: Any) -> int:
     if options.as_json:
         write_json(terminal, {"memories": [_row_object(row, repo) for row in listed]})
     elif options.nul:
-        terminal.result("".join(f"{row.standing.path}\0" for row in listed))
+        terminal.result("".join(f"{row.location.path}\0" for row in listed))
     elif listed:
         page = Page.of(terminal)
         page.write(page.table(_COLUMNS, [_cells(row, page) for row in listed]), terminal)
@@ -276,27 +276,27 @@ def list_command(repo: Repository, /, **values: Any) -> int:
 def _row_object(row: Row, repo: Repository) -> dict[str, object]:
     used = datetime.fromtimestamp(row.measure.used, timezone.utc)
     return {
-        "path": row.standing.path,
+        "path": row.location.path,
         "memory": row.name,
         "folder": repo.layout.memory / row.name,
         **select(row.measure, "size", "edits", "notes"),
         "last_used": used.isoformat(timespec="seconds"),
-        **select(row.standing, "state", current_path="at"),
+        **select(row.location, "state", current_path="at"),
     }
 
 
 def _cells(row: Row, page: Page) -> tuple[Cell, ...]:
-    measure, standing = row.measure, row.standing
-    path: Cell = (one_line(standing.path), "path")
-    if standing.at:
+    measure, location = row.measure, row.location
+    path: Cell = (one_line(location.path), "path")
+    if location.at:
         half = None if page.width is None else max(12, (page.width - 46) // 2)
         arrow = "->" if page.ascii else "→"
-        path = (f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(standing.at), half)}",)
+        path = (f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(location.at), half)}",)
     return (
         (amount(measure.size),),
         (f"{measure.edits:,}",),
         (f"{measure.notes:,}",),
         (page.ago(measure.used),),
-        (standing.state, _STYLES[standing.state]),
+        (location.state, _STYLES[location.state]),
         path,
     )

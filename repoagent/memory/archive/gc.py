@@ -90,7 +90,7 @@ def collect(
         index.look_again()
         locator = FileLocator(layout, worktree, index)
         paths = index.paths()
-        names = [name for name, path in paths if locator.standing(name, path).state == "orphaned"]
+        names = [name for name, path in paths if locator.locate(name, path).state == "orphaned"]
         orphans = [
             Memory(layout.memory / name, identity) for name in names if (identity := index.identity(name))
         ]
