@@ -21,7 +21,7 @@ from typing import Any
 from bench.local.tasks import Task, Verdict, environment, tree
 from repoagent.config.layers import load
 from repoagent.errors import Exit, RepoagentError
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Message, Part, Request
 from repoagent.llm.open_model import open_model

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from repoagent.agent.exec.command_runner import CommandRunner
-from repoagent.agent.exec.output import drawn
 from repoagent.agent.exec.process import Command, Job, OutputFile
+from repoagent.agent.exec.render_output import drawn
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence

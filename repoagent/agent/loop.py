@@ -14,11 +14,11 @@ from typing import Literal, Protocol
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.loop_detection import repetition
 from repoagent.agent.parse_reply import Parsed, parse
-from repoagent.agent.reply_pieces import advice
+from repoagent.agent.reply_lexer import advice
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
-from repoagent.llm.client import OnWait, complete
+from repoagent.llm.complete import OnWait, complete
 from repoagent.llm.conversation import ATTACHED, Turn
 from repoagent.llm.model import Model, OnText, Reply, Request, display_name
 from repoagent.llm.usage import Meter

@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Literal
 
 from repoagent.agent.actions import NAME, Action
-from repoagent.agent.reply_pieces import DATA, Call, Piece, foreign, own_closing_tag, pieces
+from repoagent.agent.reply_lexer import DATA, Call, Piece, foreign, own_closing_tag, pieces
 from repoagent.agent.state import EDIT, ENDS, OWN, TAGGED, Tool
 from repoagent.dataclass import dataclass
 

@@ -103,8 +103,8 @@ class KernelSession:
         verdict = runner.gate.decide(ApprovalRequest("python", code))
         if not verdict.allowed:
             return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
-        from repoagent.agent.exec.output import show
         from repoagent.agent.exec.process import OutputFile
+        from repoagent.agent.exec.render_output import show
         from repoagent.agent.kernel import execute
 
         if restart:

@@ -176,9 +176,15 @@ class Repository:
         """
         from repoagent.api.results import Split
         from repoagent.split.create import create
-        from repoagent.split.folder import SplitOptions, check_options, check_text, default_folder, new_index
         from repoagent.split.pack import TARGET_BYTES
         from repoagent.split.source import SourceText
+        from repoagent.split.split_plan import (
+            SplitOptions,
+            check_options,
+            check_text,
+            default_folder,
+            new_index,
+        )
         from repoagent.storage.folders import open_folder
         from repoagent.storage.layout import ensure
 
@@ -242,7 +248,7 @@ class Repository:
         from repoagent.review.diff.read import read_change
         from repoagent.review.diff.select import ChangeSelector
         from repoagent.review.review import ReviewRequest, review
-        from repoagent.review.untrusted import settings_before
+        from repoagent.review.untrusted_change import settings_before
 
         own = None if model is True else model
         merged = self._settings(settings, model=own)

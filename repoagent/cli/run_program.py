@@ -188,7 +188,7 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         name = error.filename
         where = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) else ""
         return Exit.REFUSED, f"{error.strerror}{where}; fix this and run the command again"
-    from repoagent.cli.error_report import write_report
+    from repoagent.cli.crash_report import write_report
 
     return Exit.INTERNAL, write_report(error, arguments)
 

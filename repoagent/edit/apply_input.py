@@ -19,7 +19,7 @@ from repoagent.git.index import Entry
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.apply_file import read_answer
+from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.model import FilePatch, SourceText
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.paths import NO_FILE, bad_path, spellings

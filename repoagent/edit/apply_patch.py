@@ -34,7 +34,7 @@ from repoagent.git.files import FileChange, Source, blob_hash, check_path, is_ig
 from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.patch.apply_file import Applied, apply_patches
+from repoagent.patch.apply_answer import Applied, apply_patches
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.paths import NO_FILE, known_path, spellings

@@ -13,11 +13,11 @@ from repoagent.edit.prompt.blocks import check_fits
 from repoagent.edit.sent_requests import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.model import Message, OnText, Part, Request, fence, public, without_thought
 from repoagent.memory.conversation_changes import Change, ConcurrentChange, change, check, digest
 from repoagent.memory.conversations import StoredConversation
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff

@@ -19,7 +19,7 @@ from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
 from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.ui import UserInterface
 from repoagent.git.worktree import layout
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request, display_name, fence
 from repoagent.llm.registry import provider_of

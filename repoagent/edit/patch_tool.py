@@ -14,7 +14,7 @@ from repoagent.agent.actions import Action, Observation
 from repoagent.agent.state import EDIT, Tool
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import why_content_is_off_limits
-from repoagent.edit.guards.sensitive import concerns
+from repoagent.edit.guards.risky_changes import concerns
 from repoagent.edit.guards.unrequested_losses import Part, unasked_losses
 from repoagent.edit.prompt.blocks import prompt_text
 from repoagent.edit.prompt.formats import short_refusal
@@ -23,7 +23,7 @@ from repoagent.edit.tools import look_up
 from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, read_source
-from repoagent.patch.apply_file import Applied, apply_patches, read_answer
+from repoagent.patch.apply_answer import Applied, apply_patches, read_answer
 from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from repoagent.edit.commit import CommitOutcome, SentBack, commit
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.guards.sensitive import concerns, described, hidden_changes
+from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes
 from repoagent.edit.ui import CANCELLED, Decision, DiffStat, Proposal, UserInterface
 from repoagent.errors import LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import REGULAR, FileChange, read_source
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from hashlib import sha256
 
-from repoagent.llm.client import holds_secret, masked
+from repoagent.llm.complete import holds_secret, masked
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Blocks, Reply, Request, public, render
 from repoagent.llm.registry import provider_of

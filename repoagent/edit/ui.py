@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.sensitive import Concern
+from repoagent.edit.guards.risky_changes import Concern
 from repoagent.git.files import FileChange
 from repoagent.patch.errors import SPACED, TOLERANCES
 from repoagent.patch.locate.exact import Placement

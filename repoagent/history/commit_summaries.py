@@ -31,7 +31,7 @@ from repoagent.history.summary_store import (
     read_summary,
     write_summary,
 )
-from repoagent.llm.client import OnWait, complete, ignore
+from repoagent.llm.complete import OnWait, complete, ignore
 from repoagent.llm.model import Message, Model, Part, Request, Usage, printable, public, without_thought
 from repoagent.llm.usage import Meter, Price, estimate
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr

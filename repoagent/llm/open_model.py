@@ -16,7 +16,7 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.llm import catalog
-from repoagent.llm.client import ignore
+from repoagent.llm.complete import ignore
 from repoagent.llm.model import (
     CountsTokens,
     Message,
@@ -140,7 +140,7 @@ def open_model(
             say(f"{models[0].spec} does not support {name} = {shown}: ignored")
     model = models[0]
     if len(models) > 1:
-        from repoagent.llm.client import Fallback
+        from repoagent.llm.complete import Fallback
 
         model = Fallback(models)
     if record is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
-from repoagent.llm.client import OnWait, complete, ignore
+from repoagent.llm.complete import OnWait, complete, ignore
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable, public
 from repoagent.llm.usage import Meter, estimate

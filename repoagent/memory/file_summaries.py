@@ -16,7 +16,7 @@ from importlib.resources import files
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused
 from repoagent.history.render import plain
-from repoagent.llm.client import OnWait, complete, ignore
+from repoagent.llm.complete import OnWait, complete, ignore
 from repoagent.llm.model import (
     Message,
     Model,

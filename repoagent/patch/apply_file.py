@@ -1,131 +1,343 @@
-"""The entry point: apply an answer to its files, all hunks of all files or none.
-
-The parser is imported on first use, so that the request to the model is sent earlier."""
+"""Apply all patches of one file: return the outcome, or report every problem."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+import codecs
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from repoagent.dataclass import dataclass
-from repoagent.patch.errors import NoPatch, PatchError, PatchRefused, Problem
+from repoagent.git.files import FileChange
+from repoagent.patch.errors import PLACING, PatchError, PatchErrors
+from repoagent.patch.locate.choose import place_hunks
+from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
+from repoagent.patch.model import (
+    ADD,
+    FilePatch,
+    Hunk,
+    Line,
+    Text,
+    decode,
+    in_encoding_of,
+    is_explicit_elision,
+    split_lines,
+)
+from repoagent.patch.parse.markers import is_bare_fence
+from repoagent.patch.splice import (
+    Splice,
+    check_claimed_whole,
+    elided,
+    end_of_file,
+    merged,
+    overlap,
+    spliced,
+    splices,
+    whole_splices,
+)
+from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
-if TYPE_CHECKING:
-    from repoagent.git.files import FileChange
-    from repoagent.patch.locate.exact import Placement
-    from repoagent.patch.model import FilePatch, SourceText
-    from repoagent.patch.targets import Outcome
-
-LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty times the memory
+_CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
+_BOMS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_MOVES = {"rename": "renamed", "copy": "copied"}
 
 
-@dataclass(frozen=True)
-class Applied:
-    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
-    the files with patches in this answer, without those of earlier answers; `unclosed`: a fence is not closed."""
-
-    changes: tuple[FileChange, ...]
-    placements: tuple[Placement, ...]
-    diff: str
-    named: frozenset[str] = frozenset()
-    unclosed: bool = False
+class DuplicateHunks(PatchError):
+    """Two identical hunks for two locations, but the file has only one such location."""
 
 
-def apply_answer(
-    answer: str,
-    sources: Mapping[str, SourceText],
-    *,
-    scope: Collection[str] | None = None,
-    may_create: Callable[[str], bool] | None = None,
-    strict: bool = False,
-    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
-) -> Applied:
-    """Apply the patches of a model's answer to `sources`, in memory.
+def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = None) -> Outcome:
+    """Apply all patches of one file, each to the same bytes (`before`, by default those of the source).
 
-    `sources` has the current content of every known file; `scope` are the files that may be changed (None: all). A new
-    file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
-    returns a sentence if a parser rejects the result.
-
-    Raises NoPatch if the answer contains no patch, and PatchRefused with all problems; nothing is applied in part.
-    Never guesses: a patch that fits at two locations, or in two ways, is refused.
+    Raises PatchError or PatchErrors.
     """
-    return apply_patches(
-        read_answer(answer, known=sources),
-        sources,
-        scope=scope,
-        may_create=may_create,
-        strict=strict,
-        parses_worse=parses_worse,
+    first = group[0]
+    if any((target.source, target.path) != (first.source, first.path) for target in group):
+        raise PatchError(
+            "overlap",
+            "the answer changes this file in one part and moves or deletes it in another. Send one change for it.",
+        )
+    if any(target.patch.binary for target in group):
+        raise PatchError("binary", "binary diffs are not supported; only text can be edited.")
+    if first.source is None:
+        return _new_file(group, files)
+    source = files.sources[first.source]
+    data = source.data if before is None else before
+    hunks = _numbered_hunks(group)
+    if first.path is None:
+        return _deleted_file(first.source, hunks, data, source.mode)
+    after, placements, parts, final_newline = _new_content(first, group, hunks, data, files)
+    if after != data:
+        whole = any(target.patch.whole is not None for target in group)
+        check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
+    mode = next((target.patch.mode for target in reversed(group) if target.patch.mode), source.mode)
+    if first.patch.action == "copy":
+        return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
+    change = FileChange(first.source, first.path, data, after, source.mode, mode)
+    return Outcome(change, placements, parts, final_newline)
+
+
+def _plain(hunk: Hunk) -> Hunk:
+    return replace(hunk, number=1, tolerances=frozenset())
+
+
+def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
+    """The distinct hunks, numbered from 1, each with the tolerances that parsing it and its patch needed."""
+    tolerances: dict[Hunk, frozenset[str]] = {}
+    for target in group:
+        for hunk in target.patch.hunks:
+            plain = _plain(hunk)
+            earlier = tolerances.get(plain, frozenset())
+            tolerances[plain] = earlier | hunk.tolerances | target.patch.tolerances
+    return [
+        replace(hunk, number=number, tolerances=needed)
+        for number, (hunk, needed) in enumerate(tolerances.items(), 1)
+    ]
+
+
+def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
+    """A function that returns the number of a hunk of the group in problems."""
+    numbers = {_plain(hunk): hunk.number for hunk in _numbered_hunks(group)}
+    return lambda hunk: numbers[_plain(hunk)]
+
+
+def _new_content(
+    first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
+) -> tuple[bytes, tuple[Placement, ...], tuple[Splice, ...], bool | None]:
+    """The new bytes of a known file, and the rest of its `Outcome`."""
+    move = _MOVES.get(first.patch.action)
+    placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, move),) if move else ()
+    wholes = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
+    if not hunks and not wholes:
+        if not move and not any(target.patch.mode for target in group):
+            raise PatchError(
+                "cut-off", "the diff names this file but does not change it. Send it again, complete."
+            )
+        return data, placements or (Placement(first.name, 0, 1, "mode"),), (), None
+    text = decode(data)
+    if text is None:
+        raise PatchError(
+            "binary", "this file is binary or in an unknown encoding; it cannot be edited as text."
+        )
+    hunks = _in_encoding_of(text, hunks)
+    final_newline = None
+    if wholes:
+        contents = [(rows, in_encoding_of(text, whole)) for rows, whole in wholes]
+        for target in group:
+            if target.patch.whole is not None and "header" in target.patch.tolerances:
+                check_claimed_whole(target.patch.whole, text)
+        if hunks or (len(set(contents)) > 1 and any(rows is None for rows, _ in contents)):
+            raise PatchError("overlap", "the answer contains this file in more than one form. Send only one.")
+        contents = list(dict.fromkeys(contents))
+        parts = merged(part for rows, whole in contents for part in whole_splices(whole, text, rows))
+        _check_ends_at_fence(parts, text)
+        for rows, _ in contents:
+            level = "whole-file" if rows is None else "whole-part"
+            placements += (Placement(first.name, 0, rows[0] + 1 if rows else 1, level),)
+    else:
+        matches = place_hunks(hunks, text, strict=files.strict)
+        _check_duplicates(group, matches)
+        parts = _hunk_splices(matches, text, one_block=len({target.patch.block for target in group}) == 1)
+        final_newline = end_of_file(matches, text)
+        placements += tuple(_placement(first, match) for match in matches)
+    added = [line for part in parts for line in part.lines]
+    _check_no_elision(added, text.lines)
+    markers = {line[:7] for line in added if _CONFLICT.match(line)}
+    if {"<" * 7, "=" * 7, ">" * 7} <= markers and not any(map(_CONFLICT.match, text.lines)):
+        raise PatchError(
+            "conflict-markers",
+            "the added lines contain merge conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`). Send the resolved "
+            "lines.",
+        )
+    return encoded(spliced(text, parts, final_newline)), placements, tuple(parts), final_newline
+
+
+def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
+    if text.encoding != "latin-1":
+        return hunks
+    return [
+        replace(hunk, lines=tuple(replace(line, text=in_encoding_of(text, line.text)) for line in hunk.lines))
+        for hunk in hunks
+    ]
+
+
+def _check_ends_at_fence(parts: Sequence[Splice], text: Text) -> None:
+    """Raise PatchError if a whole file ends right before a fence line of the file: that line closed the fence early."""
+    last = parts[-1] if parts else None
+    if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
+        return
+    raise PatchError(
+        "cut-off",
+        f"the fence ends at line {last.start + 1}, where the file itself has a fence, so the rest may be missing. "
+        "Use four backticks for the outer fence, or send a diff.",
     )
 
 
-def read_answer(
-    answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
-) -> tuple[FilePatch, ...]:
-    """The patches of an answer as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
-    answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or has more than
-    LARGEST characters."""
-    from repoagent.patch.parse.answer import parse
-
-    if len(answer) > LARGEST:
-        text = f"{len(answer):,} characters exceed the limit of {LARGEST:,}. Send the change in parts."
-        raise PatchRefused([Problem("", 0, "too-large", text)])
-    try:
-        return tuple(parse(answer, loose=loose, known=known, ended=ended))
-    except PatchError as error:
-        raise PatchRefused([error.at("")]) from None
-
-
-def apply_patches(
-    patches: Sequence[FilePatch],
-    sources: Mapping[str, SourceText],
-    *,
-    scope: Collection[str] | None = None,
-    may_create: Callable[[str], bool] | None = None,
-    strict: bool = False,
-    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
-    exists: Callable[[str], bool] | None = None,
-    earlier: Sequence[Outcome] = (),
-) -> Applied:
-    """Apply patches from `read_answer`, as `apply_answer` does.
-
-    `exists(path)` returns whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
-    answer for the same sources (`PatchRefused.fits`).
-    """
-    from repoagent.patch.combine import combine, continue_earlier, fitting
-    from repoagent.patch.parse.prose import without_withdrawn
-    from repoagent.patch.render import canonical_diff
-    from repoagent.patch.targets import Files, Outcome, resolve
-
-    def never(path: str) -> bool:
-        return False
-
-    scope = frozenset(sources if scope is None else scope)
-    files = Files(sources, scope, may_create or never, strict, parses_worse, exists or never)
-    groups, problems = resolve(without_withdrawn(patches, files.sources), files)
-    if not groups and not problems:
-        raise NoPatch
-    results = {outcome.change.name: outcome for outcome in earlier}
-    for group in groups:
-        name = group[-1].name
-        if name in results:
-            results[name], more = continue_earlier(results[name], group, files)
-            problems += more
+def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None:
+    """Raise DuplicateHunks if two equal hunks, whose headers name two locations, were placed at the same one. With the
+    same header, or a slightly different one in another block, it is one hunk sent twice. Also raise it for the reverse:
+    two hunks of a block that change the same lines, at the same number, differently."""
+    by_number = {match.hunk.number: match for match in matches}
+    blocks: dict[Hunk, set[int]] = {}
+    for target in group:
+        for hunk in target.patch.hunks:
+            blocks.setdefault(_plain(hunk), set()).add(target.patch.block)
+    equal: dict[tuple[Line, ...], Hunk] = {}
+    versions: dict[object, Hunk] = {}
+    for hunk in _numbered_hunks(group):
+        if hunk.start is not None and hunk.exact_counts and hunk.old:
+            key = frozenset(blocks[_plain(hunk)]), hunk.start, tuple(line.text for line in hunk.old)
+            version = versions.setdefault(key, hunk)
+            if version.lines != hunk.lines:
+                text = (
+                    f"hunks {version.number} and {hunk.number} change the same lines (line {hunk.start}) "
+                    "differently. Send only the correct one, or fix their line numbers."
+                )
+                raise DuplicateHunks("overlap", text, hunk.number)
+        twin = equal.setdefault(hunk.lines, hunk)
+        earlier, later = by_number.get(twin.number), by_number.get(hunk.number)
+        if twin is hunk or earlier is None or later is None or earlier.claimed() != later.claimed():
             continue
-        outcome = combine(group, files)
-        if isinstance(outcome, Outcome):
-            results[name] = outcome
-            continue
-        problems += outcome
-        if rest := fitting(group, outcome, files):
-            results[name] = rest
-    named = frozenset(group[-1].name for group in groups)
+        differences = (None not in (twin.start, hunk.start) and twin.start != hunk.start) + (
+            "" not in (twin.section, hunk.section) and twin.section != hunk.section
+        )
+        if differences > blocks[_plain(twin)].isdisjoint(blocks[_plain(hunk)]):
+            text = (
+                f"hunks {twin.number} and {hunk.number} are identical and their headers name two places, but the "
+                f"file has only one, at line {later.first + 1}. Leave one out, or copy the lines of the other place."
+            )
+            raise DuplicateHunks("overlap", text, hunk.number)
+
+
+def _hunk_splices(matches: Sequence[Match], text: Text, *, one_block: bool) -> list[Splice]:
+    """The splices of all hunks. A line that a hunk deletes and adds again is context in `one_block`. In a later block
+    it may revert the change of another hunk, so an overlap is refused."""
+    problems: list[PatchError] = []
+    parts: list[Splice] = []
+    for match in matches:
+        try:
+            parts += splices(match, text, matches)
+        except PatchError as problem:
+            problems.append(problem)
     if problems:
-        raise PatchRefused(problems, [result for result in results.values() if result.changes], named)
-    changes = tuple(result.change for result in results.values() if result.changes)
-    if not changes:
-        names = ", ".join(results)
-        raise PatchRefused([Problem(names, 0, "no-change", "no changes: before and after are equal.")])
-    placements = tuple(placement for result in results.values() for placement in result.placements)
-    unclosed = any(target.patch.unclosed for group in groups for target in group)
-    return Applied(changes, placements, canonical_diff(changes), named, unclosed)
+        raise PatchErrors(problems)
+    if not one_block:
+        changing: dict[int, list[int]] = {}
+        for number, part in enumerate(parts):
+            for row in range(part.start, part.end):
+                changing.setdefault(row, []).append(number)
+        for match in matches:
+            own = match.hunk.number
+            rows = [row for row, end in match.claimed() if row < end]
+            others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
+            if others:
+                part = parts[min(others)]
+                raise overlap(own, part.hunk, part.start)
+    return merged(parts)
+
+
+def _placement(target: Target, match: Match) -> Placement:
+    """The placement of a hunk. Its level is the loosest tolerance that it needed."""
+    needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
+    level = match.level
+    if level == EXACT:
+        form = "search-replace" if target.patch.form == "search-replace" else EXACT
+        level = next((name for name in PLACING if name in needed), form)
+    return Placement(target.name, match.hunk.number, match.first + 1, level, tuple(sorted(needed)))
+
+
+def encoded(text: Text) -> bytes:
+    """The bytes of `text`. Raises PatchError for a character that its encoding lacks."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        char = error.object[error.start]
+        raise PatchError(
+            "encoding",
+            f"the file is encoded in {text.encoding}, which lacks {char!r}. Use characters of that encoding.",
+        ) from None
+
+
+def _new_file(group: Sequence[Target], files: Files) -> Outcome:
+    """Create a file. Raises PatchError if its content is unclear."""
+    first = group[0]
+    bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
+    if len(bodies) > 1:
+        raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
+    text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes that are not UTF-8
+    # If all lines are indented, and some by one space, then the model wrote a space after each `+`.
+    nonblank = [line for line in text.lines if line.strip()] if first.patch.whole is None else []
+    spaced = (
+        not files.strict
+        and len(nonblank) > 1
+        and all(line[0] == " " for line in nonblank)
+        and any(line[1] != " " for line in nonblank)
+    )
+    if spaced:
+        text = replace(text, lines=tuple(line.removeprefix(" ") for line in text.lines))
+    data = encoded(text)
+    _check_no_elision([line for line in text.lines if any(map(str.isalpha, line))], ())
+    check_result(first.name, b"", data, files.parses_worse)
+    change = FileChange(None, first.name, None, data, None, first.patch.mode or "100644")
+    needed = ("whitespace",) if spaced else ()
+    return Outcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
+
+
+def _new_text(patch: FilePatch) -> Text:
+    """The lines of a new file. Blank lines may lack the `+`, or all lines may lack it."""
+    if patch.whole is not None:
+        return Text(*split_lines(patch.whole))
+    lines = [line for hunk in patch.hunks for line in hunk.lines]
+    wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
+    if wrong and not all(line.bare for line in lines):
+        text = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
+        raise PatchError("malformed", text, 1)
+    endings = ["\r\n" if line.cr else "\n" for line in lines]
+    if lines and patch.hunks[-1].new_marker:
+        endings[-1] = ""
+    return Text(tuple(line.text for line in lines), tuple(endings))
+
+
+def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
+    """Delete a file. It must contain the lines that the diff quotes: otherwise the diff is for another file."""
+    if any(hunk.added for hunk in hunks):
+        raise PatchError(
+            "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
+        )
+    text = decode(data) if hunks else None
+    if text is not None:
+        place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
+    return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))
+
+
+def check_result(
+    path: str, before: bytes, after: bytes, parses_worse: ParsesWorse | None, *, may_empty: bool = False
+) -> None:
+    """Raise PatchError if the edited bytes are not acceptable as the new content. `may_empty`: the patch deletes every
+    line exactly."""
+    if not may_empty and not _is_empty(before) and _is_empty(after):
+        raise PatchError(
+            "empties-file",
+            "the change leaves the file empty. To delete the file, send `deleted file mode 100644` and "
+            "`+++ /dev/null`.",
+        )
+    worse = parses_worse(path, before, after) if parses_worse is not None else None
+    if worse:
+        raise PatchError(
+            "parses-worse",
+            f"{worse} Look at the added lines and send the whole change again. (The "
+            "user can skip this check with --no-parse-check.)",
+        )
+
+
+def _is_empty(data: bytes) -> bool:
+    """Whether `data` is only white space, apart from a byte-order mark."""
+    bom = next((bom for bom in _BOMS if data.startswith(bom)), b"")
+    return not data[len(bom) :].strip(b"\0 \t\r\n\v\f")
+
+
+def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
+    """Raise PatchError if an added line is a placeholder for omitted code."""
+    present = set(before)
+    for line in added:
+        if line not in present and is_explicit_elision(line):
+            raise elided(line)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
-from repoagent.patch.apply import DuplicateHunks, apply_targets, check_result, encoded, hunk_numbers
+from repoagent.patch.apply_file import DuplicateHunks, apply_targets, check_result, encoded, hunk_numbers
 from repoagent.patch.errors import PatchError, PatchErrors, Problem
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of

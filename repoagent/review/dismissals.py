@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Location, find_in, read_last, reviews_dir
-from repoagent.review.untrusted import DISMISSED, is_foreign, tree_of
+from repoagent.review.untrusted_change import DISMISSED, is_foreign, tree_of
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 

@@ -35,7 +35,7 @@ class ReviewRequest(NamedTuple):
 
 def review(change: Change, request: ReviewRequest) -> Report:
     """Review `change`. With `strict`, raises the error of the model's part."""
-    from repoagent.review import untrusted
+    from repoagent.review import untrusted_change
     from repoagent.review.checks.run import history_findings, static_findings
     from repoagent.review.rules import RULES, level_of
 
@@ -64,7 +64,7 @@ def review(change: Change, request: ReviewRequest) -> Report:
         unseen += answer.unseen
         notes += answer.notes
         dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
-    findings += untrusted.find_relaxations(change, worktree, layout, settings)
+    findings += untrusted_change.find_relaxations(change, worktree, layout, settings)
     dismissed: list[Finding] = []
     if findings:
         from repoagent.errors import Refused
@@ -76,7 +76,9 @@ def review(change: Change, request: ReviewRequest) -> Report:
             notes.append(f"could not read the dismissals, so all findings are shown: {error}")
     findings.sort(key=_order)
     applied = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
-    rules = tuple(rule for rule in applied if rule != untrusted.RULE or untrusted.is_foreign(change))
+    rules = tuple(
+        rule for rule in applied if rule != untrusted_change.RULE or untrusted_change.is_foreign(change)
+    )
     return Report(
         title=change.title, files=len(change.files), findings=tuple(findings), dismissed=tuple(dismissed),
         dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from repoagent.errors import Refused, UsageError
 from repoagent.git.worktree import layout
-from repoagent.split.folder import SplitOptions, new_index, plan_split
 from repoagent.split.folder_index import LOCK, NAME, STAGED, Index, edited_segments, lock_split, read_index
 from repoagent.split.folder_writer import finish, put
 from repoagent.split.source import SourceText
+from repoagent.split.split_plan import SplitOptions, new_index, plan_split
 from repoagent.storage.folders import open_folder, resolve_above
 
 _NAMED = 5  # files that a message names

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from repoagent.errors import Refused
 from repoagent.git.file_writer import exchange
-from repoagent.split.folder import SplitPlan
 from repoagent.split.folder_index import BASE, NAME, STAGED, VERSION, Index, base_bytes, digest
+from repoagent.split.split_plan import SplitPlan
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.json_files import dumps

@@ -36,7 +36,7 @@ from repoagent.split.folder_index import (
     segment_base,
     segment_bytes,
 )
-from repoagent.split.normalize import line_endings, normalize_segment, source_facts, with_ending
+from repoagent.split.normalize_segment import line_endings, normalize_segment, source_facts, with_ending
 from repoagent.split.source import current_source
 
 _LISTED_FILES = 3  # in a sentence

@@ -8,20 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.split.folder import (
-    PLAIN,
-    OptionChanges,
-    SplitOptions,
-    check_options,
-    check_text,
-    cut_text,
-    fill_names,
-    indexed,
-    language,
-    new_index,
-    plan_split,
-    suffix_of,
-)
 from repoagent.split.folder_index import (
     Index,
     IndexedSegment,
@@ -38,6 +24,20 @@ from repoagent.split.folder_writer import finish, put
 from repoagent.split.pack import Segment
 from repoagent.split.relocate import Relocation, relocate
 from repoagent.split.source import SourceText, current_source
+from repoagent.split.split_plan import (
+    PLAIN,
+    OptionChanges,
+    SplitOptions,
+    check_options,
+    check_text,
+    cut_text,
+    fill_names,
+    indexed,
+    language,
+    new_index,
+    plan_split,
+    suffix_of,
+)
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
 
 SAME = OptionChanges()

@@ -22,7 +22,7 @@ from repoagent.edit.prompt.blocks import check_fits, quoted, shown
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.media import Media, media_of
 from repoagent.llm.model import Message, Part, Reply, Request, fence
 from repoagent.llm.open_model import check_attachments

@@ -39,8 +39,8 @@ from repoagent.memory.identity.store import resolve
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.change_set import overlaps_text
-from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.interrupted import committed, will_commit
+from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
 

@@ -18,13 +18,13 @@ from repoagent.git.index import read_entries
 from repoagent.git.process import GitError
 from repoagent.git.transaction.plan import sparse_advice
 from repoagent.git.worktree import WorkTree
-from repoagent.patch.apply_file import read_answer
+from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import bad_path, spellings
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import paths_of
-from repoagent.tasks.changes.detect import blobs_of
+from repoagent.tasks.changes.snapshot import blobs_of
 from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
 
 WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own

@@ -17,7 +17,7 @@ from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
-from repoagent.tasks.changes.detect import names_of
+from repoagent.tasks.changes.snapshot import names_of
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.directory import resume_command
 from repoagent.tasks.runs.inbox import unread

@@ -17,8 +17,8 @@ from repoagent.edit.guards.off_limits import HARMLESS_NAMES, SECRET_NAMES, SECRE
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.tasks.changes.detect import submodule_paths
 from repoagent.tasks.changes.executed_files import folders_above, list_files
+from repoagent.tasks.changes.snapshot import submodule_paths
 
 WhyNot = Callable[[str], str | None]
 

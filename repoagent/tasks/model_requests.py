@@ -15,7 +15,7 @@ from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
 from repoagent.llm.registry import provider_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.reply_pieces import DATA
+from repoagent.agent.reply_lexer import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, RepoagentError, UsageError

@@ -25,7 +25,7 @@ from repoagent.git.files import is_ignored
 from repoagent.llm.model import Part
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.sandbox import Confinement
 

@@ -20,8 +20,8 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.git.worktree import layout as layout_of
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes.detect import named
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git, files_run_on_opening
+from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.hidden_files import HiddenFiles
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory

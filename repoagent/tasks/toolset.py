@@ -34,8 +34,8 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import Write, overlaps_text, paths_of, revert
-from repoagent.tasks.changes.detect import names_of
-from repoagent.tasks.changes.snapshot import Guard, Watch
+from repoagent.tasks.changes.command_watch import Guard, Watch
+from repoagent.tasks.changes.snapshot import names_of
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.hidden_files import are_blobs, hiding_variables

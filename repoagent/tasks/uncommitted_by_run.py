@@ -23,8 +23,8 @@ from repoagent.tasks.changes.change_set import (
     revert,
     revert_whole,
 )
-from repoagent.tasks.changes.detect import names_of
 from repoagent.tasks.changes.interrupted import settle_commit
+from repoagent.tasks.changes.snapshot import names_of
 from repoagent.tasks.edit_tool import write, write_reverse
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 

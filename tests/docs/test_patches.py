@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import repoagent.patch
-from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.apply_answer import Applied, apply_answer
 from repoagent.patch.errors import READING, TOLERANCES, PatchRefused
 from repoagent.patch.model import SourceText
 

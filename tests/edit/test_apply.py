@@ -20,7 +20,7 @@ from repoagent.edit.apply_input import (
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
-from repoagent.patch.apply_file import read_answer
+from repoagent.patch.apply_answer import read_answer
 from tests.cli.applying import GREET, TWO, Here, diff, made
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script

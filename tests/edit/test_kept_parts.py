@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.patch.apply_file import apply_patches, read_answer
+from repoagent.patch.apply_answer import apply_patches, read_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.targets import Outcome

@@ -15,7 +15,7 @@ from repoagent.edit.small_models.excerpts import (
     rows_now,
 )
 from repoagent.git.files import Source
-from repoagent.patch.apply_file import apply_patches
+from repoagent.patch.apply_answer import apply_patches
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
 from tests.edit.long_file import SHOP

@@ -13,7 +13,7 @@ import time
 import atheris
 
 with atheris.instrument_imports(include=["repoagent.patch"]):
-    from repoagent.patch.apply_file import apply_answer
+    from repoagent.patch.apply_answer import apply_answer
     from repoagent.patch.model import SourceText, decode
     from tests.fuzz import near
 

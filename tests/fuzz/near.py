@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.patch.apply_file import LARGEST, apply_answer
+from repoagent.patch.apply_answer import LARGEST, apply_answer
 from repoagent.patch.errors import LONGEST_SHOWN, MOST_SHOWN, PatchRefused
 from repoagent.patch.model import SourceText, decode
 from tests.fuzz.near import check, near_patch
@@ -79,7 +79,7 @@ MEASURED = """
 import random, resource, sys, time
 sys.path.insert(0, {root!r})
 from repoagent.errors import Refused
-from repoagent.patch.model import SourceText; from repoagent.patch.apply_file import apply_answer; from repoagent.patch.parse.blocks import patch_spans
+from repoagent.patch.model import SourceText; from repoagent.patch.apply_answer import apply_answer; from repoagent.patch.parse.blocks import patch_spans
 SIZE = {size}
 answer = {junk}
 source = {{"f": SourceText("".join(f"line {{n}}\\n" for n in range(3000)).encode())}}

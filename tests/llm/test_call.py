@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from repoagent.errors import LimitReached, ModelError
-from repoagent.llm import client
-from repoagent.llm.client import ATTEMPTS, Fallback, complete
+from repoagent.llm.complete import ATTEMPTS, Fallback, complete
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price
@@ -159,7 +158,7 @@ def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) ->
 
 @pytest.mark.parametrize("parts", [1, 3])
 def test_an_endless_reply_is_discarded(monkeypatch: pytest.MonkeyPatch, parts: int) -> None:
-    monkeypatch.setattr(client, "LONGEST_REPLY", 1_000)
+    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
     heard: list[str] = []
     model = Scripted([Reply("x" * (1_200 // parts), "length")] * parts)
     with pytest.raises(ModelError, match="was discarded"):

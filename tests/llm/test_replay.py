@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.cassettes import Recorder, Replay
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.model import Reply, Retryable, Usage, render
 from repoagent.llm.usage import Meter
 from tests.llm.ask import Scripted, ask

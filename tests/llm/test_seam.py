@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.llm.client import join, open_fence
+from repoagent.llm.complete import join, open_fence
 
 REPLY = """The loop opens the file twice; here is one pass.
 

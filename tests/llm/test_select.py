@@ -12,7 +12,7 @@ from repoagent.config.settings import Settings
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.cassettes import Recorder
-from repoagent.llm.client import Fallback
+from repoagent.llm.complete import Fallback
 from repoagent.llm.model import Wishes
 from repoagent.llm.open_model import choose_model, model_info, open_model, preload, resolve, wishes_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.apply_answer import Applied, apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_file import Applied, apply_answer
+from repoagent.patch.apply_answer import Applied, apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from repoagent.patch.parse.blocks import patch_spans

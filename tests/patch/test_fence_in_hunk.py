@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import SourceText
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText
 from tests.patch.helpers import APP, after, fenced, reasons, run

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.files import FileChange
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NoPatch, PatchRefused
 from repoagent.patch.model import SourceText, decode
 from repoagent.patch.parse.blocks import patch_spans

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NoPatch
 from repoagent.patch.model import SourceText
 from tests.patch.helpers import after, reasons, refused, run

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.apply_file import apply_answer
+from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import Revision, SourceText
-from repoagent.patch.parse.prose import is_only_last, revision_of, withdraws_all, withdraws_last
+from repoagent.patch.parse.retractions import is_only_last, revision_of, withdraws_all, withdraws_last
 from tests.patch.helpers import refused
 
 SOURCE = "".join(

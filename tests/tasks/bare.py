@@ -10,7 +10,7 @@ from repoagent.agent.actions import Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.loop import LoopEvent
 from repoagent.config.layers import load
-from repoagent.edit.guards.sensitive import Concern
+from repoagent.edit.guards.risky_changes import Concern
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.ui import Decision, Proposal
 from repoagent.git.worktree import layout, open_worktree

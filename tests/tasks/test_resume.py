@@ -17,7 +17,7 @@ from repoagent.llm.conversation import Turn, append, read
 from repoagent.llm.model import Request, Usage
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, edit_tool
-from repoagent.tasks.changes import snapshot
+from repoagent.tasks.changes import command_watch
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.live_run import live_run
@@ -122,7 +122,7 @@ def test_changes_of_an_interrupted_command_are_reported(
     repo.commit(**{"g.txt": "g\n", "h.txt": "h\n"})
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(snapshot.Watch, "_after_command", dies)
+        patched.setattr(command_watch.Watch, "_after_command", dies)
         go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""

@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from repoagent.agent.approvals.policy import Gate, May
 from repoagent.agent.approvals.shell_words import Reading
-from repoagent.agent.exec.output import SHOWN_BYTES
 from repoagent.agent.exec.process import Command, Job, environment
+from repoagent.agent.exec.render_output import SHOWN_BYTES
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 

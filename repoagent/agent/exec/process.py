@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
-from repoagent.agent.exec.output import CLOSED
+from repoagent.agent.exec.render_output import CLOSED
 from repoagent.dataclass import dataclass
 from repoagent.git.process import uninterrupted
 from repoagent.storage.secrets import secrets_of

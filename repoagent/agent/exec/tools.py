@@ -14,8 +14,8 @@ from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.exec import process
 from repoagent.agent.exec.command_runner import CommandRunner, unfit
-from repoagent.agent.exec.output import Shown, bash_options, drawn, show, unmatched, was_cut_off
 from repoagent.agent.exec.process import Command, Job, environment
+from repoagent.agent.exec.render_output import Shown, bash_options, drawn, show, unmatched, was_cut_off
 from repoagent.agent.state import Needs, Tool, check_arguments, failing, switched_on
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence

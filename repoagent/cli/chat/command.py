@@ -18,7 +18,7 @@ from repoagent.cli.session import Session, json_option, pass_session
 from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.chat.chat import Chat
+    from repoagent.cli.chat.chat_session import Chat
     from repoagent.cli.chat.input import Reader
 
 EPILOG = """\b
@@ -77,7 +77,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     if options.reply is not None and str(options.reply) == "-":
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
     from repoagent.cli.app import settle
-    from repoagent.cli.chat.chat import leave, open_chat, serve_json
+    from repoagent.cli.chat.chat_session import leave, open_chat, serve_json
     from repoagent.cli.ui.echo import echo_off
 
     settle(worktree, terminal)
@@ -107,7 +107,7 @@ def command(session: Session, /, **values: Any) -> Exit:
 
 def _greet(chat: Chat) -> None:
     """Print how to begin, and the last turn of a resumed chat."""
-    from repoagent.cli.chat.chat import recap
+    from repoagent.cli.chat.chat_session import recap
 
     if not chat.has_user:
         return
@@ -125,7 +125,7 @@ def _reader(chat: Chat) -> Reader:
 
     if not (chat.has_user and chat.terminal.moves):
         return Lines(chat.terminal)
-    from repoagent.cli.chat.chat import bar
+    from repoagent.cli.chat.chat_session import bar
     from repoagent.cli.chat.input import Editor, Offered, Paths, history_file
     from repoagent.cli.chat.slash_commands import arguments, commands
 

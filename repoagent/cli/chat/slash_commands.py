@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from repoagent.agent.state import open_state
 from repoagent.cli import completion
-from repoagent.cli.chat.chat import Speaking, open_model, recap
+from repoagent.cli.chat.chat_session import Speaking, open_model, recap
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.echo import echo_on
 from repoagent.cli.ui.terminal_text import clean, display_width, fold, one_line
@@ -35,7 +35,7 @@ from repoagent.tasks.uncommitted_by_run import (
 
 if TYPE_CHECKING:
     from repoagent.agent.approvals.policy import Mode
-    from repoagent.cli.chat.chat import Chat
+    from repoagent.cli.chat.chat_session import Chat
     from repoagent.git.undo_log import Edit
     from repoagent.memory.conversations import ConversationResolver
 

@@ -87,7 +87,7 @@ def command(session: Session, /, **values: Any) -> None:
 
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
-        from repoagent.llm.client import masked
+        from repoagent.llm.complete import masked
 
         request = masked(build_request(question, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)

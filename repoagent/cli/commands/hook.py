@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.review.finding import Report
     from repoagent.review.hooks.install import HookFile, Hooks
-    from repoagent.review.hooks.run import HookChanges
+    from repoagent.review.hooks.reviewed_change import HookChanges
 
 NAMES = {
     "pre-commit": "review staged changes",
@@ -213,10 +213,10 @@ def run_command(session: Session, /, **values: Any) -> int:
 def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal
     from repoagent.git.worktree import layout, open_at_head
-    from repoagent.review.hooks.run import changes_of
+    from repoagent.review.hooks.reviewed_change import changes_of
     from repoagent.review.output.formats import report_data
     from repoagent.review.rules import RULES, parse_levels
-    from repoagent.review.untrusted import settings_before
+    from repoagent.review.untrusted_change import settings_before
 
     only, cwd = options.only, Path.cwd()
     off = parse_levels(tuple(f"{rule}=off" for rule in RULES if rule not in only) if only else ())
@@ -252,7 +252,7 @@ def _run(session: Session, options: SimpleNamespace) -> int:
 
 def _hasty(settings: Settings) -> Settings:
     """The settings, with a shorter default for `review.max_seconds`."""
-    from repoagent.review.hooks.run import SECONDS
+    from repoagent.review.hooks.reviewed_change import SECONDS
 
     limit = settings.setting("review.max_seconds")
     if limit.origin != "default":

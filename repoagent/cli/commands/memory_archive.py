@@ -408,7 +408,7 @@ def _open_model(repo: Repository, calls: int, options: SimpleNamespace) -> Model
 
 def _compact(repo: Repository, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
     from repoagent.cli.commands.summaries import charge
-    from repoagent.llm.client import complete as call
+    from repoagent.llm.complete import complete as call
     from repoagent.llm.model import Message, Part, Request, public
     from repoagent.memory.compaction import compact
 

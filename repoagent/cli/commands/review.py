@@ -214,7 +214,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     from repoagent.review.diff.read import read_change
     from repoagent.review.output.formats import render
     from repoagent.review.rules import parse_levels
-    from repoagent.review.untrusted import settings_before
+    from repoagent.review.untrusted_change import settings_before
 
     cwd = Path.cwd()
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repoagent.agent.approvals.policy import ApprovalRequest
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.edit.guards.sensitive import Concern
+    from repoagent.edit.guards.risky_changes import Concern
     from repoagent.git.worktree import WorkTree
     from repoagent.llm.model import Usage
     from repoagent.llm.usage import Meter

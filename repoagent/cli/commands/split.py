@@ -103,7 +103,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
 
 def _split(terminal: Terminal, options: SimpleNamespace) -> None:
     from repoagent.git.worktree import layout
-    from repoagent.split import folder
+    from repoagent.split import split_plan
     from repoagent.split.create import create
     from repoagent.split.pack import TARGET_BYTES
     from repoagent.storage.folders import open_folder
@@ -111,18 +111,18 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
 
     cwd, output = Path.cwd(), options.output
     target = TARGET_BYTES if options.target is None else options.target
-    how = folder.SplitOptions(target, options.natural, options.language)
-    folder.check_options(how)
+    how = split_plan.SplitOptions(target, options.natural, options.language)
+    split_plan.check_options(how)
     text = _text(options.file, cwd)
-    folder.check_text(text, how)
+    split_plan.check_text(text, how)
     with terminal.working(f"splitting {text.path or 'standard input'}"):
         written = True
         if output is not None:
             index = create(text, how, cwd / output)
         elif options.as_json and (text.worktree is None or not text.path):
-            written, index = False, folder.new_index(text, how, Path())
+            written, index = False, split_plan.new_index(text, how, Path())
         else:
-            destination = folder.default_folder(text)
+            destination = split_plan.default_folder(text)
             if text.worktree is not None:  # git ignores .repoagent
                 ensure(layout(text.worktree))
                 with open_folder(layout(text.worktree).splits, create=True):
@@ -135,9 +135,9 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
 
 
 def _refresh(terminal: Terminal, options: SimpleNamespace) -> None:
-    from repoagent.split.folder import OptionChanges
     from repoagent.split.folder_index import base_bytes
     from repoagent.split.refresh import refresh
+    from repoagent.split.split_plan import OptionChanges
 
     if options.output is not None:
         raise UsageError("--refresh cannot be combined with -o")

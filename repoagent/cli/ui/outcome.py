@@ -88,7 +88,7 @@ def show_commit(
 def show_check(check: CheckResult, terminal: Terminal) -> None:
     """Print that a check passed, with the last line of its output."""
     if terminal.error_tty or terminal.verbose:
-        from repoagent.agent.exec.output import drawn
+        from repoagent.agent.exec.render_output import drawn
 
         last = next((line for line in reversed(check.excerpt().split("\n")) if line.strip()), "")
         output = f": {one_line(drawn(last).strip(' ='))}" if last else ""

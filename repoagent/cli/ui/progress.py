@@ -170,7 +170,7 @@ class _Since:
 
 def tail(output: Path) -> list[str]:
     """The last lines of the file; none if it does not exist."""
-    from repoagent.agent.exec.output import drawn
+    from repoagent.agent.exec.render_output import drawn
     from repoagent.storage.secrets import mask
 
     try:

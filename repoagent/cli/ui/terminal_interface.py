@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from repoagent.agent.actions import Action, Observation
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.progress import Working
-    from repoagent.edit.guards.sensitive import Concern
+    from repoagent.edit.guards.risky_changes import Concern
 
 CHOICES = {
     "y": "apply and commit it",
@@ -333,7 +333,7 @@ class TerminalInterface:
 def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
     """The changes of a diff edited by the user. Raises PatchRefused."""
     from repoagent.git.files import REGULAR
-    from repoagent.patch.apply_file import apply_answer
+    from repoagent.patch.apply_answer import apply_answer
     from repoagent.patch.model import SourceText
 
     body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))

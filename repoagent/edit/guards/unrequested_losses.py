@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from repoagent.edit.prompt.blocks import shown
 from repoagent.git.files import FileChange
-from repoagent.patch.apply_file import Applied
+from repoagent.patch.apply_answer import Applied
 from repoagent.patch.render import differing
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)

@@ -27,7 +27,7 @@ from repoagent.git.objects import (
     switch_to_new,
 )
 from repoagent.git.process import git, git_output, uninterrupted
-from repoagent.git.transaction.hooks import withdraw
+from repoagent.git.transaction.hook_changes import withdraw
 from repoagent.git.transaction.journal import COMMITTING, Record, save, store_saved
 from repoagent.git.transaction.other_files import (
     COMMITTED,

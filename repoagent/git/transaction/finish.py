@@ -19,7 +19,7 @@ from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction import hooks, locks, other_files
+from repoagent.git.transaction import hook_changes, locks, other_files
 from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
 from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, load, save, store_steps
 from repoagent.git.transaction.results import (
@@ -152,12 +152,12 @@ def complete(
     index had the tree of HEAD, and was locked since. Raises Busy if another git holds the index, GitError and OSError;
     then call it again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
     """
-    verdict = hooks.judge_commit(worktree, record, made)
+    verdict = hook_changes.judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
     since = committed_since(worktree, journal.path(other_files.COMMITTED), made, stage)
-    corrected = hooks.remove_other_work(worktree, journal, record, made, verdict, key=key)
+    corrected = hook_changes.remove_other_work(worktree, journal, record, made, verdict, key=key)
     if corrected.oid == made.oid:
-        stage.update(hooks.uncorrected_entries(worktree, made, verdict, stage))
+        stage.update(hook_changes.uncorrected_entries(worktree, made, verdict, stage))
     stage.update(since)
     others = other_files.restore_other_files(worktree, journal, record)
     notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *corrected.notes]
@@ -182,7 +182,7 @@ def complete(
 
 
 def _steps_after_hooks(
-    worktree: WorkTree, record: Record, made: Commit, verdict: hooks.HookVerdict
+    worktree: WorkTree, record: Record, made: Commit, verdict: hook_changes.HookVerdict
 ) -> tuple[Step, ...]:
     """The steps with what hooks changed and added, for undo. A file may contain a save by the user; the commit has what
     the hook made of it."""
@@ -360,7 +360,7 @@ def _recover(worktree: WorkTree, journal: Journal) -> str:
     if made is not None:
         try:
             others = _complete_recovered(worktree, journal, record, made)
-        except hooks.CommitWithdrawn as error:
+        except hook_changes.CommitWithdrawn as error:
             sentence = f"{name} has been rolled back: {error}"
         else:
             if record.moves_to == (record.head or ""):

@@ -34,7 +34,7 @@ from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
 from repoagent.git.transaction import commit, finish, locks, other_files
 from repoagent.git.transaction.commit import OnOutput, collect_garbage, encode, find_commit, run_commit
-from repoagent.git.transaction.hooks import CommitWithdrawn
+from repoagent.git.transaction.hook_changes import CommitWithdrawn
 from repoagent.git.transaction.journal import (
     COMMITTING,
     LOCKED,

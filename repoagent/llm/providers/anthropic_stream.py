@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from repoagent.llm.client import call_as_text
+from repoagent.llm.complete import call_as_text
 from repoagent.llm.model import Blocks, Reply, Request, Schema, Stop, Usage
 from repoagent.llm.usage import estimate, estimate_tokens
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repoagent.llm.client import call_as_text
+from repoagent.llm.complete import call_as_text
 from repoagent.llm.model import Blocks, OnText, Request, Schema, Stop, Usage, wire_text
 from repoagent.llm.usage import estimate, estimate_tokens
 

@@ -24,7 +24,13 @@ from repoagent.patch.parse.blocks import Block, blocks, too_large
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
 from repoagent.patch.parse.formats import parse_envelope, parse_heredocs, parse_search_replace, parse_whole
 from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_mail, starts_diff
-from repoagent.patch.parse.prose import is_only_last, keeps_rest, offers_choice, revision_of, withdraws_last
+from repoagent.patch.parse.retractions import (
+    is_only_last,
+    keeps_rest,
+    offers_choice,
+    revision_of,
+    withdraws_last,
+)
 from repoagent.patch.parse.unified import parse_diff
 
 _REACH = 4000  # characters below a diff to search

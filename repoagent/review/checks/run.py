@@ -127,7 +127,7 @@ def _levels(source: str, settings: Settings) -> dict[str, Level]:
 def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
     """A function that returns whether `.repoagentignore` (for a foreign change, its old version) matches a path."""
     from repoagent.edit.guards.off_limits import IGNORE_FILE
-    from repoagent.review.untrusted import is_foreign, tree_of
+    from repoagent.review.untrusted_change import is_foreign, tree_of
     from repoagent.storage.atomic import read_regular
 
     texts = tree_of(change, worktree).texts(IGNORE_FILE) if is_foreign(change) else None

@@ -25,7 +25,7 @@ from repoagent.review.llm.chunks import Block, Material, Versions, gather, level
 from repoagent.review.llm.claims import merge_findings
 from repoagent.review.llm.loop import Clock, FindingCollector, ModelAccess, review_chunk, tools_for
 from repoagent.review.llm.prompt import instructions, prompt_for, repository
-from repoagent.review.untrusted import ignored_before
+from repoagent.review.untrusted_change import ignored_before
 from repoagent.storage.layout import Layout
 
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply

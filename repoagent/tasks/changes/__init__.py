@@ -1,1 +1,1 @@
-"""The files that a run changes: read change_set.py first, then detect.py and snapshot.py for changes by commands."""
+"""The files that a run changes: read change_set.py first; snapshot.py and command_watch.py see changes by commands."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from repoagent.edit.guards.sensitive import (
+from repoagent.edit.guards.risky_changes import (
     BY_HOOKS,
     LEFTHOOK,
     LIST,
@@ -24,7 +24,7 @@ from repoagent.edit.guards.sensitive import (
 )
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.detect import checked_out, git_options, named, submodule_paths
+from repoagent.tasks.changes.snapshot import checked_out, git_options, named, submodule_paths
 
 MOST = 100  # names of a folder
 # Protected even if they do not exist. All are treated as folders: the sandbox mounts a folder at each.

@@ -21,7 +21,7 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder
 from repoagent.tasks.changes.change_set import ChangeSet, change_between, paths_of
-from repoagent.tasks.changes.detect import FileState, names_of
+from repoagent.tasks.changes.snapshot import FileState, names_of
 from repoagent.tasks.earlier_version import current
 
 VERSION = 1

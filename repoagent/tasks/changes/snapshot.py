@@ -1,276 +1,199 @@
-"""Record what a command changed, by comparing the work tree before and after it, and guard against harmful changes.
+"""Snapshots of the work tree, including submodules, and the differences between two of them.
 
-A snapshot costs one `git status` and the bytes of uncommitted files; ignored files are skipped. What the user saves
-while a command runs in the foreground counts as the command's; what changes while a command runs in the background
-becomes a candidate. Mass deletions, and files that act when a folder is opened, are undone unless the user agrees.
+File names in text for a model are quoted, so that a file name cannot pass for an instruction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.sensitive import ON_OPENING, count_tracked, is_mass, listed
-from repoagent.errors import RepoagentError
-from repoagent.git.files import FileChange
+from repoagent.errors import Refused
+from repoagent.git.files import Content, FileChange, blob_hash, look
+from repoagent.git.index import Status, read_status_and_untracked
+from repoagent.git.objects import from_blob
+from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes import detect
-from repoagent.tasks.changes.change_set import (
-    ChangeSet,
-    after_of,
-    before_of,
-    change_between,
-    free_folder,
-    is_at_result,
-    paths_of,
-)
-from repoagent.tasks.changes.detect import Snapshot, named, names_of, write_event
-from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
-from repoagent.tasks.changes.interrupted import discard_snapshot, store_snapshot
+from repoagent.tasks.changes.change_set import ChangeSet
 
-_STORED = "the previous content is kept in the folder of the run until you delete the run"
+LARGEST = 4 * 1024 * 1024  # bytes of a followed file
+MOST = 2_000  # uncommitted files whose bytes are read
+TOTAL = 256 * 1024 * 1024  # bytes of all followed files, which are in memory
+NAMED = 20  # file names in a sentence
 
-Say = Callable[[str], None]
-Audit = Callable[[Sequence[Mapping[str, object]]], None]
+Signature = tuple[int, ...]
 
 
-@dataclass
-class Guard:
-    """Asks about mass deletions and files that act when a folder is opened, and undoes them unless the user agrees.
+@dataclass(frozen=True)
+class FileState:
+    """An uncommitted or untracked path: its signature, and its bytes if it is followed."""
 
-    ask: asks the user. write: writes changes to the work tree. agreed: gets the paths to which the user agreed.
-    sensitive: whether files that act on opening may be written without asking.
-    """
+    signature: Signature | None
+    content: Content | None
+    tracked: bool
+    followed: bool = True
 
-    change_set: ChangeSet
-    say: Say
-    ask: Callable[[ApprovalRequest], Verdict]
-    write: Callable[[Sequence[FileChange]], None]
-    agreed: Callable[[Sequence[str]], None]
-    sensitive: bool = False
-    _allowed: set[str] = field(default_factory=set, init=False)
 
-    def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> str:
-        """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that act on opening, and whether each is new. Returns text for the model."""
-        return "\n".join(filter(None, [self._deletions(done), *self._acting(done, acting)]))
+ABSENT = FileState(None, None, True)
 
-    def _deletions(self, done: Sequence[FileChange]) -> str:
-        all_changes = (*self.change_set.changes, *self.change_set.candidates)
-        moved = {change.after for change in all_changes if change.before is None}
-        names = [
-            change.name
-            for change in all_changes
-            if change.path is None and change.before not in moved and change.name not in self._allowed
-        ]
-        latest = [change for change in done if change.path is None and change.name in names]
-        if not latest or not is_mass(len(names), count_tracked(self.change_set.worktree)):
-            return ""
-        reason = f"commands deleted {len(names)} files: {names_of(names)}"
-        request = ApprovalRequest("delete", "\n".join(map(named, names)), why=reason)
-        return self._decide(request, names, latest)
 
-    def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
-        changes = {
-            change.name: change
-            for change in done
-            if change.after is not None and listed(change.name) in ON_OPENING
-        }
-        for path in dict.fromkeys([*acting, *changes]):
-            if self.sensitive or path in self._allowed:
+@dataclass(frozen=True)
+class Snapshot:
+    """The uncommitted files of a work tree, the entries of the change set, and the repositories in untracked
+    folders."""
+
+    status: Status
+    files: dict[str, FileState]
+    entries: frozenset[FileChange]
+    repositories: tuple[str, ...]
+
+    def is_followed(self, path: str) -> bool:
+        return self.files.get(path, ABSENT).followed
+
+
+def take_snapshot(worktree: WorkTree, change_set: ChangeSet, known: Mapping[str, FileState]) -> Snapshot:
+    """Read all uncommitted and untracked paths. Files of the previous snapshot, `known`, are not read again if their
+    signature is the same."""
+    status, untracked = read_status_and_untracked(worktree)
+    changed = {path: entry for path, entry in status.changed.items() if not entry.submodule}
+    tracked = sorted(changed, key=lambda path: not changed[path].unstaged)  # unstaged files first
+    files: dict[str, FileState] = {}
+    remaining = TOTAL
+    for is_tracked, paths in ((True, tracked), (False, untracked)):
+        for number, path in enumerate(paths):
+            if path.endswith("/"):  # another repository
                 continue
-            effect = listed(path) or "is obeyed by git in that folder"
-            reason = f"a command wrote {named(path)}, which {effect}"
-            request = ApprovalRequest("sensitive", named(path), why=reason)
-            if path in changes:
-                yield self._decide(request, [path], [changes[path]])
-            else:  # git ignores it, or it is a repository
-                yield self._decide(request, [path], [], move_away=path if acting[path] else "")
+            follow = number < MOST and remaining > 0
+            files[path] = state = _read(worktree, path, known.get(path), tracked=is_tracked, follow=follow)
+            remaining -= len(state.content.data) if state.content is not None else 0
+    repositories = tuple(path for path in untracked if path.endswith("/"))
+    return Snapshot(status, files, entries(change_set), repositories)
 
-    def _decide(
-        self,
-        request: ApprovalRequest,
-        paths: Sequence[str],
-        changes: Sequence[FileChange],
-        *,
-        move_away: str = "",
-    ) -> str:
+
+def changed_submodules(earlier: Snapshot, later: Snapshot) -> list[str]:
+    """The submodules whose commit changed."""
+    before, after = (
+        {path for path, entry in snapshot.status.changed.items() if entry.submodule}
+        for snapshot in (earlier, later)
+    )
+    return sorted(before ^ after)
+
+
+def entries(change_set: ChangeSet) -> frozenset[FileChange]:
+    return frozenset((*change_set.changes, *change_set.candidates))
+
+
+def differences(
+    worktree: WorkTree, earlier: Snapshot, later: Snapshot
+) -> Iterator[tuple[str, Content | None, Content | None]]:
+    """Yield each path that differs with its old and new content; None and None if it is not followed."""
+    for path in sorted({*earlier.files, *later.files}):
+        before, after = earlier.files.get(path), later.files.get(path)
+        if before is not None and after is not None and before.signature == after.signature:
+            continue
+        if not (earlier.is_followed(path) and later.is_followed(path)):
+            yield path, None, None
+            continue
+        old = None if before is None else before.content
+        new = None if after is None else after.content
+        if before is None and path in later.status.changed and path not in earlier.status.changed:
+            entry = later.status.changed[path].staged  # it was clean, so the index has its old content
+            old = None if entry is None else from_blob(worktree, path, entry)
+        if after is None:  # it is clean now, or gone
+            try:
+                new = look(worktree.top, path)
+            except Refused:
+                new = None
+        if old != new:
+            yield path, old, new
+
+
+def _read(
+    worktree: WorkTree, path: str, known: FileState | None, *, tracked: bool, follow: bool
+) -> FileState:
+    signature = _signature(f"{worktree.top}/{path}")
+    if signature is None:
+        return FileState(None, None, tracked)
+    if known is not None and known.signature == signature and (follow or not known.followed):
+        return FileState(signature, known.content, tracked, known.followed)
+    if follow and signature[1] <= LARGEST:
         try:
-            verdict = self.ask(request)
-        except BaseException:  # the user stopped the run
-            self._undo(changes, move_away)
-            raise
-        if verdict.allowed:
-            self._allowed.update(paths)
-            self.agreed(paths)
-            return ""
-        reason = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
-        end = f"{reason.rstrip('.')}; {self._undo(changes, move_away)}."
-        self.say(f"note: {request.why}; {end}")
-        return f"{request.why[0].upper()}{request.why[1:]}; {end}"
-
-    def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
-        """Returns a description of the result, worded as the end of a sentence."""
-        try:
-            if changes:
-                reverse = [
-                    change_between(change.path, after_of(change), change.old_path, before_of(change))
-                    for change in changes
-                ]
-                self.write(reverse)
-                run_paths = paths_of(self.change_set.changes)
-                self.change_set.wrote([change for change in reverse if change.name in run_paths])
-                self.change_set.add_candidates([change for change in reverse if change.name not in run_paths])
-                return "restored the previous content"
-            if move_away:  # to the folder of the run, because its previous content is unknown
-                folder = free_folder(self.change_set.folder, "aside")
-                folder.mkdir(parents=True)
-                path = self.change_set.worktree.top / move_away
-                return f"moved it to {path.rename(folder / Path(move_away).name)}"
-        except (RepoagentError, OSError) as error:
-            return f"could not restore it ({error}); check it"
-        return "could not restore it; check it"
+            return FileState(signature, look(worktree.top, path), tracked)
+        except Refused:  # not a regular file
+            pass
+    return FileState(signature, None, tracked, followed=False)
 
 
-class Watch:
-    """Call it before a command, with whether a background command may have written since the last one; call the
-    returned function after the command, for the text about the changes for the model."""
+def _signature(path: str | bytes) -> Signature | None:
+    try:
+        status = os.lstat(path)  # joined as text: there may be 100,000
+    except OSError:
+        return None
+    # a command cannot set st_ctime
+    return status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, status.st_ctime_ns
 
-    def __init__(
-        self,
-        worktree: WorkTree,
-        change_set: ChangeSet,
-        say: Say,
-        audit: Audit = lambda _: None,
-        guard: Guard | None = None,
-    ) -> None:
-        """say: gets a sentence about each change of the user's uncommitted work, of submodules, of executed files and
-        in the background. audit: gets an event for each written file. guard: checks the changes of each command."""
-        self.worktree, self.change_set = worktree, change_set
-        self.say, self.audit, self.guard = say, audit, guard
-        self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
-        self._last: Snapshot | None = None  # reused, so that an unchanged file is read once
 
-    def __call__(self, background: bool = False) -> Callable[[], str]:
-        previous = self._last
-        first = self._look(previous)
-        if previous is None:
-            self._look_at_executed(first.repositories, tell=False)
-        done: Sequence[FileChange] = ()
-        text = ""
-        if background and previous:
-            done, text = self._in_background(previous, first)
-        store_snapshot(self.change_set, first.files)
-        return lambda: self._after(first, done, text)
+_GITLINK = b"160000 "
+_REPOSITORY_VARIABLES = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
 
-    def _look(self, previous: Snapshot | None) -> Snapshot:
-        known = previous.files if previous is not None else {}
-        self._last = detect.take_snapshot(self.worktree, self.change_set, known)
-        return self._last
 
-    def _after(self, first: Snapshot, background_changes: Sequence[FileChange], background_text: str) -> str:
-        last = self._look(first)
-        acting = self._look_at_executed(last.repositories)
-        done, texts = self._after_command(first, last)
-        guarded = ""
-        if self.guard is not None and (guarded := self.guard.after([*background_changes, *done], acting)):
-            last = self._look(last)
-        self._last = replace(last, entries=detect.entries(self.change_set))
-        for path in map(named, detect.changed_submodules(first, last)):
-            self.say(f"the command moved the submodule {path} to another commit, which is not in the commit")
-            texts.append(f"It moved the submodule {path} to another commit: not part of your change.")
-        return "\n".join(filter(None, [background_text, *texts, guarded]))
+def submodule_paths(worktree: WorkTree) -> list[str]:
+    """The submodules in the index, checked out or not."""
+    entries = git(worktree.top, "ls-files", "-z", "--stage").split(b"\0")
+    return [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(_GITLINK)]
 
-    def _after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], list[str]]:
-        """Record the changes of a command; returns them, and sentences for the model."""
-        change_set = self.change_set
-        changes: list[FileChange] = []
-        candidates: list[FileChange] = []
-        large: list[str] = []
-        candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new in detect.differences(self.worktree, earlier, later):
-            before = earlier.files.get(path)
-            state = before or later.files.get(path)
-            tracked = state is None or state.tracked
-            if not (earlier.is_followed(path) and later.is_followed(path)):
-                large.append(path)
-                if tracked:
-                    self.say(
-                        f"the command changed {named(path)}, which is too large to track, so it is not in the commit"
-                    )
-                continue
-            by_run = change_set.of(path) is not None
-            is_change = tracked or (by_run and path not in candidate_names)
-            (changes if is_change else candidates).append(change_between(path, old, path, new))
-            if before is not None and old is not None and not by_run:
-                status = "holds your uncommitted work" if tracked else "git does not track"
-                self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
-        if changes:
-            change_set.wrote(changes)
-        if candidates:
-            change_set.add_candidates(candidates)
-        done = (*changes, *candidates)
-        kind = self.worktree.object_format
-        self.audit([write_event(change.name, change, kind) for change in done] + [*map(write_event, large)])
-        discard_snapshot(change_set)
-        existed = {change.name: change.before is not None for change in change_set.candidates}
-        untracked = [change for change in candidates if existed.get(change.name) is True]
-        created = [change.name for change in candidates if existed.get(change.name) is False]
-        texts = []
-        if changes:
-            texts.append(f"It changed {detect.described(changes)}: now part of your change.")
-        if untracked:
-            texts.append(
-                f"It changed {detect.described(untracked)}, which git does not track: not part of your change; "
-                '<restore path="FILE"/> undoes it.'
-            )
-        if created:
-            texts.append(
-                f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
-                '<keep path="FILE"/>.'
-            )
-        if large:
-            reason = "too large, not a regular file, or more files than can be part of your change"
-            texts.append(f"It also changed {names_of(large)}: {reason}.")
-        return done, texts
 
-    def _in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
-        """Record what a background command or the user changed since the last snapshot. Files that the run itself has
-        not written become candidates; the others are only reported. Returns the candidates, and text for the model."""
-        change_set = self.change_set
-        by_path = {path: change for change in change_set.changes for path in paths_of([change])}
-        touched = paths_of(earlier.entries ^ detect.entries(change_set))
-        changed, again = [], []
-        for path, old, new in detect.differences(self.worktree, earlier, later):
-            if not (later.is_followed(path) and earlier.is_followed(path)):
-                continue
-            if path not in by_path and path not in touched:
-                changed.append(change_between(path, old, path, new))
-            elif path in by_path and not is_at_result(by_path[path], path, new):
-                again.append(path)
-        if not changed and not again:
-            return (), ""
-        change_set.add_candidates(changed)
-        kind = self.worktree.object_format
-        events = [write_event(change.name, change, kind) for change in changed] + [*map(write_event, again)]
-        self.audit([{**event, "by": "background"} for event in events])
-        texts = []
-        if changed:
-            names = detect.described(changed)
-            self.say(
-                f"note: {names} changed while a command ran in the background, by the command or by you: not "
-                "part of the change of the run unless the model keeps it"
-            )
-            texts.append(
-                f"While a command ran in the background, the command or the user changed {names}: not part of "
-                'your change unless you use <keep path="FILE"/>.'
-            )
-        if again:
-            texts.append(
-                f"While a command ran in the background, {names_of(again)}, which you had changed, changed again; "
-                "look at it."
-            )
-        return changed, "\n".join(texts)
+def checked_out(worktree: WorkTree) -> tuple[str, ...]:
+    """The submodules that are checked out. Calls git only if there are any."""
+    if _REPOSITORY_VARIABLES & os.environ.keys() or not (worktree.top / ".gitmodules").exists():
+        return ()
+    return tuple(path for path in submodule_paths(worktree) if (worktree.top / path / ".git").exists())
+
+
+def git_options(submodule: Path) -> tuple[str, str]:
+    """The options for git in a submodule, which override the environment."""
+    return f"--git-dir={submodule / '.git'}", f"--work-tree={submodule}"
+
+
+_PLAIN = re.compile(r"[\w./+@%=~-]+")
+
+
+def named(path: str) -> str:
+    """`path`, quoted and escaped unless it is plain."""
+    return path if _PLAIN.fullmatch(path) else json.dumps(path, ensure_ascii=not path.isprintable())
+
+
+def names_of(paths: Sequence[str], most: int = NAMED) -> str:
+    """The first paths, quoted, and how many more there are."""
+    return _and_more(list(map(named, paths[:most])), len(paths))
+
+
+def described(changes: Sequence[FileChange]) -> str:
+    """The names of changed files, marked as new or deleted."""
+    texts = []
+    for change in changes[:NAMED]:
+        status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
+        texts.append(named(change.name) + status)
+    return _and_more(texts, len(changes))
+
+
+def _and_more(texts: Sequence[str], count: int) -> str:
+    return ", ".join(texts) + (f" and {count - len(texts)} more" if count > len(texts) else "")
+
+
+def write_event(path: str, change: FileChange | None = None, kind: str = "sha1") -> dict[str, object]:
+    """The audit event for a file that a command wrote, with its blobs if `change` has its content."""
+    event: dict[str, object] = {"kind": "write", "by": "command", "path": path}
+    return event if change is None else {**event, **blobs_of(change, kind)}
+
+
+def blobs_of(change: FileChange, kind: str) -> dict[str, str | None]:
+    """The blob ids before and after a change, for the audit log."""
+    return {
+        "before": None if change.before is None else blob_hash(change.before, kind),
+        "after": None if change.after is None else blob_hash(change.after, kind),
+    }

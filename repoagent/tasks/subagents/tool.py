@@ -28,7 +28,7 @@ from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.detect import named
+from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs import inbox
 from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_name

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.agent.exec.output import drawn
+from repoagent.agent.exec.render_output import drawn
 
 
 @pytest.mark.parametrize(

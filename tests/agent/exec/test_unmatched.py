@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.agent.exec.output import unmatched
+from repoagent.agent.exec.render_output import unmatched
 
 
 @pytest.mark.parametrize(

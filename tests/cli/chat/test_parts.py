@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.cli.chat import input, slash_commands
-from repoagent.cli.chat.chat import words_of
+from repoagent.cli.chat.chat_session import words_of
 from repoagent.cli.chat.input import MOST_PATHS, Paths, below, goes_on
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree

@@ -14,7 +14,7 @@ import pytest
 
 from repoagent.agent.state import State
 from repoagent.cli.chat import slash_commands
-from repoagent.cli.chat.chat import Chat, open_chat
+from repoagent.cli.chat.chat_session import Chat, open_chat
 from repoagent.cli.chat.command import _failed, command, handle
 from repoagent.cli.session import Session
 from repoagent.errors import Busy, NothingDone, UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.guards.sensitive import concerns, described, hidden_changes, listed
+from repoagent.edit.guards.risky_changes import concerns, described, hidden_changes, listed
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.model import Reply
 from repoagent.llm.usage import Meter
 from repoagent.storage.secrets import mask

@@ -10,7 +10,7 @@ import pytest
 from repoagent.config.layers import load
 from repoagent.errors import LimitReached, UsageError
 from repoagent.llm.cassettes import Recorder, Replay
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.media import Attachments, Media, MediaLimits, refuse_over
 from repoagent.llm.model import Model, Reply, render

@@ -10,7 +10,7 @@ import pytest
 
 from repoagent.agent.native_tools import schemas
 from repoagent.agent.state import Tool
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Meter

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.client import complete
+from repoagent.llm.complete import complete
 from repoagent.llm.model import Blocks, Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.endpoints import endpoint
 from repoagent.llm.providers.openai import OpenAIModel

@@ -12,10 +12,10 @@ import pytest
 
 from repoagent.errors import RepoagentError
 from repoagent.split.create import create
-from repoagent.split.folder import SplitOptions
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base, segment_bytes
 from repoagent.split.refresh import refresh
 from repoagent.split.source import SourceText
+from repoagent.split.split_plan import SplitOptions
 from tests.conftest import GitRepo
 
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))

@@ -17,7 +17,6 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import exchange
 from repoagent.split import folder_writer
 from repoagent.split.create import create
-from repoagent.split.folder import OptionChanges, SplitOptions
 from repoagent.split.folder_index import (
     Index,
     base_bytes,
@@ -28,6 +27,7 @@ from repoagent.split.folder_index import (
 )
 from repoagent.split.refresh import RefreshResult, refresh
 from repoagent.split.source import SourceText
+from repoagent.split.split_plan import OptionChanges, SplitOptions
 
 
 def function(name: str, lines: int = 8) -> bytes:

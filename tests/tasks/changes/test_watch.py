@@ -7,7 +7,7 @@ from pathlib import Path
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.storage import json_files
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.snapshot import Watch
+from repoagent.tasks.changes.command_watch import Watch
 from tests.conftest import GitRepo
 from tests.tasks.bare import go
 

@@ -23,10 +23,10 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.errors import UsageError
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.tasks.changes import detect
+from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.detect import named
-from repoagent.tasks.changes.snapshot import Watch
+from repoagent.tasks.changes.command_watch import Watch
+from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
@@ -246,7 +246,7 @@ def test_a_redirection_under_a_rule(repo: GitRepo) -> None:
 def test_the_memory_of_a_snapshot_is_limited(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detect, "TOTAL", 2_500)
+    monkeypatch.setattr(snapshot, "TOTAL", 2_500)
     change_set = open_change_set(open_worktree(repo.top), tmp_path / "changes")
     before = Watch(change_set.worktree, change_set, lambda text: None)
     after = before()

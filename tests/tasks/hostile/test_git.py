@@ -9,7 +9,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.sandbox.backends import find
-from repoagent.edit.guards.sensitive import Concern, listed
+from repoagent.edit.guards.risky_changes import Concern, listed
 from repoagent.errors import CheckFailed, RepoagentError
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.executed_files import files_obeyed_by_git, watch_executed

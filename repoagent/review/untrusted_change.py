@@ -169,7 +169,7 @@ def _is_lenient(old: Setting, new: Setting) -> bool:
 
 def _in_files(tree: Tree) -> Iterator[_Relaxation]:
     """Patterns and attributes that hide files from a review, and edits of the files that run it."""
-    from repoagent.edit.guards.sensitive import listed as why_sensitive
+    from repoagent.edit.guards.risky_changes import listed as why_sensitive
 
     added, removed = _lines(tree.texts(IGNORE))
     hides = [line for line in added if line[0] != "!"] + [line for line in removed if line[0] == "!"]

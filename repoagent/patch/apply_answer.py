@@ -1,0 +1,131 @@
+"""The entry point: apply an answer to its files, all hunks of all files or none.
+
+The parser is imported on first use, so that the request to the model is sent earlier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from repoagent.dataclass import dataclass
+from repoagent.patch.errors import NoPatch, PatchError, PatchRefused, Problem
+
+if TYPE_CHECKING:
+    from repoagent.git.files import FileChange
+    from repoagent.patch.locate.exact import Placement
+    from repoagent.patch.model import FilePatch, SourceText
+    from repoagent.patch.targets import Outcome
+
+LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty times the memory
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
+    the files with patches in this answer, without those of earlier answers; `unclosed`: a fence is not closed."""
+
+    changes: tuple[FileChange, ...]
+    placements: tuple[Placement, ...]
+    diff: str
+    named: frozenset[str] = frozenset()
+    unclosed: bool = False
+
+
+def apply_answer(
+    answer: str,
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+) -> Applied:
+    """Apply the patches of a model's answer to `sources`, in memory.
+
+    `sources` has the current content of every known file; `scope` are the files that may be changed (None: all). A new
+    file is created only if `may_create(path)`. `strict` accepts only exact matches. `parses_worse(path, before, after)`
+    returns a sentence if a parser rejects the result.
+
+    Raises NoPatch if the answer contains no patch, and PatchRefused with all problems; nothing is applied in part.
+    Never guesses: a patch that fits at two locations, or in two ways, is refused.
+    """
+    return apply_patches(
+        read_answer(answer, known=sources),
+        sources,
+        scope=scope,
+        may_create=may_create,
+        strict=strict,
+        parses_worse=parses_worse,
+    )
+
+
+def read_answer(
+    answer: str, *, loose: bool = False, known: Collection[str] = (), ended: bool = False
+) -> tuple[FilePatch, ...]:
+    """The patches of an answer as written. `loose` is as in `patch_spans`, `known` are names of files; `ended`: the
+    answer is complete, so a fence may be unclosed. Raises PatchRefused for an answer that is malformed or has more than
+    LARGEST characters."""
+    from repoagent.patch.parse.answer import parse
+
+    if len(answer) > LARGEST:
+        text = f"{len(answer):,} characters exceed the limit of {LARGEST:,}. Send the change in parts."
+        raise PatchRefused([Problem("", 0, "too-large", text)])
+    try:
+        return tuple(parse(answer, loose=loose, known=known, ended=ended))
+    except PatchError as error:
+        raise PatchRefused([error.at("")]) from None
+
+
+def apply_patches(
+    patches: Sequence[FilePatch],
+    sources: Mapping[str, SourceText],
+    *,
+    scope: Collection[str] | None = None,
+    may_create: Callable[[str], bool] | None = None,
+    strict: bool = False,
+    parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
+    exists: Callable[[str], bool] | None = None,
+    earlier: Sequence[Outcome] = (),
+) -> Applied:
+    """Apply patches from `read_answer`, as `apply_answer` does.
+
+    `exists(path)` returns whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
+    answer for the same sources (`PatchRefused.fits`).
+    """
+    from repoagent.patch.combine import combine, continue_earlier, fitting
+    from repoagent.patch.parse.retractions import without_withdrawn
+    from repoagent.patch.render import canonical_diff
+    from repoagent.patch.targets import Files, Outcome, resolve
+
+    def never(path: str) -> bool:
+        return False
+
+    scope = frozenset(sources if scope is None else scope)
+    files = Files(sources, scope, may_create or never, strict, parses_worse, exists or never)
+    groups, problems = resolve(without_withdrawn(patches, files.sources), files)
+    if not groups and not problems:
+        raise NoPatch
+    results = {outcome.change.name: outcome for outcome in earlier}
+    for group in groups:
+        name = group[-1].name
+        if name in results:
+            results[name], more = continue_earlier(results[name], group, files)
+            problems += more
+            continue
+        outcome = combine(group, files)
+        if isinstance(outcome, Outcome):
+            results[name] = outcome
+            continue
+        problems += outcome
+        if rest := fitting(group, outcome, files):
+            results[name] = rest
+    named = frozenset(group[-1].name for group in groups)
+    if problems:
+        raise PatchRefused(problems, [result for result in results.values() if result.changes], named)
+    changes = tuple(result.change for result in results.values() if result.changes)
+    if not changes:
+        names = ", ".join(results)
+        raise PatchRefused([Problem(names, 0, "no-change", "no changes: before and after are equal.")])
+    placements = tuple(placement for result in results.values() for placement in result.placements)
+    unclosed = any(target.patch.unclosed for group in groups for target in group)
+    return Applied(changes, placements, canonical_diff(changes), named, unclosed)
