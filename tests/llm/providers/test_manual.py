@@ -249,7 +249,7 @@ def test_a_clipboard_that_disappears(terminal: Open, tmp_path: Path) -> None:
         assert got(screen, tmp_path) == "a reply\n"
 
 
-def test_no_clipboard_without_a_desktop(terminal: Open, tmp_path: Path) -> None:
+def test_prompt_file_without_a_desktop(terminal: Open, tmp_path: Path) -> None:
     with terminal(clip=True, env={"DISPLAY": ""}) as screen:
         seen = screen.expect("type @FILE:")
         assert "clipboard" not in seen and "The prompt is in " in seen
