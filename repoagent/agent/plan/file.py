@@ -42,7 +42,7 @@ def open_tasks(file: Path) -> tuple[Task, ...]:
 
 
 def task_tool(file: Path) -> Tool:
-    """The tool `task`: changes the plan in `file` and answers with the result."""
+    """The tool `task`: changes the plan in `file` and returns the result. Raises Refused if a system call fails."""
 
     def perform(action: Action) -> Observation:
         sentence = ""
@@ -55,6 +55,10 @@ def task_tool(file: Path) -> Tool:
         try:
             plan = update_plan(file, change)
         except RepoagentError as error:
+            if isinstance(
+                error.__cause__, OSError
+            ):  # the model cannot correct it; a resumed run performs it again
+                raise
             return Observation("task", str(error), ok=False, blocks=False)
         tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
         once = fence(short(plan), "plan") if sentence and plan.tasks else ""

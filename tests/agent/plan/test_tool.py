@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -54,6 +55,19 @@ def perform(file: Path, body: str = "", **args: str) -> Observation:
 def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         ask(Plan(THREE), **args)
+
+
+def test_failed_system_call_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("repoagent.storage.atomic.os.fsync", fails)
+        patched.setattr("repoagent.storage.atomic.os.fdatasync", fails, raising=False)
+        with pytest.raises(Refused, match="Too many open files"):
+            perform(tmp_path / "plan.md", add="A")
+    assert not (tmp_path / "plan.md").exists()
+    assert perform(tmp_path / "plan.md", add="A").ok
 
 
 def test_tag_as_a_model_writes_it(tmp_path: Path) -> None:
