@@ -227,7 +227,7 @@ def _parse(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Archive:
             raise _Invalid(f"contains {name!r}, which does not belong to a memory")
         by_name.setdefault(folder, {})[path] = data
     if len({name.casefold() for name in by_name}) != len(by_name):
-        raise _Invalid("contains two memories with the same name")
+        raise _Invalid("contains two memories whose names differ only in case")
     parcels = []
     for name, inside in sorted(by_name.items()):
         memory = f"contains the memory {name!r}"
@@ -239,9 +239,9 @@ def _parse(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> Archive:
             for path in (identity.path, *identity.earlier_paths, *identity.strangers):
                 check_path(path)
         except Refused as error:
-            raise _Invalid(f"{memory} of an invalid path: {error}") from error
+            raise _Invalid(f"{memory}, which names an invalid path: {error}") from error
         if not all(map(_HASH.fullmatch, (*identity.blobs, *filter(None, [identity.commit])))):
-            raise _Invalid(f"{memory} with an invalid version hash")
+            raise _Invalid(f"{memory}, which has an invalid blob or commit id")
         parcels.append(ArchivedMemory(name, identity, inside))
     return Archive(tuple(parcels), object_format, whole)
 
