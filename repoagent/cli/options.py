@@ -36,6 +36,15 @@ max_tokens_option = click.option(
 max_cost_option = click.option(
     "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
 )
+limit_option = click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Show at most N rows.",
+)
 record_option = click.option(
     "--record", type=file_path, metavar="FILE", help="Record the replies, for --model replay:FILE."
 )

@@ -39,6 +39,7 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
+    "-n",
     "--limit",
     type=click.IntRange(1),
     metavar="N",

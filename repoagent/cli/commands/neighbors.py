@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.options import limit_option
 from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column, ago, bar
@@ -58,15 +59,7 @@ updated when needed. Until it is complete, the last commits of FILE are used."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("files", metavar="[FILE]...", nargs=-1)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Show at most N rows.",
-)
+@limit_option
 @click.option(
     "--min-score",
     type=float,

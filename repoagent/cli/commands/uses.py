@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from repoagent.cli.options import limit_option
 from repoagent.cli.repository import Repository, pass_repository
 from repoagent.cli.session import write_json
 from repoagent.cli.ui.output_style import Page
@@ -47,15 +48,7 @@ code is 1 if nothing was found."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("what", metavar="SYMBOL|FILE")
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Show at most N rows.",
-)
+@limit_option
 @pass_repository
 def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int:
     """Show where SYMBOL is defined and used, or what other files use of FILE.
