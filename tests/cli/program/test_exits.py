@@ -199,8 +199,9 @@ def test_closed_standard_streams_are_not_reused_for_files() -> None:
 
 
 def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
+    # Python can miss a signal that comes just before a long sleep: it would wait for the end of it
     code = RUN + (
-        "def wait(): print('ready', flush=True); time.sleep(60)\n"
+        "def wait(): print('ready', flush=True); [time.sleep(0.05) for _ in range(1200)]\n"
         "sys.exit(run(click.Command('it', callback=wait), 'repoagent', []))"
     )
     with Screen(python(code), tmp_path) as screen:

@@ -168,7 +168,7 @@ def test_work_in_progress_is_lines_on_a_dumb_terminal_and_nothing_in_a_pipe(tmp_
 
 
 def test_an_interrupt_brings_the_cursor_back(tmp_path: Path) -> None:
-    code = OPEN + "import time\nwith t.working('asking'):\n    time.sleep(60)"
+    code = OPEN + "import time\nwith t.working('asking'):\n    [time.sleep(0.05) for _ in range(1200)]"
     with Screen(python(code), tmp_path) as screen:
         screen.expect("asking")
         screen.send("\x03")
