@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.plan.file import open_tasks, plan_news, read_plan
+from repoagent.agent.plan_tool import plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused
@@ -78,7 +78,7 @@ class Finishing:
         repair_plan(context)
         if context.request.plan_only:
             return Observation("finish", summary, final=True)
-        unfinished = open_tasks(context.run_dir.plan)
+        unfinished = read_plan(context.run_dir.plan).open
         open_reason = action.args.get("open", "").strip()
         if unfinished and not open_reason:
             names = "; ".join(f"{task.id} {task.title}" for task in unfinished)
@@ -254,6 +254,6 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
         reasons.append(f"your edit is incomplete (missing: {'; '.join(missing.values())})")
     elif context.refused_edit.is_missing:
         reasons.append("your last edit was refused and nothing has changed since")
-    if open_tasks(context.run_dir.plan) and not context.request.plan_only:
+    if read_plan(context.run_dir.plan).open and not context.request.plan_only:
         reasons.append("tasks of the plan are open")
     return reasons

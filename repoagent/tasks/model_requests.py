@@ -9,8 +9,7 @@ from functools import partial
 from repoagent.agent.context_window.checkpoint import Known, known_from
 from repoagent.agent.context_window.window import Window, marked, room
 from repoagent.agent.native_tools import messages_of
-from repoagent.agent.plan.file import read_plan
-from repoagent.agent.plan.tool import short
+from repoagent.agent.plan_tool import read_plan, short
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import request_key

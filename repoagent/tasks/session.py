@@ -17,7 +17,7 @@ from repoagent.agent.context_window.window import shown_turns
 from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
 from repoagent.agent.loop import run as run_loop
 from repoagent.agent.native_tools import schemas
-from repoagent.agent.plan.file import plan_news, read_plan
+from repoagent.agent.plan_tool import plan_news, read_plan
 from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass

@@ -17,7 +17,7 @@ from repoagent.agent.approvals.rules import rules
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
-from repoagent.agent.plan.file import task_tool
+from repoagent.agent.plan_tool import task_tool
 from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.backends import Landlock, why_ended, why_none
 from repoagent.agent.sandbox.policy import scrubbed

@@ -14,7 +14,7 @@ from repoagent.agent.context_window.checkpoint import HEADINGS, is_checkpoint, t
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.context_window.window import Window
 from repoagent.agent.loop import LoopEvent, run
-from repoagent.agent.plan.file import plan_from, plan_news, read_plan, task_tool
+from repoagent.agent.plan_tool import plan_from, plan_news, read_plan, task_tool
 from repoagent.agent.state import State, Tool, open_state
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, fence
@@ -36,7 +36,7 @@ class Long:
         self.sent.append(to_messages(turns, state.nonce))
         number = sum(turn.role == "assistant" for turn in state.turns)
         if number == 0:
-            return Turn("assistant", '<task add="Look at all"/>\n<task add="Say so" after="1"/>')
+            return Turn("assistant", '<task add="Look at all"/>\n<task add="Say so"/>')
         if number == STEPS:
             return Turn(
                 "assistant", '<task n="1" state="done"/>\n<task n="2" state="done"/>\n<finish>done</finish>'

@@ -149,7 +149,7 @@ def test_plan_first_then_resume(stage: Make) -> None:
             if see.last("task") is None:
                 return (
                     '<task add="Say all units">README.md</task>\n<task add="Read it" under="1"/>\n'
-                    '<task add="Change it" under="1" after="1.1"/>'
+                    '<task add="Change it" under="1"/>'
                 )
             return "<finish>three steps</finish>"
         plan = see.once("task", "<task/>") if see.last("task") else ""

@@ -1,7 +1,7 @@
 """A plan: a text whose check-list lines are tasks. Any text is a plan; a change rewrites only the lines it affects.
 
     - [x] 1. Find out why the test fails
-    - [~] 2. Fix the parser (after 1)
+    - [~] 2. Fix the parser
       Indented text below a task is its note.
       - [ ] 2.1. Read a number with a sign
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -31,34 +31,35 @@ _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<bullet>[-*+]|[0-9]{1,9}[.)])[ \t]+\[(?P<mark>[ xX~!/>-]?)\][ \t]+(?P<rest>\S.*?)\s*"
 )
 _ID = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){0,60})[.:](?:\s+|\Z)")
-_AFTER = re.compile(
-    r"(?:\s+|\A)\(after ([0-9]{1,9}(?:\.[0-9]{1,9})*\.?(?:, *[0-9]{1,9}(?:\.[0-9]{1,9})*\.?)*)\)\Z"
-)
 _ESCAPED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MAX_NUMBER, _MAX_DEPTH = 10**8, 40
 
 EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "
-"number. -->\n\n"
+EMPTY += "number. -->\n\n"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task. `after` are the ids of its dependencies, `under` is the id of its parent."""
+    """One task; `under` is the id of its parent, "" at the top."""
 
     id: str
     title: str
     state: TaskState = "open"
-    after: tuple[str, ...] = ()
     note: str = ""
     under: str = ""
+
+    @property
+    def label(self) -> str:
+        """The id and title, as in its line."""
+        return f"{self.id}. {self.title}".rstrip()
 
 
 @dataclass
 class Item:
-    """A task and its lines: its own, the end of the first part of its note, and the end of its note and subtasks (from
-    0, ends excluded). `inner` is the indentation of its content; `numbered`: its line contains its id."""
+    """A task and its lines: its own, the end of its note, and the end of its subtasks (from 0, ends excluded).
+    `numbered`: its line contains its id."""
 
     task: Task
     line: int
@@ -67,11 +68,11 @@ class Item:
     indent: str
     bullet: str
     numbered: bool
-    note_lines: list[int] = field(default_factory=list)
-    has_subtasks: bool = False  # later lines belong to its note, but not to the first part
+    has_subtasks: bool = False
 
     @property
     def inner(self) -> str:
+        """The indentation of its content."""
         return self.indent + " " * (len(self.bullet) + 1)
 
 
@@ -96,14 +97,9 @@ class Plan:
     @cached_property
     def open(self) -> tuple[Task, ...]:
         """The unsettled tasks; settling a task settles its subtasks, too."""
-        settled: set[str] = set()
-        unsettled = []
-        for task in self.tasks:
-            if task.state in SETTLED or task.under in settled:
-                settled.add(task.id)
-            else:
-                unsettled.append(task)
-        return tuple(unsettled)
+        return tuple(
+            task for task in self.tasks if all(above.state not in SETTLED for above in self.path(task.id))
+        )
 
     def item(self, id: str) -> Item:
         """Raises KeyError if there is no such task."""
@@ -112,14 +108,17 @@ class Plan:
                 return item
         raise KeyError(id)
 
-    def below(self, id: str) -> list[Task]:
-        """The tasks under `id`, at any depth, in order."""
-        inside, descendants = {id}, []
-        for task in self.tasks:
-            if task.under in inside:
-                inside.add(task.id)
-                descendants.append(task)
-        return descendants
+    @cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks}
+
+    def path(self, id: str) -> list[Task]:
+        """The task `id` and those above it, the innermost first."""
+        path = []
+        while id in self._by_id:
+            path.append(self._by_id[id])
+            id = path[-1].under
+        return path
 
 
 def _parse(lines: Sequence[str]) -> list[Item]:
@@ -146,25 +145,20 @@ def _parse(lines: Sequence[str]) -> list[Item]:
             parent = above[-1].task.id if above else ""
             id = own_id if own_id and own_id not in used else _next_id(last, parent)
             used.add(id)
-            title, after = split_title(_ID.sub("", match["rest"], count=1) if own_id else match["rest"])
-            task = Task(id, title, _STATES[match["mark"]], after, "", parent)
+            title = _ID.sub("", match["rest"], count=1) if own_id else match["rest"]
             if above:
                 above[-1].has_subtasks = True
+            task = Task(id, title, _STATES[match["mark"]], under=parent)
             above.append(Item(task, number, number + 1, number + 1, indent, match["bullet"], own_id == id))
             items.append(above[-1])
-        elif above:
-            above[-1].note_lines.append(number)
-            if not above[-1].has_subtasks:
-                above[-1].note_end = number + 1
+        elif above and not above[-1].has_subtasks:
+            above[-1].note_end = number + 1
     for item in items:
-        if item.note_lines:
-            numbers = range(item.note_lines[0], item.note_lines[-1] + 1)
-            note = [lines[n].rstrip() for n in numbers if n in item.note_lines or not lines[n].strip()]
-            dedented = [
-                line[len(item.inner) :] if line.startswith(item.inner) else line.lstrip(" \t")
-                for line in note
-            ]
-            item.task = replace(item.task, note="\n".join(map(_unescape, dedented)))
+        note = [line.rstrip() for line in lines[item.line + 1 : item.note_end]]
+        note = [
+            line[len(item.inner) :] if line.startswith(item.inner) else line.lstrip(" \t") for line in note
+        ]
+        item.task = replace(item.task, note="\n".join(map(_unescape, note)).strip("\n"))
     return items
 
 
@@ -206,21 +200,6 @@ def canonical(id: str) -> str:
     return ".".join(str(int(part)) for part in parts) if all(map(_NUMBER.fullmatch, parts)) else id
 
 
-def split_title(text: str) -> tuple[str, tuple[str, ...]]:
-    """Split a title from the ids in the `(after 1, 2)` at its end."""
-    after: list[str] = []
-    while match := _AFTER.search(text):
-        after[:0] = [canonical(id) for id in match[1].split(",")]
-        text = text[: match.start()]
-    return text, tuple(dict.fromkeys(after))
-
-
-def titled(task: Task) -> str:
-    """The id, title and dependencies of a task, as in its line."""
-    after = f" (after {', '.join(task.after)})" if task.after else ""
-    return f"{task.id}. {task.title}".rstrip() + after
-
-
 def numbered(plan: Plan) -> Plan:
     """Add ids to the lines without one, so that they stay when lines are moved."""
     for item in plan.items:
@@ -229,34 +208,32 @@ def numbered(plan: Plan) -> Plan:
     return plan
 
 
-def _with_line(plan: Plan, item: Item, task: Task) -> Plan:
-    lines = list(plan.lines)
-    lines[item.line] = _line(item, task) + "\r" * lines[item.line].endswith("\r")
-    return Plan("\n".join(lines))
-
-
-def added(plan: Plan, task: Task, *, before: str = "") -> tuple[Plan, str]:
-    """Add `task` as the last one under `task.under`, or before another; also return its id. Raises KeyError for an
-    unknown id."""
+def added(plan: Plan, task: Task) -> tuple[Plan, str]:
+    """Add `task` as the last one under `task.under`; also return its id. Raises KeyError for an unknown parent."""
     plan = numbered(plan)
-    line, indent, bullet = _position(plan, task.under, before)
-    under = plan.item(before).task.under if before else task.under
-    last = _last_numbers(existing.id for existing in plan.tasks)
-    task = replace(task, id=_next_id(last, under), under=under)
+    siblings = [item for item in plan.items if item.task.under == task.under]
+    line, indent, bullet = len(plan.lines), "", "-"
+    if siblings:
+        line, indent = siblings[-1].end, siblings[-1].indent
+        bullet = siblings[-1].bullet if len(siblings[-1].bullet) == 1 else "-"
+    elif task.under:
+        parent = plan.item(task.under)
+        line, indent = parent.end, parent.inner
+    task = replace(task, id=_next_id(_last_numbers(existing.id for existing in plan.tasks), task.under))
     item = Item(task, line, line, line, indent, bullet, True)
     return _insert(plan, line, [_line(item, task), *_note_lines(task.note, item.inner)]), task.id
 
 
-def changed(plan: Plan, id: str, task: Task) -> Plan:
-    """Give the task `id` the state, title and dependencies of `task`."""
+def changed(plan: Plan, id: str, title: str, state: TaskState) -> Plan:
+    """Give the task `id` a title and a state. Raises KeyError."""
     plan = numbered(plan)
     item = plan.item(id)
-    new = replace(item.task, title=task.title, state=task.state, after=task.after)
+    new = replace(item.task, title=title, state=state)
     return plan if new == item.task else _with_line(plan, item, new)
 
 
 def noted(plan: Plan, id: str, note: str) -> Plan:
-    """Append `note` to the note of the task `id`, unless that already contains it."""
+    """Append `note` to the note of the task `id`, unless that already contains it. Raises KeyError."""
     plan = numbered(plan)
     item = plan.item(id)
     text = _clean(note)
@@ -265,33 +242,10 @@ def noted(plan: Plan, id: str, note: str) -> Plan:
     return _insert(plan, item.note_end, _note_lines(note, item.inner))
 
 
-def moved(plan: Plan, id: str, *, under: str, before: str = "") -> Plan:
-    """Move the task `id` with its note and subtasks to the end of `under`, or before another task. Neither may be
-    inside it."""
-    plan = numbered(plan)
-    item = plan.item(id)
-    rest = Plan("\n".join([*plan.lines[: item.line], *plan.lines[item.end :]]))
-    at, indent, _ = _position(rest, under, before)
-    block = [
-        indent + line.removeprefix(item.indent) if line.strip() and line.startswith(item.indent) else line
-        for line in plan.lines[item.line : item.end]
-    ]
-    return _insert(rest, at, block)
-
-
-def _position(plan: Plan, under: str, before: str) -> tuple[int, str, str]:
-    """The line for a new task, its indentation and bullet."""
-    if before:
-        item = plan.item(before)
-        return item.line, item.indent, item.bullet
-    siblings = [item for item in plan.items if item.task.under == under]
-    if siblings:
-        last = siblings[-1]
-        return last.end, last.indent, last.bullet if len(last.bullet) == 1 else "-"
-    if under:
-        item = plan.item(under)
-        return item.end, item.inner, "-"
-    return len(plan.lines), "", "-"
+def _with_line(plan: Plan, item: Item, task: Task) -> Plan:
+    lines = list(plan.lines)
+    lines[item.line] = _line(item, task) + "\r" * lines[item.line].endswith("\r")
+    return Plan("\n".join(lines))
 
 
 def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
@@ -307,7 +261,7 @@ def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
 
 
 def _line(item: Item, task: Task) -> str:
-    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {titled(task)}"
+    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.label}"
 
 
 def _note_lines(note: str, inner: str) -> list[str]:
@@ -328,5 +282,4 @@ def _unescape(line: str) -> str:
 def _clean(note: str) -> str:
     """A note without control characters, and without blank lines at both ends."""
     lines = [line.rstrip() for line in printable(note.replace("\r\n", "\n")).split("\n")]
-    filled = [number for number, line in enumerate(lines) if line]
-    return "\n".join(lines[filled[0] : filled[-1] + 1]) if filled else ""
+    return "\n".join(lines).strip("\n")

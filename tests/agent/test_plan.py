@@ -1,0 +1,393 @@
+"""The text of a plan, the tool `task`, and concurrent edits of the file by the user."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.agent import plan_tool
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.parse_reply import parse
+from repoagent.agent.plan import MARKS, Plan, Task, added, changed, noted, numbered
+from repoagent.agent.plan_tool import performed, plan_from, plan_news, read_plan, task_tool, update_plan
+from repoagent.errors import Refused, UsageError
+from repoagent.llm.conversation import Turn
+
+WHOLE = """# Plan
+
+- [x] 1. Find out why
+- [~] 2. Fix the parser
+  It is in `number`.
+
+  Signs too.
+  - [ ] 2.1. A sign
+  - [-] 2.2. Hexadecimal
+- [!] 3. Ask about the format
+
+## Later
+
+* [ ] 4: Docs
+"""
+TOOLS = ("task", "read")
+THREE = "- [ ] 1. A\n  - [ ] 1.1. B\n- [ ] 2. C\n"
+
+LINES = st.one_of(
+    st.sampled_from(
+        [
+            "", "# Plan", "- [ ] 1. One", "- [x] 2. Two (after 1)", "  - [ ] 1.1. Sub", "\t- [~] 7. Tab", "- [ ] no id",
+            "- [ ] 1. twice", "  note", "    deeper", "```", "~~~", "- plain", "* [X] star", "1. [ ] ordered", "- [ ]",
+            "- [ ] 3.", "  \\- [ ] quoted", "- [x](link)", "\r", "- [-] 2.1: gone\r", "      - [ ] deep", "text",
+            "- [/] odd", "- [ ] 01.002. zeros",
+        ]
+    ),
+    st.text(max_size=12).map(lambda text: text.replace("\n", " ")),
+)  # fmt: skip
+PLANS = st.lists(LINES, max_size=14).map(lambda lines: Plan("\n".join(lines)))
+NOTES = st.lists(LINES, max_size=4).map("\n".join)
+
+
+def titles(text: str) -> list[str]:
+    return [task.title for task in Plan(text).tasks]
+
+
+def test_tasks_are_parsed() -> None:
+    assert Plan(WHOLE).tasks == (
+        Task("1", "Find out why", "done"),
+        Task("2", "Fix the parser", "active", "It is in `number`.\n\nSigns too."),
+        Task("2.1", "A sign", "open", under="2"),
+        Task("2.2", "Hexadecimal", "dropped", under="2"),
+        Task("3", "Ask about the format", "blocked"),
+        Task("4", "Docs"),
+    )
+    assert [task.id for task in Plan(WHOLE).open] == ["2", "2.1", "3", "4"]
+    settled = Plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D")
+    assert settled.open == (Task("2", "D"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("", []),
+        ("- [ ]", []),
+        ("- [x](link)", []),
+        ("- [?] what", []),
+        ("    text", []),
+        ("- [] x]", ["x]"]),
+        ("```\n- [ ] 1. an example\n```", []),
+        ("```\n- [ ] 1. One\n- [ ] 2. in an unclosed fence", ["One", "in an unclosed fence"]),
+        ("- [ ] 3 files to check\n- [ ] 2.0 release", ["3 files to check", "2.0 release"]),
+    ],
+)
+def test_lines_that_are_tasks(text: str, tasks: list[str]) -> None:
+    assert titles(text) == tasks
+
+
+def test_line_without_an_id_gets_the_next_free_one() -> None:
+    plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
+    assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 2.1. sub\n- [ ] 4. twice\n"
+    lines = plan.text.splitlines()
+    again = Plan("\n".join([lines[2].strip(), lines[3], lines[0]]))
+    assert [(task.id, task.under) for task in again.tasks] == [("2.1", ""), ("4", ""), ("3", "")]
+
+
+def test_change_rewrites_only_its_line() -> None:
+    done = changed(Plan(WHOLE.replace("\n", "\r\n")), "4", "Docs", "done")
+    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
+    with_note = noted(done, "3", "who?")
+    assert "- [!] 3. Ask about the format\r\n  who?\r\n\r\n## Later" in with_note.text
+    assert noted(with_note, "3", "who?") == with_note
+
+
+def test_position_of_a_new_task() -> None:
+    plan, id = added(Plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
+    assert id == "2.3"
+    lines = "  - [-] 2.2. Hexadecimal\n  - [ ] 2.3. More\n    why\n    \\- [ ] not a task\n- [!] 3"
+    assert lines in plan.text
+    plan, id = added(Plan("no newline"), Task("", "3. odd title"))
+    assert plan.text == "no newline\n- [ ] 1. 3. odd title\n"
+    assert plan.tasks == (Task("1", "3. odd title"),)
+
+
+@given(PLANS)
+@settings(max_examples=40, deadline=None)
+def test_adding_ids_does_not_change_the_tasks(plan: Plan) -> None:
+    ids = [task.id for task in plan.tasks]
+    assert len(set(ids)) == len(ids)
+    whole = numbered(plan)
+    assert whole.tasks == plan.tasks and numbered(whole) == whole
+    new = {item.line for item in plan.items if not item.numbered}
+    rest = [[line for n, line in enumerate(each.lines) if n not in new] for each in (plan, whole)]
+    assert rest[0] == rest[1]
+
+
+@given(PLANS, NOTES, st.sampled_from(list(MARKS)), st.data())
+@settings(max_examples=50, deadline=None)
+def test_change_leaves_the_other_tasks(
+    plan: Plan, note: str, state: plan_tool.TaskState, data: st.DataObject
+) -> None:
+    plan = numbered(plan)
+    under = data.draw(st.sampled_from(["", *(task.id for task in plan.tasks)]))
+    made, id = added(plan, Task("", "Title", note=note, under=under))
+    assert [task for task in made.tasks if task.id != id] == list(plan.tasks)
+    assert made.item(id).task.under == under
+    assert all(line in made.text for line in plan.lines)
+    assert noted(made, id, note) == made  # the parsed note is the one that was added
+    after = changed(made, id, "Title", state)
+    assert [task for task in after.tasks if task.id != id] == list(plan.tasks)
+    assert after.item(id).task.state == state
+
+
+def test_very_deep_or_long_plan() -> None:
+    deep = "\n".join(f"{'  ' * n}- [ ] task" for n in range(70))
+    for text in (deep, "- [ ] 999999999. a\n- [ ] b\n- [ ] 999999999. c"):
+        plan = numbered(Plan(text))
+        assert numbered(plan) == plan
+        assert len({task.id for task in plan.tasks}) == len(plan.tasks)
+    text = "\n".join(f"{'  ' * (n % 40)}- [ ] task {n}\n{'  ' * (n % 40)}  note" for n in range(2000))
+    assert len(Plan(text).tasks) == 2000
+
+
+# The tool, and its file.
+
+
+def ask(plan: Plan, body: str = "", **args: str) -> Plan:
+    return performed(plan, Action("task", args, body))[0]
+
+
+def perform(file: Path, body: str = "", **args: str) -> Observation:
+    return task_tool(file).perform(Action("task", args, body))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "plan.md"
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"n": "9"}, "no task 9: the tasks are 1, 1.1, 2"),
+        ({"add": "x", "under": "9"}, "no task 9"),
+        ({"add": "  "}, "needs a title"),
+        ({"add": "x", "n": "1"}, "either"),
+        ({"state": "done"}, 'n="1.2"'),
+        ({"n": "1", "state": "ready"}, "unknown state"),
+        ({"n": "1", "color": "red"}, "unknown argument color"),
+        ({"n": "1", "under": "2"}, "cannot be moved"),
+        ({"n": "1", "state": "done"}, "while 1.1 is open"),
+    ],
+)
+def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        ask(Plan(THREE), **args)
+
+
+def test_failed_system_call_stops_the_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("repoagent.storage.atomic.os.fsync", fails)
+        patched.setattr("repoagent.storage.atomic.os.fdatasync", fails, raising=False)
+        with pytest.raises(Refused, match="Too many open files"):
+            perform(file, add="A")
+    assert not file.exists()
+    assert perform(file, add="A").ok
+
+
+def test_tag_as_a_model_writes_it(file: Path) -> None:
+    reply = (
+        '<task add="One">why\nso</task>\n<task add="Two"/>\n<task n="1" state="completed">it was b</task>\n'
+    )
+    for action in parse(reply, TOOLS).actions:
+        assert task_tool(file).perform(action).ok
+    assert file.read_text().endswith("- [x] 1. One\n  why\n  so\n  it was b\n- [ ] 2. Two\n")
+    shown = perform(file).text
+    assert "  it was b" in shown and "<plan>" in shown
+    assert parse('<task id="1" state="done"/>', TOOLS).actions[0].args == {"state": "done"}
+    assert "id= only marks" in perform(file, state="done").text
+
+
+def test_states_and_their_effect_on_other_tasks() -> None:
+    plan, sentence = performed(Plan(THREE), Action("task", {"n": "2", "state": "active", "title": "Sea"}))
+    assert sentence == "2 is active: Sea"
+    done = ask(ask(plan, n="1.1", state="done"), n="1", state="done")
+    assert [task.id for task in done.open] == ["2"]
+    more, sentence = performed(done, Action("task", {"add": "D", "under": "1"}))
+    assert sentence == "Added 1.2: D (1: open again)"
+    assert [task.state for task in more.tasks] == ["active", "done", "open", "active"]
+    assert ask(done, n="1.1", state="open").tasks[0].state == "active"
+    assert [task.id for task in ask(plan, n="1", state="dropped").open] == ["2"]
+    twice = ask(ask(plan, "why", add="New", under="1"), "why", add="New", under="1")
+    assert twice.text.count("New") == twice.text.count("why") == 1
+
+
+def test_answer_for_a_long_plan_shows_open_tasks(file: Path) -> None:
+    file.write_text("".join(f"- [{'x' if n < 30 else ' '}] {n}. T{n}\n" for n in range(1, 33)))
+    text = perform(file, n="30", state="active").once
+    assert "[~] 30. T30" in text and "T29" not in text and "(29 more done or dropped)" in text
+
+
+def test_unreadable_plan_file_is_reported(file: Path, tmp_path: Path) -> None:
+    file.write_bytes(b"- [ ] 1. A\n- [ ] \xff\n")
+    with pytest.raises(Refused, match=r"plan\.md is not UTF-8 \(line 2\)"):
+        read_plan(file)
+    assert not perform(file, add="x").ok
+    assert file.read_bytes().endswith(b"\xff\n")
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(Refused, match="not a regular file"):
+        read_plan(file)
+    file.unlink()
+    file.mkdir()
+    assert "not a regular file" in perform(file, add="x").text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "plan.md.lock"]
+
+
+def test_file_is_written_only_for_a_change(file: Path) -> None:
+    assert read_plan(file).tasks == ()
+    perform(file)
+    assert not file.exists()
+    file.write_bytes(b"\xef\xbb\xbf- [ ] 1. A\r\n")
+    before = file.stat().st_ino
+    perform(file, n="1", state="open")
+    assert file.stat().st_ino == before
+    perform(file, n="1", state="done")
+    assert file.read_bytes() == b"\xef\xbb\xbf- [x] 1. A\r\n"
+
+
+def test_concurrent_save_by_the_user_is_not_lost(file: Path) -> None:
+    file.write_text(THREE)
+    saves = [THREE.replace("2. C", "2. By hand"), "- [ ] mine\n" + THREE.replace("2. C", "2. By hand")]
+
+    def slow(plan: Plan) -> Plan:
+        made = ask(plan, n="1.1", state="done")
+        if saves:
+            file.write_text(saves.pop(0))
+        return made
+
+    update_plan(file, slow)
+    assert file.read_text() == "- [ ] 3. mine\n- [ ] 1. A\n  - [x] 1.1. B\n- [ ] 2. By hand\n"
+
+
+def test_write_during_the_replacement_is_not_lost(file: Path, tmp_path: Path) -> None:
+    file.write_text(THREE)
+    with file.open("a") as held:  # an editor with the file open, which writes just after it was compared
+        real = os.replace
+
+        def replace(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+            if target == file.name and not file.read_text().endswith("mine\n"):
+                held.write("- [ ] mine\n")
+                held.flush()
+            real(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "replace", replace)
+            perform(file, n="1.1", state="done")
+    assert read_plan(file).text == THREE.replace("[ ] 1.1", "[x] 1.1") + "- [ ] 3. mine\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "plan.md.lock"]
+
+
+def test_concurrent_additions_are_not_lost(file: Path) -> None:
+    def many(name: str) -> None:
+        for number in range(8):
+            perform(file, add=f"{name}{number}")
+
+    threads = [threading.Thread(target=many, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    plan = read_plan(file)
+    assert len(plan.tasks) == len({task.id for task in plan.tasks}) == 24
+
+
+# The plan according to the conversation.
+
+
+def talk(file: Path, *replies: str) -> tuple[Turn, ...]:
+    """The turns of a run with `replies`, and the results of the tool."""
+    turns = [Turn("user", "do it")]
+    for reply in replies:
+        turns.append(Turn("assistant", reply))
+        for action in parse(reply, TOOLS).actions:
+            seen = task_tool(file).perform(action)
+            turns.append(Turn("observation", seen.text, {"kind": "task", "ok": "yes" if seen.ok else "no"}))
+    return tuple(turns)
+
+
+def test_missing_plan_is_rebuilt_from_the_conversation(file: Path) -> None:
+    turns = talk(
+        file,
+        '<task add="A">note</task>\n<task add="B" under="1"/>\n<task n="9" state="done"/>\n<task add="skipped"/>',
+        'I read `<task add="no"/>`.\n<task n="1.1" state="done"/>',
+    )
+    text = file.read_text()
+    assert plan_from(turns, TOOLS).text == text
+    assert plan_news(file, turns, TOOLS) is None
+    file.unlink()
+    assert plan_news(file, turns, TOOLS) is None
+    assert file.read_text() == text
+
+
+def test_rebuilding_the_plan_of_a_long_conversation_is_incremental(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Action] = []
+
+    def counted(plan: Plan, action: Action) -> tuple[Plan, str]:
+        done.append(action)
+        return performed(plan, action)
+
+    monkeypatch.setattr(plan_tool, "performed", counted)
+    turns: list[Turn] = []
+    for number in range(20):
+        turns.append(Turn("assistant", f'<task add="of a long plan {number}"/>'))
+        turns.append(Turn("observation", "", {"kind": "task", "ok": "yes"}))
+        assert len(plan_from(turns, TOOLS).tasks) == number + 1
+    assert len(done) == 20
+
+
+def test_edit_of_the_user_is_reported_once(file: Path) -> None:
+    turns = talk(file, '<task add="A"/>\n<task add="B"/>\n<task add="C"/>')
+    text = file.read_text().replace("- [ ] 1. A\n", "").replace("[ ] 2. B", "[x] 2. Be")
+    file.write_text(text.replace("3. C\n", "3. C\n  soon\n") + "- [ ] also this\n  with care\n")
+    news = plan_news(file, turns, TOOLS)
+    assert news is not None
+    lines = "- 1. A\n2: open -> done, now called Be\n3: note: soon\n+ 4. also this (open): with care"
+    assert lines in news.text
+    assert "- [ ] 4. also this" in file.read_text()
+    turns = (*turns, news)
+    assert plan_news(file, turns, TOOLS) is None
+    more = (*turns, *talk(file, '<task n="4" state="active"/>')[1:])
+    assert plan_from(more, TOOLS).text == file.read_text()
+    assert more[-1].text.startswith("4 is active: also this")
+
+
+ACTIONS = st.builds(
+    lambda form, word, n, other: form.format(word=word, n=n, other=other),
+    st.sampled_from(
+        [
+            '<task add="{word}" under="{other}"/>',
+            '<task n="{n}" state="{word}"/>',
+            '<task n="{n}">{word}</task>',
+        ]
+    ),
+    st.sampled_from(["done", "active", "dropped", "open"]),
+    st.sampled_from(["1", "2", "1.1", "3"]),
+    st.sampled_from(["", "1", "2"]),
+)
+
+
+@given(st.lists(st.lists(ACTIONS, max_size=3), max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_rebuilt_plan_equals_the_plan_in_the_file(
+    tmp_path_factory: pytest.TempPathFactory, replies: list[list[str]]
+) -> None:
+    file = tmp_path_factory.mktemp("plan") / "plan.md"
+    turns = talk(file, *("\n".join(reply) for reply in replies if reply))
+    assert plan_from(turns, TOOLS).tasks == read_plan(file).tasks
