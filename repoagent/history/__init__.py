@@ -3,6 +3,6 @@
 log.py reads `git log`; file_log.py reads the commits of one file, commit_details.py what each did to it, authors.py who
 made them; file_history.py makes reports and texts for prompts of that. cochange/ scores which files change together,
 index/ stores the history for it, recent_commits.py replaces it until it is built, neighbors.py answers the question.
-render.py writes text. graph.py and graph_output.py draw neighbors, repository_map.py and map_html.py the whole
-repository. commit_summaries.py asks models about commits, summary_store.py saves their answers.
+render.py writes text. graph.py makes a graph of neighbors, repository_map.py of the whole repository; graph_output.py
+draws it. commit_summaries.py asks models about commits, summary_store.py saves their answers.
 """

@@ -1,9 +1,8 @@
-"""A neighborhood as a graph: nodes, links, clusters and positions.
+"""The graph of a picture: files as placed nodes, links and groups; and the neighbors of some files as such a graph.
 
-Clusters: the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large
-networks", 2008), with a fixed order of nodes, so that the same graph has the same clusters. Layout: the queried files
-in the middle, neighbors on an ellipse around them, cluster by cluster, labels pointing outward, one line each, so that
-no two overlap.
+Groups: the Louvain method (Blondel, Guillaume, Lambiotte and Lefebvre, "Fast unfolding of communities in large
+networks", 2008), with a fixed order of nodes, so that the same graph has the same groups. The queried files are in the
+middle, neighbors on an ellipse around them, group by group, with labels that point outward and do not overlap.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from repoagent.display_text import visible, width
@@ -23,94 +22,86 @@ from repoagent.history.render import CommitHeader, guidance, headline, rate, sca
 
 COLOURS = 7
 ALONE = -1  # the group of nodes without one
+NAME_SIZE, FOLDER_SIZE, TITLE_SIZE = 13.0, 11.0, 16.0  # pixels
+ADVANCE = 0.61  # widest character of a fixed-width font, as a share of its size
+BOX_HEIGHT = 28.0
+MARGIN = 24.0
 _LEAST_GAIN = 1e-12
 _LINKS_OF_NODE = 2  # between neighbors, each shows its strongest; more would be a hairball
 _COMMITS = 20  # of a node or link
-
-NAME_SIZE, FOLDER_SIZE = 13.0, 11.0  # pixels
-ADVANCE = 0.61  # widest character of a fixed-width font, as a share of its size
-QUERY_HEIGHT = 34.0
-_NAME_COLUMNS, _FOLDER_COLUMNS, _QUERY_COLUMNS = 26, 30, 34
-_LINE, _GAP, _WIDEST_LINE = 34.0, 16.0, 60.0
-_MARGIN, _LEAST_HALF, _TOP = 24.0, 56.0, 18.0
-_LABEL_DISTANCE = 16.0
+_MAIN = 0.6  # of a group's files are in the folder that it is named after
+_QUERY_LINE, _LINE, _GAP, _WIDEST_LINE = 34.0, 34.0, 16.0, 60.0
 
 
 class Node(NamedTuple):
-    """A file: `path` is printable; `row` is None for a queried file; `strength` is the score as a share of the best."""
+    """A file: `path` is printable; `x` and `y` are pixels from the centre. The label is at the left (`side` -1), at the
+    right (1), or in a box (0, a queried file); None for none. A file with a `ring` links two areas."""
 
     path: str
+    x: float = 0.0
+    y: float = 0.0
+    radius: float = 0.0
     group: int = ALONE
-    row: Neighbor | None = None
-    strength: float = 0.0
+    side: int | None = 0
+    summary: str = ""
     commits: tuple[CommitHeader, ...] = ()
+    ring: bool = False
 
     @property
-    def name(self) -> str:
-        """The last part of the path; a folder keeps its slash."""
-        return self.path[self.path.rstrip("/").rfind("/") + 1 :]
+    def label(self) -> tuple[str, str]:
+        """The name and the folder, shortened to fit."""
+        if not self.side:
+            return shorten(self.path, 34), ""
+        folder, slash, name = self.path.rstrip("/").rpartition("/")
+        return shorten(name + "/" * self.path.endswith("/"), 26), shorten(folder + slash, 30)
 
     @property
-    def folder(self) -> str:
-        return self.path[: len(self.path) - len(self.name)]
-
-    @property
-    def summary(self) -> str:
-        row = self.row
-        if row is None:
-            return "the queried file"
-        last = f"last {day(row.last)}" if row.last is not None else ""
-        parts = (
-            shared(row),
-            rate(row.together, row.commits),
-            last,
-            f"score {row.score:.2f}",
-            why(row.reasons[:2]),
-        )
-        return ", ".join(part for part in parts if part)
+    def reach(self) -> float:
+        """How many pixels from its centre a node with its label extends to its side, or a box to both."""
+        name, folder = self.label
+        wide = ADVANCE * max(columns(name) * NAME_SIZE, columns(folder) * FOLDER_SIZE)
+        return 16 + wide if self.side else 14 + wide / 2
 
 
 class Link(NamedTuple):
-    """Two nodes, by number, that changed together; `label` has the number of commits."""
+    """Two nodes, by number, that changed together; `strength` is 0 to 1. Links that are not `drawn` appear with their
+    node; faint ones are between neighbors."""
 
     source: int
     target: int
-    score: float
-    label: str
     strength: float
+    label: str
     commits: tuple[CommitHeader, ...] = ()
+    drawn: bool = True
+    faint: bool = False
+
+
+class Area(NamedTuple):
+    """A disc with the nodes of a cluster."""
+
+    name: str
+    x: float
+    y: float
+    radius: float
+    members: Sequence[int]
 
 
 class Graph(NamedTuple):
-    """`nodes` start with the queried files; `groups` are names; weak links come first, to be drawn below the others."""
+    """`groups` are names, a colour each; `between` are two areas and a strength; `rows` have the number of a node and
+    its cells. Weak links come first, to be drawn below the others."""
 
     title: str
     headline: str
     note: str
     guidance: str
-    nodes: tuple[Node, ...]
-    links: tuple[Link, ...]
-    groups: tuple[str, ...]
-
-
-class Position(NamedTuple):
-    """The centre of a node, in pixels from the centre of the picture; `side` is -1 at the left, 1 at the right, 0 for a
-    queried file, whose box is `width` wide. `name` and `folder` are shortened to fit."""
-
-    x: float
-    y: float
-    side: int
-    name: str
-    folder: str = ""
-    width: float = 0.0
-
-
-class Layout(NamedTuple):
-    """A position for each node of the graph, and the size of the picture."""
-
-    positions: tuple[Position, ...]
-    width: float
-    height: float
+    nodes: Sequence[Node]
+    links: Sequence[Link]
+    groups: Sequence[str]
+    size: tuple[float, float]
+    heads: tuple[str, ...]
+    rows: Sequence[tuple[int, tuple[str, ...]]]
+    areas: Sequence[Area] = ()
+    between: Sequence[tuple[int, int, float]] = ()
 
 
 def shown(text: str | bytes) -> str:
@@ -148,14 +139,6 @@ def day(seconds: int | None) -> str:
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
     except (OverflowError, ValueError, OSError):  # git accepts dates that datetime does not
         return "?"
-
-
-def shared(pair: Neighbor | Edge) -> str:
-    """How often two files changed together; "" for never."""
-    if not pair.together:
-        return ""
-    percent = round(100 * pair.together / pair.commits) if pair.commits else 0
-    return f"{pair.together} of {pair.commits} commits ({percent}%)"
 
 
 def clusters(
@@ -212,9 +195,27 @@ def _move_nodes(links: Sequence[Mapping[int, float]], resolution: float) -> list
     return labels
 
 
-def build(neighborhood: Neighborhood, headers: Mapping[str, CommitHeader]) -> Graph:
+def group_names(groups: Sequence[Sequence[bytes]]) -> list[str]:
+    """A name for each group of paths: the deepest folder with most of them, if no other group has the same; else its
+    first file."""
+    folders = []
+    for paths in groups:
+        inside = Counter(
+            path[: end + 1] for path in paths for end, byte in enumerate(path) if byte == ord("/")
+        )
+        main = [folder for folder, count in inside.items() if count >= _MAIN * len(paths)]
+        folders.append(max(main, key=lambda folder: (folder.count(b"/"), folder), default=b""))
+    often = Counter(folders)
+    return [
+        shown(folder if folder and often[folder] == 1 else paths[0].rpartition(b"/")[2])
+        for folder, paths in zip(folders, groups, strict=True)
+    ]
+
+
+def neighbors_graph(neighborhood: Neighborhood, headers: Mapping[str, CommitHeader]) -> Graph:
     """The graph of a neighborhood with edges; `headers` has the commits behind it, by full id."""
     query, rows = neighborhood.paths, neighborhood.rows
+    first = len(query)
     numbers = {path: number for number, path in enumerate([*query, *(row.path for row in rows)])}
     edges = [
         (numbers[edge.one], numbers[edge.other], edge)
@@ -222,110 +223,91 @@ def build(neighborhood: Neighborhood, headers: Mapping[str, CommitHeader]) -> Gr
         if edge.one in numbers and edge.other in numbers and edge.score > 0
     ]
     edges.sort(key=lambda entry: (-entry[2].score, *entry[:2]))
-    between = {
-        (min(one, other) - len(query), max(one, other) - len(query)): edge.score
+    weights = {
+        (min(one, other) - first, max(one, other) - first): edge.score
         for one, other, edge in edges
-        if min(one, other) >= len(query)
+        if min(one, other) >= first
     }
-    groups, names = _groups([row.path for row in rows], between)
     scale = scale_of(rows)
 
     def commits(pair: Neighbor | Edge) -> tuple[CommitHeader, ...]:
         known = (headers.get(neighborhood.ids[number]) for number in pair.evidence[:_COMMITS])
         return tuple(
-            CommitHeader(
-                header.commit, *map(shown, (header.short, header.author, header.date[:10], header.subject))
-            )
-            for header in known
-            if header is not None
+            CommitHeader(c.commit, *map(shown, (c.short, c.author, c.date[:10], c.subject)))
+            for c in known
+            if c
         )
 
-    nodes = [Node(shown(path)) for path in query]
-    for group, row in zip(groups, rows, strict=True):
-        nodes.append(Node(shown(row.path), group, row, scale(row.score), commits(row)))
+    largest = sorted((group for group in clusters(len(rows), weights) if len(group) > 1), key=len)
+    groups = sorted(largest[-COLOURS:])
+    group_of = {member: number for number, group in enumerate(groups) for member in group}
+    nodes = [Node(shown(path), summary="the queried file") for path in query]
+    table = []
+    for number, row in enumerate(rows):
+        last, reasons = day(row.last), why(row.reasons[:2])
+        facts = [_shared(row), rate(row.together, row.commits), last and f"last {last}"]
+        summary = ", ".join(filter(None, [*facts, f"score {row.score:.2f}", reasons]))
+        radius = 4.0 + 6.0 * scale(row.score) ** 0.5
+        nodes.append(
+            Node(
+                shown(row.path),
+                0,
+                0,
+                radius,
+                group_of.get(number, ALONE),
+                summary=summary,
+                commits=commits(row),
+            )
+        )
+        together = f"{row.together} of {row.commits}" if row.together else "–"
+        regularity = rate(row.together, row.commits) or "–"
+        table.append((first + number, (reasons, f"{row.score:.2f}", together, regularity, last or "–")))
     links = []
     used: Counter[int] = Counter()
     for one, other, edge in edges:
-        if min(one, other) >= len(query):
+        between = min(one, other) >= first
+        if between:
             if used[one] >= _LINKS_OF_NODE and used[other] >= _LINKS_OF_NODE:
                 continue
             used.update((one, other))
-        links.append(Link(one, other, edge.score, shared(edge), scale(edge.score), commits(edge)))
-    title = "What changes with " + ", ".join(node.path for node in nodes[: min(len(query), 3)])
-    if len(query) > 3:
-        title += f" and {len(query) - 3} more"
-    lines = shown(headline(neighborhood)), shown(neighborhood.note), guidance(neighborhood)
-    return Graph(title, *lines, tuple(nodes), tuple(reversed(links)), names)
+        links.append(Link(one, other, scale(edge.score), _shared(edge), commits(edge), faint=between))
+    title = "What changes with " + ", ".join(node.path for node in nodes[: min(first, 3)])
+    if first > 3:
+        title += f" and {first - 3} more"
+    nodes, size = _layout(nodes, first)
+    return Graph(
+        title, shown(headline(neighborhood)), shown(neighborhood.note), guidance(neighborhood), nodes,
+        links[::-1], group_names([[rows[member].path for member in group] for group in groups]), size,
+        ("file", "score", "together", "rate", "last"), table,
+    )  # fmt: skip
 
 
-def _groups(
-    paths: Sequence[bytes], weights: Mapping[tuple[int, int], float]
-) -> tuple[list[int], tuple[str, ...]]:
-    """The group of each path, and the names of the groups: a folder whose neighbors are all in the group, else its
-    strongest file. Only the largest groups have a colour; the other nodes are alone."""
-    largest = sorted(
-        (group for group in clusters(len(paths), weights) if len(group) > 1), key=len, reverse=True
-    )
-    group_of = [ALONE] * len(paths)
-    names = []
-    for number, group in enumerate(sorted(largest[:COLOURS], key=min)):
-        for member in group:
-            group_of[member] = number
-        levels = zip(*(paths[member].split(b"/")[:-1] for member in group), strict=False)
-        folder = b"".join(level[0] + b"/" for level in takewhile(lambda level: len({*level}) == 1, levels))
-        if folder and sum(path.startswith(folder) for path in paths) == len(group):
-            names.append(shown(folder))
-        else:
-            names.append(f"around {shown(paths[group[0]].rpartition(b'/')[2])}")
-    return group_of, tuple(names)
+def _shared(pair: Neighbor | Edge) -> str:
+    """How often two files changed together; "" for never."""
+    if not pair.together:
+        return ""
+    return f"{pair.together} of {pair.commits} commits ({round(100 * pair.together / max(pair.commits, 1))}%)"
 
 
-def layout(graph: Graph) -> Layout:
-    """A position for each node of the graph."""
-    queries = [shorten(node.path, _QUERY_COLUMNS) for node in graph.nodes if node.row is None]
-    group_of = [node.group for node in graph.nodes]
-    ordered = sorted(  # clockwise from the top; nodes without a group last
-        range(len(queries), len(graph.nodes)),
-        key=lambda node: (group_of[node] % (len(graph.groups) + 1), node),
-    )
-    # About half go to the right; cut between two groups if that is near the middle.
-    middle = (len(ordered) + 1) // 2
-    cuts = [cut for cut in range(1, len(ordered)) if group_of[ordered[cut]] != group_of[ordered[cut - 1]]]
-    cut = min(cuts, key=lambda cut: abs(cut - middle), default=middle)
-    cut = cut if abs(cut - middle) <= len(ordered) * 0.12 else middle
-    right, left = ordered[:cut], ordered[cut:]
-    # The left side reads from its top too: groups in reverse, in each group the strongest first.
-    upward = list(dict.fromkeys(group_of[node] for node in reversed(left)))
-    left.sort(key=lambda node: (upward.index(group_of[node]), node))
-
+def _layout(nodes: list[Node], first: int) -> tuple[list[Node], tuple[float, float]]:
+    """The nodes with positions, and the size of the picture; those before `first` are queried."""
+    clockwise = sorted(range(first, len(nodes)), key=lambda node: (nodes[node].group % (COLOURS + 1), node))
+    middle = (len(clockwise) + 1) // 2
     sides = []
-    for side, nodes in ((1, right), (-1, left)):
-        gaps = [_LINE + (_GAP if group_of[one] != group_of[other] else 0.0) for one, other in pairwise(nodes)]
-        sides.append((side, nodes, list(accumulate(gaps, initial=0.0))))
-    half = max(_LEAST_HALF, len(queries) * QUERY_HEIGHT / 2 + 24, *(offsets[-1] / 2 for *_, offsets in sides))
-    boxes = [columns(name) * NAME_SIZE * ADVANCE + 28 for name in queries]
-    radius = max(half * 0.9, max(boxes) / 2 + 80, 190.0)
-    positions = {
-        node: Position(0.0, (node - (len(queries) - 1) / 2) * QUERY_HEIGHT, 0, name, width=box)
-        for node, (name, box) in enumerate(zip(queries, boxes, strict=True))
-    }
-    for side, nodes, offsets in sides:
+    for side, members in ((1, clockwise[:middle]), (-1, clockwise[: middle - 1 : -1])):
+        gaps = [_LINE + _GAP * (nodes[a].group != nodes[b].group) for a, b in pairwise(members)]
+        sides.append((side, members, list(accumulate(gaps, initial=0.0))))
+    half = max(56.0, first * _QUERY_LINE / 2 + 24, *(offsets[-1] / 2 for *_, offsets in sides))
+    placed = list(nodes)
+    for number in range(first):
+        placed[number] = nodes[number]._replace(y=(number - (first - 1) / 2) * _QUERY_LINE)
+    radius = max(half * 0.9, max(node.reach for node in placed[:first]) + 66, 190.0)
+    for side, members, offsets in sides:
         extent = offsets[-1]
         stretch = min(2 * half / extent, _WIDEST_LINE / _LINE) if extent else 1.0
-        for node, offset in zip(nodes, offsets, strict=False):
+        for number, offset in zip(members, offsets, strict=False):
             y = (offset - extent / 2) * stretch
             x = side * radius * math.sqrt(1 - (y / (half * 1.14)) ** 2)
-            name = shorten(graph.nodes[node].name, _NAME_COLUMNS)
-            folder = shorten(graph.nodes[node].folder, _FOLDER_COLUMNS)
-            positions[node] = Position(round(x, 1), round(y, 1), side, name, folder)
-    reach = max(
-        abs(position.x) + _LABEL_DISTANCE + label_width(position) if position.side else position.width / 2
-        for position in positions.values()
-    )
-    ordered_positions = tuple(positions[node] for node in range(len(graph.nodes)))
-    return Layout(ordered_positions, round(2 * (reach + _MARGIN)), round(2 * (half + _TOP + _MARGIN)))
-
-
-def label_width(position: Position) -> float:
-    """How many pixels a label takes at most."""
-    return ADVANCE * max(columns(position.name) * NAME_SIZE, columns(position.folder) * FOLDER_SIZE)
+            placed[number] = nodes[number]._replace(x=round(x, 1), y=round(y, 1), side=side)
+    reach = max(abs(node.x) + node.reach for node in placed)
+    return placed, (round(2 * (reach + MARGIN)), round(2 * (half + 18 + MARGIN)))

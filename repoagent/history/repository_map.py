@@ -1,16 +1,21 @@
-"""The files of a whole repository that change together: clusters of them, and the bridges between clusters."""
+"""The map of a repository as a graph: clusters of files that change together as discs of dots, coloured by folder, and
+files that link two clusters.
+
+Discs are placed largest first, each touching another one without overlap, nearest to the clusters that it changes with.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from heapq import nlargest
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
-from repoagent.history.graph import clusters
+from repoagent.history import graph
+from repoagent.history.graph import ADVANCE, ALONE, COLOURS, MARGIN, Area, Graph, Link, Node, columns, shown
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
@@ -25,53 +30,23 @@ RESOLUTION = 1.6
 BRIDGES = 14
 MINING_SECONDS = 2.0  # of wall time, for an index that is not whole
 _CHANCE = 1.5  # added to the weight of each file's own commits: one shared commit proves little
-_MAIN = 0.6  # of a cluster's files are in the folder that it is named after
+_STEP, _PADDING, _TITLE_HEIGHT, _GAP = (
+    10.5,
+    9.0,
+    34.0,
+    10.0,
+)  # pixels: between dots, in a disc, above it, between
+_ASPECT = 1.35
+_DIRECTIONS = 36
+_GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
+_LINKS_OF_DISC = 2
+
+Pairs = dict[
+    tuple[int, int], tuple[float, int]
+]  # how surely two files change together, 0 to 1; common commits
 
 
-@dataclass(frozen=True)
-class MappedFile:
-    """A file: its path, how many of the commits changed it, and its cluster (None: it changes with no other)."""
-
-    path: bytes
-    commits: int
-    cluster: int | None
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Files, the most changed first; `name` is their folder (with a slash) or the most changed of them."""
-
-    name: bytes
-    files: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Bridge:
-    """A file that also changes with another cluster: `partners` are files of that, with `together` common commits."""
-
-    file: int
-    cluster: int
-    partners: tuple[int, ...]
-    together: int
-
-
-@dataclass(frozen=True)
-class RepositoryMap:
-    """Files, the most changed first; `links` has the score (0 to 1) and the number of common commits by pair of file
-    indexes. `looked_at` commits were read; `note` is a note for the user ("" for none)."""
-
-    name: str
-    commit: str
-    files: tuple[MappedFile, ...]
-    clusters: tuple[Cluster, ...]
-    bridges: tuple[Bridge, ...]
-    links: Mapping[tuple[int, int], tuple[float, int]]
-    looked_at: int
-    alive: int
-    note: str = ""
-
-
-def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
+def repository_map(worktree: WorkTree, revision: str = "HEAD") -> Graph:
     """The map of the files that exist at `revision`, from the newest COMMITS commits. Raises UsageError if there is no
     commit, NoIndex if the index cannot be created."""
     from repoagent.history.index.index import mine_in_background, open_index
@@ -89,55 +64,100 @@ def repository_map(worktree: WorkTree, revision: str = "HEAD") -> RepositoryMap:
     note = ""
     if state.new or state.end == "mining":
         mine_in_background(worktree)
-        note = f"the index of the history is being built; {state.commits:,} commits so far"
+        note = f"The history index is being built; this map shows the newest {state.commits:,} commits."
     return build_map(worktree.top.name, commit, history, paths, note)
 
 
 def build_map(
     name: str, commit: str, history: Sequence[Commit], paths: Mapping[int, bytes], note: str = ""
-) -> RepositoryMap:
+) -> Graph:
     """The map of a history, newest commit first; `paths` are those of the existing files."""
     changed: Counter[int] = Counter(file for one in history for file in one.files if file in paths)
-    shown = nlargest(FILES, changed, key=lambda file: (changed[file], [-byte for byte in paths[file]]))
-    place = {file: number for number, file in enumerate(shown)}
-    pairs = _pairs(history, place)
-    links = _strongest(pairs, len(shown))
-    groups = _groups(len(shown), links)
+    largest = nlargest(FILES, changed, key=lambda file: (changed[file], [-byte for byte in paths[file]]))
+    files = [paths[file] for file in largest]
+    often = [changed[file] for file in largest]
+    pairs = _pairs(history, {file: number for number, file in enumerate(largest)})
+    near: list[list[tuple[float, int]]] = [[] for _ in files]
+    for (one, other), (score, _) in pairs.items():
+        near[one].append((score, -other))
+        near[other].append((score, -one))
+    links = sorted(
+        {
+            (min(file, -negative), max(file, -negative))
+            for file, partners in enumerate(near)
+            for _, negative in nlargest(PARTNERS, partners)
+        }
+    )
+    groups = _groups(len(files), {pair: pairs[pair][0] for pair in links})
     cluster_of = {file: number for number, group in enumerate(groups) for file in group}
-    files = tuple(
-        MappedFile(paths[file], changed[file], cluster_of.get(number)) for number, file in enumerate(shown)
-    )
-    return RepositoryMap(
-        name,
-        commit,
-        files,
-        tuple(
-            Cluster(title, tuple(group)) for title, group in zip(_names(groups, files), groups, strict=True)
-        ),
-        tuple(_bridges(pairs, cluster_of)[: min(BRIDGES, len(groups))]),
-        {pair: (round(score, 3), pairs[pair][1]) for pair, score in links.items()},
-        len(history),
-        len(paths),
+    attraction: defaultdict[tuple[int, int], float] = defaultdict(float)
+    for one, other in links:
+        if one in cluster_of and other in cluster_of and cluster_of[one] != cluster_of[other]:
+            pair = sorted((cluster_of[one], cluster_of[other]))
+            attraction[pair[0], pair[1]] += pairs[one, other][0]
+    names = graph.group_names([[files[file] for file in group] for group in groups])
+    areas = _discs(names, groups, attraction)
+    folders, colours = colour_folders(files)
+    bridges = _bridges(pairs, cluster_of)
+    nodes = [Node(shown(path), group=colours[file], side=None) for file, path in enumerate(files)]
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    for number, area in enumerate(areas):
+        most = max(often[file] for file in area.members)
+        rings = sorted(area.members, key=lambda file: (colours[file] % (COLOURS + 1), -often[file], file))
+        for place, file in enumerate(rings):
+            distance, angle = _STEP * math.sqrt(place + 0.5), place * _GOLDEN_ANGLE
+            summary = f"{often[file]} commits, in the cluster {names[number]}"
+            if file in bridges:
+                summary += f", a bridge to {names[bridges[file]]}"
+            nodes[file] = nodes[file]._replace(
+                x=round(area.x + distance * math.cos(angle), 1),
+                y=round(area.y + distance * math.sin(angle), 1),
+                radius=2.8 + 3.6 * math.sqrt(often[file] / most),
+                summary=summary,
+                ring=file in bridges,
+            )
+        rows += [(file, ("", str(often[file]), names[number])) for file in area.members]
+    for file in range(len(files)):
+        if file not in cluster_of:
+            nodes[file] = nodes[file]._replace(summary=f"{often[file]} commits, in no cluster")
+            rows.append((file, ("", str(often[file]), "–")))
+    strongest = max(attraction.values(), default=1.0)
+    partners_of = [nlargest(_LINKS_OF_DISC, (p for p in attraction if n in p), key=attraction.__getitem__)
+                   for n in range(len(areas))]  # fmt: skip
+    wide = max((abs(area.x) + area.radius + _half_title(area.name) for area in areas), default=0.0)
+    high = max((abs(area.y) + area.radius + _TITLE_HEIGHT for area in areas), default=0.0)
+    return Graph(
+        f"What changes together in {shown(name)}",
+        f"{len(files):,} files of {len(paths):,}, {len(groups)} clusters, {len(bridges)} bridges, "
+        f"from the newest {len(history):,} commits of {commit[:10]}",
         note,
+        "Files that changed in the same commits; small and recent commits count more. "
+        "A place to look, not something that must change.",
+        nodes,
+        [Link(*pair, pairs[pair][0], f"{pairs[pair][1]} commits", drawn=False) for pair in links],
+        [shown(folder) for folder in folders],
+        (2 * (wide + MARGIN), 2 * (high + MARGIN)),
+        ("file", "commits", "cluster"),
+        rows,
+        areas,
+        [(*pair, attraction[pair] / strongest) for pair in sorted({p for each in partners_of for p in each})],
     )
 
 
-def _pairs(history: Sequence[Commit], place: Mapping[int, int]) -> dict[tuple[int, int], tuple[float, int]]:
-    """For each pair of files, how surely they change together, 0 to 1, and in how many commits they did. Old and large
-    commits count less."""
+def _pairs(history: Sequence[Commit], number_of: Mapping[int, int]) -> Pairs:
+    """The pairs of files that changed together; old and large commits count less."""
     weights: defaultdict[tuple[int, int], float] = defaultdict(float)
     counts: Counter[tuple[int, int]] = Counter()
     own: defaultdict[int, float] = defaultdict(float)
     for age, commit in enumerate(history):
         if commit.size > LARGEST:
             continue
-        files = sorted(place[file] for file in {*commit.files} if file in place)
+        files = sorted(number_of[file] for file in {*commit.files} if file in number_of)
         fresh = 1 / (1 + age / HALF)
         for file in files:
             own[file] += fresh
-        weight = fresh / max(1, commit.size - 1) ** 0.5
         for pair in combinations(files, 2):
-            weights[pair] += weight
+            weights[pair] += fresh / max(1, commit.size - 1) ** 0.5
             counts[pair] += 1
     least = 2 if len(history) > 50 else 1
     return {
@@ -147,106 +167,95 @@ def _pairs(history: Sequence[Commit], place: Mapping[int, int]) -> dict[tuple[in
     }
 
 
-def _strongest(
-    pairs: Mapping[tuple[int, int], tuple[float, int]], count: int
-) -> dict[tuple[int, int], float]:
-    """The links that are among the PARTNERS strongest of one of their files."""
-    near: list[list[tuple[float, int]]] = [[] for _ in range(count)]
-    for (one, other), (score, _) in pairs.items():
-        near[one].append((score, -other))
-        near[other].append((score, -one))
-    links = {}
-    for file, all_of_them in enumerate(near):
-        for score, negative in nlargest(PARTNERS, all_of_them):
-            links[min(file, -negative), max(file, -negative)] = score
-    return dict(sorted(links.items()))
-
-
 def _groups(count: int, links: Mapping[tuple[int, int], float]) -> list[list[int]]:
     """The clusters, largest first. One smaller than SMALLEST joins the cluster with the strongest links to it."""
-    groups = clusters(count, links, RESOLUTION)
+    groups = graph.clusters(count, links, RESOLUTION)
     label = {file: number for number, group in enumerate(groups) for file in group}
     pull: defaultdict[tuple[int, int], float] = defaultdict(float)
     for (one, other), score in links.items():
         pull[label[one], label[other]] += score
         pull[label[other], label[one]] += score
-    large = {number for number, group in enumerate(groups) if len(group) >= SMALLEST}
-    joined = {number: list(groups[number]) for number in sorted(large)}
+    joined = {number: list(group) for number, group in enumerate(groups) if len(group) >= SMALLEST}
     for number, group in enumerate(groups):
-        if number not in large:
-            near = [(pull[number, other], -other) for other in large if (number, other) in pull]
+        if len(group) < SMALLEST:
+            near = [(pull[number, other], -other) for other in joined if (number, other) in pull]
             if near:
                 joined[-max(near)[1]] += group
     return sorted((sorted(group) for group in joined.values()), key=lambda group: (-len(group), group))
 
 
-def _names(groups: Sequence[Sequence[int]], files: Sequence[MappedFile]) -> list[bytes]:
-    """For each group the deepest folder with most of its files, unless another group has the same; else the file that
-    changed most."""
-    folders = [_folder([files[file].path for file in group]) for group in groups]
-    often = Counter(folders)
-    return [
-        folder if folder and often[folder] == 1 else files[group[0]].path.rpartition(b"/")[2]
-        for folder, group in zip(folders, groups, strict=True)
-    ]
-
-
-def _folder(paths: Sequence[bytes]) -> bytes:
-    holding: Counter[bytes] = Counter()
-    for path in paths:
-        parts = path.split(b"/")[:-1]
-        holding.update(b"/".join(parts[: depth + 1]) + b"/" for depth in range(len(parts)))
-    main = [folder for folder, count in holding.items() if count >= _MAIN * len(paths)]
-    return max(main, key=lambda folder: (folder.count(b"/"), folder), default=b"")
-
-
-def _bridges(
-    pairs: Mapping[tuple[int, int], tuple[float, int]], cluster_of: Mapping[int, int]
-) -> list[Bridge]:
-    """The files that change most surely with several files of another cluster, the strongest first, at most two
-    between the same clusters."""
-    toward: defaultdict[tuple[int, int], list[tuple[float, int, int]]] = defaultdict(list)
-    for (one, other), (score, together) in pairs.items():
+def _bridges(pairs: Pairs, cluster_of: Mapping[int, int]) -> dict[int, int]:
+    """The files that change most surely with several files of another cluster, and that cluster; at most two between
+    the same clusters."""
+    toward: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    for (one, other), (score, _) in pairs.items():
         if one in cluster_of and other in cluster_of:
-            toward[one, cluster_of[other]].append((score, together, other))
-            toward[other, cluster_of[one]].append((score, together, one))
-    inside = {file: sum(s for s, _, _ in toward.get((file, own), ())) for file, own in cluster_of.items()}
-    found = []
-    for (file, cluster), near in toward.items():
-        strength = sum(score for score, _, _ in nlargest(4, near))
-        if cluster != cluster_of[file] and len(near) > 1 and strength > inside[file] / 8:
-            found.append((strength, -file, cluster, sorted(near, key=lambda one: (-one[0], one[2]))))
-    bridges: list[Bridge] = []
-    used: Counter[tuple[int, int]] = Counter()
-    spanned: set[int] = set()
-    for _, negative, cluster, near in sorted(found, reverse=True):
-        file = -negative
-        between = min(cluster, cluster_of[file]), max(cluster, cluster_of[file])
-        if used[between] < 2 and file not in spanned:
+            toward[one, cluster_of[other]].append(score)
+            toward[other, cluster_of[one]].append(score)
+    candidates = []
+    for (file, cluster), scores in toward.items():
+        inside = sum(toward.get((file, cluster_of[file]), ()))
+        strength = sum(nlargest(4, scores))
+        if cluster != cluster_of[file] and len(scores) > 1 and strength > inside / 8:
+            candidates.append((strength, -file, cluster))
+    bridges: dict[int, int] = {}
+    used: Counter[frozenset[int]] = Counter()
+    for _, negative, cluster in sorted(candidates, reverse=True):
+        between = frozenset((cluster, cluster_of[-negative]))
+        if used[between] < 2 and -negative not in bridges and len(bridges) < BRIDGES:
             used[between] += 1
-            spanned.add(file)
-            partners = tuple(other for _, _, other in near[:4])
-            bridges.append(Bridge(file, cluster, partners, sum(count for _, count, _ in near[:4])))
+            bridges[-negative] = cluster
     return bridges
 
 
-def colour_folders(files: Sequence[MappedFile], most: int) -> tuple[list[bytes], list[int]]:
-    """The folders that colour the map, at most `most`, those with the most files first, and the number of the folder of
-    each file (-1: in none of them). A folder at the top that holds half of all files gives way to those in it."""
-    tops = Counter(file.path.split(b"/")[0] for file in files if b"/" in file.path)
+def colour_folders(files: Sequence[bytes]) -> tuple[list[bytes], list[int]]:
+    """The folders that colour the map, those with the most files first, and the number of the folder of each file. A
+    folder at the top that holds half of all files gives way to those in it."""
+    parts = [path.split(b"/")[:-1] for path in files]
+    tops = Counter(folders[0] for folders in parts if folders)
     deep = {folder for folder, count in tops.items() if count > 0.5 * len(files)}
-    folders = [_within(file.path, 1) for file in files]
-    folders = [
-        _within(file.path, 2) if folder[:-1] in deep else folder
-        for file, folder in zip(files, folders, strict=True)
+    within = [b"/".join([*f[: 2 if f[0] in deep else 1], b""]) if f else b"./" for f in parts]
+    every = Counter(within)
+    largest = nlargest(COLOURS, every, key=lambda folder: (every[folder], folder))
+    number = {folder: place for place, folder in enumerate(largest)}
+    return largest, [number.get(folder, ALONE) for folder in within]
+
+
+def _half_title(name: str) -> float:
+    return columns(graph.shorten(name, 22)) * graph.TITLE_SIZE * ADVANCE / 2
+
+
+def _discs(
+    names: Sequence[str], groups: Sequence[Sequence[int]], attraction: Mapping[tuple[int, int], float]
+) -> list[Area]:
+    """A disc for each cluster, around the centre of the picture. A disc keeps free a circle that includes its title."""
+    discs: list[Area] = []
+    reaches: list[float] = []
+    for number, (name, group) in enumerate(zip(names, groups, strict=True)):
+        radius = _STEP * math.sqrt(len(group)) + _PADDING
+        reach = max(radius + _TITLE_HEIGHT / 2, math.hypot(_half_title(name), radius)) + _GAP / 2
+        near = [(disc, attraction.get((other, number), 0.0)) for other, disc in enumerate(discs)]
+        total = sum(weight for _, weight in near) or 1.0
+        spots: list[tuple[float, float, float]] = []  # cost, x and y
+        for disc, taken in zip(discs, reaches, strict=True):
+            for turn in range(_DIRECTIONS):
+                angle = 2 * math.pi * turn / _DIRECTIONS
+                x, y = disc.x + (taken + reach) * math.cos(angle), disc.y + (taken + reach) * math.sin(angle)
+                distance = sum(w * math.hypot(x - other.x, y - other.y) for other, w in near if w) / total
+                spots.append((0.5 * distance + math.hypot(x / _ASPECT, y), x, y))
+        x, y = 0.0, 0.0
+        for _, x, y in sorted(spots):
+            apart = (math.hypot(x - d.x, y - d.y) - r for d, r in zip(discs, reaches, strict=True))
+            if all(distance >= reach - 0.01 for distance in apart):
+                break
+        discs.append(Area(name, x, y, radius, group))
+        reaches.append(reach)
+    if not discs:
+        return []
+    x = (min(disc.x - r for disc, r in zip(discs, reaches, strict=True))
+         + max(disc.x + r for disc, r in zip(discs, reaches, strict=True))) / 2  # fmt: skip
+    y = (min(disc.y - r for disc, r in zip(discs, reaches, strict=True))
+         + max(disc.y + r for disc, r in zip(discs, reaches, strict=True))) / 2  # fmt: skip
+    return [
+        disc._replace(x=round(disc.x - x, 1), y=round(disc.y - y + _TITLE_HEIGHT / 2, 1)) for disc in discs
     ]
-    every = Counter(folders)
-    shown = nlargest(most, every, key=lambda folder: (every[folder], folder))
-    number = {folder: place for place, folder in enumerate(shown)}
-    return shown, [number.get(folder, -1) for folder in folders]
-
-
-def _within(path: bytes, depth: int) -> bytes:
-    """The first `depth` folders of a path, with a slash; "./" at the top."""
-    parts = path.split(b"/")[:-1][:depth]
-    return b"/".join(parts) + b"/" if parts else b"./"

@@ -81,8 +81,8 @@ updated when needed. Until it is complete, the last commits of FILE are used."""
 @click.option("--weak", is_flag=True, help="Also show rows with little evidence.")
 @click.option("--explain", is_flag=True, help="Show the commits behind each row.")
 @click.option(
-    "--format", "form", type=click.Choice(["table", "dot", "svg", "html"]), default="table",
-    help="Print a table, a graph (dot, svg) or a web page (html), which a terminal opens in the browser.",
+    "--format", "form", type=click.Choice(["table", "svg", "html"]), default="table",
+    help="Print a table, an image (svg) or a web page (html), which a terminal opens in the browser.",
 )  # fmt: skip
 @click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
@@ -102,10 +102,10 @@ def command(session: Session, /, **values: Any) -> None:
     cwd, form, output = Path.cwd(), options.form, options.output
     terminal = session.terminal()
     if options.whole:
-        from repoagent.history.map_html import map_page
+        from repoagent.history.graph_output import html
         from repoagent.history.repository_map import repository_map
 
-        page = map_page(repository_map(open_worktree(cwd), options.revision))
+        page = html(repository_map(open_worktree(cwd), options.revision))
         _deliver(terminal, page, output, browser="map")
         return
     worktree, head = open_at_head(cwd)
@@ -130,9 +130,14 @@ def command(session: Session, /, **values: Any) -> None:
         page_of = Page.of(terminal, least=1)
         _deliver(terminal, table(result, commits, page_of, time.time(), weak=options.weak), output)
     else:
-        from repoagent.history.graph_output import draw
+        from repoagent.history import graph_output
+        from repoagent.history.graph import neighbors_graph
 
-        _deliver(terminal, draw(form, result, commits), output, browser="neighbors" if form == "html" else "")
+        graph = neighbors_graph(result, commits)
+        if form == "svg":
+            _deliver(terminal, graph_output.svg(graph), output)
+        else:
+            _deliver(terminal, graph_output.html(graph), output, browser="neighbors")
 
 
 def _check(options: SimpleNamespace) -> None:

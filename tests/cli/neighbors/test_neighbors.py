@@ -282,7 +282,6 @@ def test_a_graph_is_written_atomically_and_never_through_a_link(pair: GitRepo, t
     assert on_stdout == (pair.top / "out.svg").read_text(encoding="utf-8")
     page = neighbors(pair.top, "core.py", "--format", "html").stdout
     assert page.startswith("<!DOCTYPE html>") and "pair 3" in page
-    assert neighbors(pair.top, "core.py", "--format", "dot").stdout.startswith("graph neighbors {")
 
 
 def test_the_whole_repository_is_mapped(pair: GitRepo) -> None:
