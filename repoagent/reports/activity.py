@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -199,9 +199,6 @@ def _time(value: object) -> datetime | None:
     return time.astimezone() if time is not None else None
 
 
-_DAYS = 62  # columns of a chart; a longer time is shown by week or month
-
-
 @dataclass
 class Sum:
     """The totals of a day, model or file. `cost` (US dollars) does not include the `unpriced` calls."""
@@ -236,17 +233,6 @@ class Sum:
         self.cost += (spent.cost or 0.0) * share
         self.unpriced += spent.cost is None
 
-    def add(self, other: Sum) -> None:
-        """Add the totals of `other`."""
-        for field in fields(self)[1:]:
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
-
-    def price(self, digits: int) -> str:
-        """The cost as text, with a + if the price of some calls is unknown."""
-        if self.unpriced == self.calls:
-            return "?" if self.calls else ""
-        return f"${self.cost:,.{digits}f}{'+' if self.unpriced else ''}"
-
 
 def was_applied(event: Event) -> bool:
     """Whether an edit changed its files, even if it was undone later."""
@@ -263,21 +249,6 @@ def by_day(activity: Activity) -> list[Sum]:
     count = min((last - date.fromisoformat(days[0])).days + 1, 3660)
     names = [(last - timedelta(days=back)).isoformat() for back in range(count - 1, -1, -1)]
     return [sums.get(name, Sum(name)) for name in names]
-
-
-def spans(days: Sequence[Sum]) -> tuple[str, list[Sum]]:
-    """The unit of a chart for `days` ("day", "week" or "month"), and the totals by that unit; a week has the name of
-    its first day."""
-    if len(days) <= _DAYS:
-        return "day", list(days)
-    unit = "week" if len(days) <= 7 * _DAYS else "month"
-    sums: dict[str, Sum] = {}
-    for day in days:
-        parsed = date.fromisoformat(day.name)
-        monday = date.fromordinal(max(parsed.toordinal() - parsed.weekday(), 1)).isoformat()
-        name = day.name[:7] if unit == "month" else monday
-        sums.setdefault(name, Sum(name)).add(day)
-    return unit, list(sums.values())
 
 
 def by_model(activity: Activity) -> list[Sum]:

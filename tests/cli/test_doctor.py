@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.reports.doctor import halves, run_check, without_bytecode
+from repoagent.reports.doctor import problem, run_check, without_bytecode
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
 
+GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
 
-def doctor(cwd: Path, *more: str, **env: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+
+def doctor(cwd: Path, **env: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
     """The exit code, and the checks by name."""
-    done = run(["doctor", "--json", *more], cwd, env=env)
+    done = run(["doctor", "--json"], cwd, env=env)
     assert done.stderr == b""
     result: dict[str, list[dict[str, Any]]] = {}
     for check in json.loads(done.stdout)["checks"]:
@@ -28,8 +30,8 @@ def doctor(cwd: Path, *more: str, **env: str) -> tuple[int, dict[str, list[dict[
     return done.returncode, result
 
 
-def only(found: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
-    (check,) = found[name]
+def only(checks: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
+    (check,) = checks[name]
     return check["level"], check["result"], check["advice"] or ""
 
 
@@ -37,18 +39,18 @@ def test_a_healthy_repository(repo: GitRepo) -> None:
     before = repo.status()
     code, result = doctor(repo.top / "src", ANTHROPIC_API_KEY="sk-ant-0123456789abcdef")
     assert code == 0
-    wanted = {
-        "repoagent", "python", "git", "grammars", "extras", "configuration", "model", "repository", "git directory",
-        ".repoagent", "hooks", "history index", "memory", "locks", "sandbox", "disk", "clock",
+    names = {
+        "repoagent", "python", "git", "grammars", "extras", "configuration", "model", "repository", ".repoagent",
+        "history index", "memory", "sandbox", "disk",
     }  # fmt: skip
-    assert wanted <= result.keys()
+    assert names <= result.keys()
     assert {check["level"] for checks in result.values() for check in checks} == {"ok"}
     assert "needs 2.31 or newer" in only(result, "git")[1]
     assert only(result, "model")[1].endswith("key: environment ANTHROPIC_API_KEY")
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
 
-def test_no_key_is_ever_shown(repo: GitRepo) -> None:
+def test_keys_are_never_shown(repo: GitRepo) -> None:
     secret = "sk-ant-0123456789abcdef"
     env = {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": "http://me:hush@proxy.example/v1?token=hush"}
     done = run(["doctor"], repo.top, env=env)
@@ -77,50 +79,39 @@ def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo) -> None:
     repo.git("config", "repoagent.maxTurns", "many")
     code, result = doctor(repo.top)
     assert code == 1 and "invalid value 'many' for max_turns" in only(result, "configuration")[1]
-    assert only(result, "hooks")[0] == "ok"  # the other checks still run
+    assert only(result, "memory")[0] == "ok"  # the other checks still run
     repo.git("config", "repoagent.maxTurns", "3")
     repo.git("config", "repoagent.modle", "x")
     code, result = doctor(repo.top)
     assert (code, only(result, "configuration")[0]) == (0, "warning")
 
 
-def test_outside_of_a_repository(tmp_path: Path) -> None:
+def test_outside_a_repository(tmp_path: Path) -> None:
     code, result = doctor(tmp_path)
     assert (code, only(result, "repository")[0]) == (0, "ok")
-    assert "hooks" not in result and "disk" in result
+    assert "memory" not in result and "disk" in result
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "damage", ["[core\n", pytest.param("[core]\n\trepositoryformatversion = 99\n", marks=pytest.mark.soak)]
-)
-def test_in_a_broken_repository_it_says_what_git_says(repo: GitRepo, damage: str) -> None:
-    (repo.top / ".git" / "config").write_text(damage)
+def test_in_a_broken_repository_other_checks_still_run(repo: GitRepo) -> None:
+    repo.write(".git/config", "[core\n")
     code, result = doctor(repo.top)
     assert (code, only(result, "repository")[0]) == (1, "error")
     assert "sandbox" in result
 
 
-def test_a_broken_git_directory_is_an_error(repo: GitRepo) -> None:
-    repo.write(".git/HEAD", "garbage\n")
-    code, result = doctor(repo.top / "src")
-    level, message, advice = only(result, "repository")
-    assert (code, level, message.startswith(f"{repo.top}/.git exists")) == (1, "error", True)
-    assert "HEAD" in advice
-
-
 def test_one_cause_is_reported_once(repo: GitRepo) -> None:
     repo.write(".repoagent/config.toml", "x\n")
     code, result = doctor(repo.top)
-    message = [check["result"] for checks in result.values() for check in checks if check["level"] == "error"]
-    assert code == 1 and len(message) == 1 and "is not valid TOML: " in message[0]
+    errors = [check["result"] for checks in result.values() for check in checks if check["level"] == "error"]
+    assert code == 1 and len(errors) == 1 and "is not valid TOML: " in errors[0]
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("says", "level"), [("git version 2.30.9", "error"), ("hello", "warning"), (None, "error")]
 )
-def test_an_old_a_strange_and_a_missing_git(
+def test_an_old_an_unknown_and_a_missing_git(
     repo: GitRepo, tmp_path: Path, says: str | None, level: str
 ) -> None:
     programs = tmp_path / "bin"
@@ -133,20 +124,16 @@ def test_an_old_a_strange_and_a_missing_git(
     code, result = doctor(repo.top, PATH=str(programs))
     assert only(result, "git")[0] == level
     assert code == (1 if level == "error" else 0)
-    if level == "error":
-        assert "2.31 or newer" in only(result, "git")[2]
-
-
-GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
+    assert "2.31 or newer" in only(result, "git")[2]
 
 
 @pytest.mark.soak
-def test_problems_of_the_folder(repo: GitRepo) -> None:
+def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path) -> None:
     run(["config", "init"], repo.top)
     folder = repo.top / ".repoagent"
     assert only(doctor(repo.top)[1], ".repoagent")[0] == "ok"
     folder.chmod(0o777)
-    assert "everybody" in only(doctor(repo.top)[1], ".repoagent")[1]
+    assert "everybody" in doctor(repo.top)[1][".repoagent"][0]["result"]
     folder.chmod(0o755)
     (folder / "memory").mkdir()
     repo.write(".repoagent/memory/said.md", "x")
@@ -156,36 +143,10 @@ def test_problems_of_the_folder(repo: GitRepo) -> None:
     repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
     (folder / ".gitignore").unlink()
     assert "not ignored" in only(doctor(repo.top)[1], ".repoagent")[1]
-
-
-@pytest.mark.soak
-def test_a_folder_that_is_a_link_is_an_error(repo: GitRepo, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
     code, result = doctor(repo.top)
     assert (code, result[".repoagent"][0]["level"]) == (1, "error")
-
-
-@pytest.mark.soak
-def test_hooks_locks_and_clock(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "exec repoagent review\n")
-    repo.hook("commit-msg", "true\n").chmod(0o644)
-    lock = repo.write(".git/index.lock", "")
-    os.utime(lock, (0, 0))
-    env = {"GIT_COMMITTER_DATE": "2098-01-01T00:00:00Z", "GIT_AUTHOR_DATE": "2098-01-01T00:00:00Z"}
-    lock.rename(repo.top / "kept")
-    os.environ.update(env)
-    try:
-        repo.git("-c", "core.hooksPath=/dev/null", "commit", "-q", "--allow-empty", "-m", "of the future")
-    finally:
-        for name in env:
-            del os.environ[name]
-    (repo.top / "kept").rename(lock)
-    code, result = doctor(repo.top)
-    assert code == 0
-    assert [check["level"] for check in result["hooks"]] == ["warning", "ok"]
-    assert "repoagent in pre-commit" in result["hooks"][1]["result"]
-    assert only(result, "index.lock")[0] == only(result, "clock")[0] == "warning"
 
 
 def test_lines_fit_the_terminal(repo: GitRepo) -> None:
@@ -195,31 +156,39 @@ def test_lines_fit_the_terminal(repo: GitRepo) -> None:
     assert "-> `repoagent edit` needs one" in screen.seen
 
 
-def test_the_oldest_git_is_the_same_everywhere() -> None:
+def test_the_oldest_git_is_the_same_in_the_documentation() -> None:
     from repoagent.git.worktree import OLDEST_GIT
 
     page = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
     assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")
 
 
-def test_a_sentence_has_what_is_wrong_and_what_to_do() -> None:
-    assert halves("a: b; c") == ("a: b", "c")
-    assert halves("a can't be read: mend it\nmore") == ("a can't be read", "mend it")
-    assert halves("a is no TOML: Expected it") == (
-        "a is no TOML: Expected it",
-        "fix this and run `repoagent doctor` again",
-    )
-    assert halves("odd") == ("odd", "fix this and run `repoagent doctor` again")
+@pytest.mark.parametrize(
+    ("sentence", "result", "advice"),
+    [
+        ("a: b; c", "a: b", "c"),
+        ("cannot read a: repair it\nmore", "cannot read a", "repair it"),
+        ("a is not TOML: Expected it", "a is not TOML: Expected it", None),
+        ("odd", "odd", None),
+    ],
+)
+def test_a_message_is_split_into_cause_and_remedy(sentence: str, result: str, advice: str | None) -> None:
+    check = problem("x", sentence)
+    assert (check.result, check.advice) == (result, advice or "fix this and run `repoagent doctor` again")
 
-    def denied() -> Any:
-        raise PermissionError(13, "Permission denied", "/a/b")
 
-    assert run_check("x", denied)[0].advice == "chown it to you, or chmod u+rwX /a/b"
-
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (PermissionError(13, "Permission denied", "/a/b"), "chown it to you, or chmod u+rwX /a/b"),
+        (Refused("the folder is a link: remove it"), "remove it"),
+    ],
+)
+def test_an_exception_of_a_check_becomes_an_error(error: Exception, advice: str) -> None:
     def fails() -> Any:
-        raise Refused("the folder is a link: remove it")
+        raise error
 
-    assert [(check.level, check.advice) for check in run_check("x", fails)] == [("error", "remove it")]
+    assert [(check.level, check.advice) for check in run_check("x", fails)] == [("error", advice)]
 
 
 def test_a_package_without_bytecode_is_named_with_the_remedy(

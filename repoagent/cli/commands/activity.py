@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -22,15 +21,12 @@ from repoagent.errors import Exit, NothingDone, UsageError
 from repoagent.reports import activity as reports
 
 if TYPE_CHECKING:
-    from repoagent.git.worktree import WorkTree
     from repoagent.llm.usage import SpendEntry
-    from repoagent.reports.activity import Activity
-    from repoagent.reports.activity_html import PageContext
+    from repoagent.reports.activity import Activity, Event
 
 EXAMPLES = """\b
 Examples:
   repoagent activity
-  repoagent activity --since 7d --html week.html
   repoagent activity --since ever --json | jq '.days'
   repoagent activity --cost --by model --since 7d
 
@@ -46,7 +42,6 @@ BY = ("day", "model", "repository", "run", "file", "call")
 @click.option(
     "-n", "--limit", type=click.IntRange(1), metavar="N", help="Show at most N lines.  [default: 20]"
 )
-@click.option("--html", metavar="FILE", help="Write a web page with charts to FILE; - is standard output.")
 @click.option("--cost", is_flag=True, help="Show the cost of model calls in all your repositories.")
 @click.option(
     "--by", type=click.Choice(BY), metavar="WHAT",
@@ -61,31 +56,20 @@ def command(session: Session, /, **values: Any) -> int:
     It reads the files in .repoagent/ and your own log of model calls, and sends nothing. --cost includes failed calls,
     and divides a call about several files among them.
     """
+    from repoagent.git.worktree import open_worktree
+
     options = SimpleNamespace(**values)
-    since, html, limit = options.since, options.html, options.limit
+    since = options.since
     if (options.by or options.here) and not options.cost:
         raise UsageError("--by and --here need --cost")
     if options.cost:
-        if html is not None or limit is not None:
-            raise UsageError("--cost cannot be combined with --html or --limit")
+        if options.limit is not None:
+            raise UsageError("--cost cannot be combined with --limit")
         _show_cost(session, options)
         return Exit.DONE
-    limit = 20 if limit is None else limit
-    if html is not None and options.as_json:
-        raise UsageError("--json cannot be combined with --html")
-    from repoagent.git.worktree import open_worktree
-
     worktree, terminal = open_worktree(Path.cwd()), session.terminal()
     activity = reports.gather(worktree, since=_first_day(since), warn=terminal.warn)
-    day = since if since[-1:] != "d" else _first_day(since)
-    words = "from the beginning" if since == "ever" else f"since {day}"
-    if html is not None:
-        from repoagent.cli.ui.terminal import deliver
-        from repoagent.reports.activity_html import page as html_page
-
-        text = html_page(activity, words, _around(worktree, activity))
-        deliver(terminal, text.encode(), html, "--html", private=True)
-    elif options.as_json:
+    if options.as_json:
         events = [
             {**asdict(event), "time": event.time.isoformat(timespec="seconds")} for event in activity.events
         ]
@@ -99,9 +83,10 @@ def command(session: Session, /, **values: Any) -> int:
         write_json(terminal, content)
     elif activity.events or activity.spent:
         page = Page.of(terminal)
-        page.write(_lines(activity, limit, page), terminal)
+        page.write(_lines(activity, options.limit or 20, page), terminal)
     else:
-        terminal.note("no activity" if since == "ever" else f"no activity {words}")
+        day = _first_day(since)
+        terminal.note(f"no activity{f' since {day}' if day else ''}")
     return Exit.DONE if activity.events or activity.spent else Exit.NOTHING
 
 
@@ -130,7 +115,6 @@ COLUMNS = (
 def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
     """The newest events as a table, the totals, and why edits were not applied."""
     from repoagent.llm.usage import cost_text
-    from repoagent.reports.activity_html import ended
 
     newest = list(reversed(activity.events))[:limit]
     rows: list[tuple[Cell, ...]] = []
@@ -139,12 +123,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         files = ", ".join(event.files[:2]) + more
         description = f"{event.what} ({files})" if event.what and files else event.what or files or event.id
         cost = cost_text(event.cost) if event.cost is not None and event.tokens else ""
-        style = "blue" if event.kind == "undo" else "cyan"
-        if event.kind == "edit" and event.state != "answered":
-            style = "green" if reports.was_applied(event) else "yellow"
-        rows.append(
-            ((f"{event.time:%Y-%m-%d %H:%M}",), (ended(event), style), (one_line(description),), (cost,))
-        )
+        rows.append(((f"{event.time:%Y-%m-%d %H:%M}",), _state(event), (one_line(description),), (cost,)))
     if rows:
         yield from page.table(COLUMNS, rows)
     if older := len(activity.events) - len(newest):
@@ -168,33 +147,18 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         yield from page.wrap(f"not applied: {text}", "", "", "dim")
 
 
-_ACTIVE = 6  # most active files whose neighborhoods are shown
-_NEIGHBORS = 4  # files of each
-
-
-def _around(worktree: WorkTree, activity: Activity) -> list[PageContext]:
-    """The neighborhoods of the most active files that still exist."""
-    from repoagent.history.neighbors import neighborhood
-    from repoagent.reports.activity_html import PageContext
-
-    contexts = []
-    active = [each.name for each in reports.by_file(activity) if each.applied + each.refused + each.undone]
-    for path in [path for path in active if _is_file(worktree.top / path)][:_ACTIVE]:
-        rows = neighborhood(worktree, [path], limit=_NEIGHBORS).rows
-        near = [
-            (os.fsdecode(row.path), f"{row.together} of {row.commits}" if row.together else "")
-            for row in rows
-        ]
-        contexts.append(PageContext(path, tuple(near)))
-    return contexts
-
-
-def _is_file(path: Path) -> bool:
-    """Whether the file exists; a recorded name may be an invalid one."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+def _state(event: Event) -> Cell:
+    """The outcome of an event in a word or two, and its color."""
+    if event.kind == "review":
+        return plural(event.findings, "finding"), "cyan"
+    if event.kind == "run":
+        return f"run {event.state}", "cyan"
+    if event.kind != "edit":
+        return ("undone", "blue") if event.kind == "undo" else ("redone", "cyan")
+    if event.state == "answered":
+        return event.state, "cyan"
+    state = "applied" if event.state in ("undone", "redone") else event.state
+    return state, "green" if reports.was_applied(event) else "yellow"
 
 
 @dataclass
@@ -208,25 +172,20 @@ class _Sum:
     unpriced: int = 0
     estimated: bool = False
 
-    def add(self, other: _Sum) -> None:
-        self.calls += other.calls
-        self.sent += other.sent
-        self.written += other.written
-        self.cost += other.cost
-        self.unpriced += other.unpriced
-        self.estimated |= other.estimated
+    def add(self, entry: SpendEntry, parts: int) -> None:
+        """Add the share of one of `parts` names in a call."""
+        usage = entry.usage
+        self.calls += 1
+        self.sent += round((usage.total - usage.output) / parts)
+        self.written += round(usage.output / parts)
+        self.cost += (entry.cost or 0.0) / parts
+        self.unpriced += entry.cost is None
+        self.estimated |= usage.estimated
 
     def cells(self) -> tuple[str, str, str, str]:
         about = "~" if self.estimated else ""
         price = f"${self.cost:.4f}{'+' if self.unpriced else ''}" if self.unpriced < self.calls else "?"
         return f"{self.calls:,}", f"{about}{self.sent:,}", f"{about}{self.written:,}", price
-
-
-def _share(entry: SpendEntry, parts: int) -> _Sum:
-    """The share of one of `parts` names in a call."""
-    usage = entry.usage
-    sent, written = round((usage.total - usage.output) / parts), round(usage.output / parts)
-    return _Sum(1, sent, written, (entry.cost or 0.0) / parts, entry.cost is None, usage.estimated)
 
 
 def _names(entry: SpendEntry, by: str) -> list[str]:
@@ -245,22 +204,22 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     by, since = options.by or "day", options.since
     settings, terminal = session.open(find_layout())
     only = reports.work_trees(open_worktree(Path.cwd()))[0] if options.here else None
-    folder = state_folder()
+    folder, whole = state_folder(), _Sum()
     sums: dict[str, _Sum] = {}
     for entry in read(folder, _first_day(since)):
         names = _names(entry, by)
         for name in names if only is None or entry.repository in only else []:
-            sums.setdefault(name, _Sum()).add(_share(entry, len(names)))
+            sums.setdefault(name, _Sum()).add(entry, len(names))
+            whole.add(entry, len(names))
     if by in ("model", "repository", "file"):  # the most expensive first; the others by time
         sums = dict(sorted(sums.items(), key=lambda item: (-item[1].cost, -item[1].sent)))
     limit = settings.number_or_none("max_cost_per_day")
     if options.as_json:
+        names_of_sum = {"input": "sent", "output": "written", "calls_without_price": "unpriced"}
         rows = [
             {
                 by: name,
-                **select(
-                    each, "calls", "estimated", input="sent", output="written", calls_without_price="unpriced"
-                ),
+                **select(each, "calls", "estimated", **names_of_sum),
                 "cost": round(each.cost, 6),
             }
             for name, each in sums.items()
@@ -269,17 +228,15 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         return
     if not sums:
         raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
-    whole, home = _Sum(), f"{Path.home()}/"
-    lines: list[tuple[Cell, ...]] = []
-    for name, each in sums.items():
-        whole.add(each)
-        shown = f"~/{name.removeprefix(home)}" if name.startswith(home) else name
-        lines.append(tuple((cell,) for cell in (clean(shown), *each.cells())))
+    home = f"{Path.home()}/"
+    names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
+    lines = [(clean(name), *each.cells()) for name, each in zip(names, sums.values(), strict=True)]
     if len(sums) > 1:
-        lines.append(tuple((cell,) for cell in ("total", *whole.cells())))
+        lines.append(("total", *whole.cells()))
     numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     page = Page.of(terminal)
-    page.write(page.table((Column(by, cut="middle", least=12), *numbers), lines), terminal)
+    cells = [tuple((cell,) for cell in line) for line in lines]
+    page.write(page.table((Column(by, cut="middle", least=12), *numbers), cells), terminal)
     if whole.unpriced:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:

@@ -16,7 +16,6 @@ STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 EPILOG = """\b
 Examples:
   repoagent doctor
-  repoagent doctor --online           also contact the models
   repoagent doctor --json | jq '.checks[] | select(.level != "ok")'
 
 doctor never prints a key, only the name of its variable. The exit code is 1 if there
@@ -24,18 +23,17 @@ is an error; warnings do not count."""
 
 
 @click.command(epilog=EPILOG)
-@click.option("--online", is_flag=True, help="Also check whether the configured models can be reached.")
 @json_option
 @pass_session
-def command(session: Session, online: bool, as_json: bool) -> Exit:
+def command(session: Session, as_json: bool) -> Exit:
     """Check the setup: git, Python, grammars, models, keys, the repository, the machine.
 
-    doctor changes nothing, and uses the network only with --online. Each problem comes with a remedy.
+    doctor changes nothing and does not use the network. Each problem comes with a remedy.
     """
     from repoagent.reports.doctor import examine
 
     terminal = session.terminal()
-    checks = examine(Path.cwd(), online=online)
+    checks = examine(Path.cwd())
     levels = {level: sum(check.level == level for check in checks) for level in STYLES}
     if as_json:
         rows = [select(check, "name", "level", "result", "advice") for check in checks]
