@@ -68,7 +68,9 @@ class EditRecord:
         except TypeError:  # a field is missing, or has another type
             return None
         texts = (*values.values(), *levels, *reasons, commit or "")
-        is_valid = all(isinstance(text, str) for text in texts) and isinstance(cost, float | int | None)
+        numbers = (cost, *vars(usage).values())
+        is_valid = all(isinstance(text, str) for text in texts)
+        is_valid = is_valid and all(isinstance(number, float | int | None) for number in numbers)
         return record if is_valid else None
 
 

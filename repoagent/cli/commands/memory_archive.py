@@ -26,7 +26,7 @@ from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageEr
 
 if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.archive.format import Archive
+    from repoagent.memory.archive.format import ArchivedMemory
     from repoagent.memory.archive.import_archive import Arrival
     from repoagent.memory.compaction import CompactionResult
     from repoagent.memory.identity.record import Memory
@@ -57,7 +57,7 @@ def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
 ) -> int:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.format import CONVERSATION, NAME, export, records_of
+    from repoagent.memory.archive.format import CONVERSATION, NAME, dumps, pack, records_of, select_memories
     from repoagent.memory.notes import entries
     from repoagent.storage.atomic import write_whole
 
@@ -76,43 +76,28 @@ def export_command(
         return bool(exists) and not (repo.cwd / name).exists()
 
     names = [path if is_memory(path) else repo.relative(path) for path in paths]
-    keep = not no_conversations
-    exported = export(repo.layout, repo.worktree, names, conversations=keep, warn=terminal.warn)
+    memories = select_memories(repo.layout, repo.worktree, names, warn=terminal.warn)
+    parcels = [pack(memory, terminal.warn, conversations=not no_conversations) for memory in memories]
+    data = dumps(parcels, repo.worktree.object_format)
     if piped:
         sys.stdout.flush()
-        sys.stdout.buffer.write(exported.data)
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
-        write_whole(target, exported.data)
+        write_whole(target, data)
     if as_json:
-        memories = [
-            {
-                "name": memory.parcel.name,
-                "path": memory.parcel.identity.path,
-                **select(memory, "broken", "masked", lines_left_out="lines"),
-            }
-            for memory in exported.packed
-        ]
-        write_json(terminal, {"archive": target, "bytes": len(exported.data), "memories": memories})
+        rows = [{**select(parcel, "name", "masked"), "path": parcel.identity.path} for parcel in parcels]
+        write_json(terminal, {"archive": target, "bytes": len(data), "memories": rows})
         return Exit.DONE
-    files = [memory.parcel.files for memory in exported.packed]
+    files = [parcel.files for parcel in parcels]
     contents = [
         plural(sum(len(entries(each.get("notes.md", b""))) for each in files), "note"),
         plural(sum(len(records_of(each.get("edits.jsonl", b""))) for each in files), "edit"),
         plural(sum(CONVERSATION in each for each in files), "conversation"),
     ]
     where = "" if piped else f"{one_line(repo.shown(target))}: "
-    size = amount(len(exported.data))
-    terminal.note(f"{where}{plural(len(files), 'memory')} ({', '.join(contents)}), {size}")
-    broken, lines, masked = (
-        sum(getattr(memory, attribute) for memory in exported.packed)
-        for attribute in ("broken", "lines", "masked")
-    )
-    if broken:
-        terminal.warn(f"left out {plural(broken, 'unreadable file')}")
-    if lines:
-        terminal.warn(f"left out {plural(lines, 'line')} of edits in the format of a newer repoagent")
-    if masked:
+    terminal.note(f"{where}{plural(len(files), 'memory')} ({', '.join(contents)}), {amount(len(data))}")
+    if masked := sum(parcel.masked for parcel in parcels):
         terminal.note(f"masked {masked} of what looks like a key or token")
     return Exit.DONE
 
@@ -152,13 +137,10 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
     from repoagent.memory.archive.import_archive import import_memories, source_of
 
     terminal = repo.terminal
-    archive, own = _read(repo, file)
-    if archive.object_format != repo.worktree.object_format:
-        problem = f"the archive comes from a {archive.object_format} repository"
-        terminal.warn(f"{problem}, so its memories are imported without a file")
+    parcels, own = _read(repo, file)
     source = "" if own else source_of("" if file == "-" else Path(file).name)
     arrivals = import_memories(
-        repo.layout, repo.worktree, archive, source, dry_run=dry_run, warn=terminal.warn
+        repo.layout, repo.worktree, parcels, source, dry_run=dry_run, warn=terminal.warn
     )
     if as_json:
         memories = [
@@ -186,9 +168,9 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
     return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING
 
 
-def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
-    """The archive, and whether `gc` wrote it in this repository."""
-    from repoagent.memory.archive.format import read_archive
+def _read(repo: Repository, file: str) -> tuple[list[ArchivedMemory], bool]:
+    """The memories in an archive, and whether `gc` archived them in this repository."""
+    from repoagent.memory.archive.format import read_archive, read_folder
     from repoagent.memory.archive.gc import archive_folder
 
     if file == "-":
@@ -197,6 +179,8 @@ def _read(repo: Repository, file: str) -> tuple[Archive, bool]:
         return read_archive(sys.stdin.buffer, "standard input"), False
     path = repo.cwd / file
     own = os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout))
+    if own and path.is_dir():
+        return [read_folder(path)], True
     try:
         with path.open("rb") as stream:
             if not path.is_file():
@@ -222,11 +206,11 @@ Examples:
   repoagent memory gc                     list what would be archived
   repoagent memory gc --apply
   repoagent memory gc --older-than 0 --apply
-  repoagent memory import .repoagent/archive/NAME.tar.gz    restore one
+  repoagent memory import .repoagent/archive/NAME    restore one
 
-A memory is kept as long as its file, or a similar one, is in any work tree, at
-the tip of any branch or in a stash. gc does not delete memories: it moves each
-one to an archive in .repoagent/archive/.
+A memory is kept as long as its path, or a version of its file, is in any work
+tree, at the tip of any branch or in a stash. gc does not delete memories: it
+moves them to .repoagent/archive/.
 
 If conversations.keep_days is set, gc also deletes older exchanges for good, and
 notes a line for each."""
@@ -250,8 +234,7 @@ _GC_COLUMNS = (
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
     """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""
-    from repoagent.memory.archive.forget import ForgottenCounts, forget_conversations
-    from repoagent.memory.archive.gc import collect
+    from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
 
     terminal = repo.terminal
     if apply:

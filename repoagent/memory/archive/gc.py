@@ -1,53 +1,51 @@
-"""Garbage collection: archive memories whose file is gone from all work trees, branches and stashes."""
+"""Garbage collection: archive memories whose file is gone, and remove conversations older than
+`conversations.keep_days`.
+
+A memory without a file moves to `.repoagent/archive/`; `memory import` restores it. Old exchanges about a file are
+compacted into notes, and archived conversations are removed once all of their exchanges are too old; so are the
+conversations of unfinished edits, the copies for undo, and the text and output of past runs. Named conversations, notes
+and the list of edits stay.
+"""
 
 from __future__ import annotations
 
-import io
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
-from hashlib import sha256
+from datetime import datetime, timezone
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy
+from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.archive.format import (
-    Archive,
-    ArchivedMemory,
-    contents,
-    dumps,
-    fits,
-    listing,
-    lock_memory,
-    move,
-    read_archive,
-    scratch,
-)
-from repoagent.memory.identity.git_renames import changed_files
+from repoagent.memory.archive.format import lock_memory, turns_of
+from repoagent.memory.archive.import_archive import move
+from repoagent.memory.compaction import compact_before, old_count
+from repoagent.memory.edit_records import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
-from repoagent.memory.identity.record import FILE, Memory, load
-from repoagent.memory.identity.resolve import file_at
-from repoagent.memory.identity.similarity import is_alike, last_contents
-from repoagent.memory.identity.store import memory_lock
-from repoagent.memory.listing import FileLocator, tops
+from repoagent.memory.identity.record import Memory, load
+from repoagent.memory.identity.store import memories, memory_lock
+from repoagent.memory.listing import FileLocator, measured, tops
 from repoagent.storage import json_files
-from repoagent.storage.atomic import write_whole
+from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
+from repoagent.storage.locks import lock_holder, locked
 
 DAYS = 14  # the time for which git keeps unreachable objects
-_TREES = 300  # most pairs of commits that git compares for renames
-_PAIRS = 20_000  # most pairs of a new file and a memory that are compared by content
+_DAY = 86_400
+_STAMP = "conversations-looked-through"
 Verdict = Literal["orphan", "kept", "put away"]
 
 
 @dataclass(frozen=True)
 class GcCandidate:
     """A memory whose file is not in this work tree. `size` is in bytes, `used` the time of its last change in seconds
-    since 1970, `why` the reason not to archive it, and `archive` the file that it was archived to."""
+    since 1970, `why` the reason not to archive it, and `archive` the folder that it was moved to."""
 
     memory: Memory
     size: int
@@ -66,6 +64,7 @@ class GcResult:
 
 
 def archive_folder(layout: Layout) -> Path:
+    """The folder of archived memories."""
     return layout.root / "archive"
 
 
@@ -80,12 +79,10 @@ def collect(
 ) -> GcResult:
     """Find the memories without a file that were not changed for `days` days; with `apply` archive them.
 
-    A memory stays if its file is in any work tree, on any branch or in a stash, also under another name; if it is
-    locked, an edit of its file is being recorded, or it contains unknown files. If the process is killed, each memory
-    is in place, in the archive, or both. Raises Busy while another process collects, Refused if the archive cannot be
-    written.
+    A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
+    is locked, or an edit of its file is being recorded. Raises Refused if the archive cannot be written.
     """
-    cutoff = (time.time() if now is None else now) - days * 86_400
+    cutoff = (time.time() if now is None else now) - days * _DAY
     with open_index(layout, warn) as index:
         index.look_again()
         locator = FileLocator(layout, worktree, index)
@@ -94,104 +91,68 @@ def collect(
         orphans = [
             Memory(layout.memory / name, identity) for name in names if (identity := index.identity(name))
         ]
-    remains = _remains(worktree, orphans)
-    recorded = _being_recorded(layout)
+    reasons = dict(_uses(layout, worktree, orphans)) if orphans else {}
     judged = []
     for memory in sorted(orphans, key=lambda memory: (memory.identity.path, memory.folder.name)):
-        size, used = _measured(memory.folder)
-        files, others = listing(memory.folder)
-        unknown = [path for path in files if path != FILE and not fits(path, whole=True)] + others
-        why = remains.get(memory.folder.name, "")
-        if not why and unknown:
-            why = f"contains {unknown[0]}, which repoagent did not create"
-        if not why and memory.folder.name in recorded:
-            why = "an edit of its file has not been recorded yet"
-        if not why and used > cutoff:
+        measure = measured(memory.folder)
+        why = reasons.get(memory.folder.name, "")
+        if not why and measure.used > cutoff:
             why = f"changed less than {days} days ago"
-        judged.append(GcCandidate(memory, size, used, "kept" if why else "orphan", why))
-    if apply and any(candidate.verdict == "orphan" for candidate in judged):
-        with scratch(layout) as folder:
-            judged = [
-                _put_away(layout, worktree, candidate, folder / str(number))
-                if candidate.verdict == "orphan"
-                else candidate
-                for number, candidate in enumerate(judged)
-            ]
+        archive = None
+        if apply and not why:
+            archive, why = _move_to_archive(layout, memory, measure.used)
+        verdict: Verdict = "kept" if why else "orphan" if archive is None else "put away"
+        judged.append(GcCandidate(memory, measure.size, measure.used, verdict, why, archive))
     return GcResult(tuple(judged), len(paths))
 
 
-def _measured(folder: Path) -> tuple[int, float]:
-    """The size of a memory in bytes and the time of its last change."""
-    statuses = [(folder / path).lstat() for path in listing(folder)[0]]
-    return sum(status.st_size for status in statuses), max(
-        (status.st_mtime for status in statuses), default=0.0
-    )
-
-
-def _being_recorded(layout: Layout) -> set[str]:
-    """The memories of files with an edit that is running, or was killed before it was recorded."""
-    names: set[str] = set()
-    for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
-        memories = (json_files.parse(path.read_bytes()) or {}).get("memories")
-        names |= set(map(str, memories.values())) if isinstance(memories, dict) else set()
-    return names
-
-
-def _put_away(layout: Layout, worktree: WorkTree, candidate: GcCandidate, to: Path) -> GcCandidate:
-    memory, size, used = candidate.memory, candidate.size, candidate.used
-    folder = memory.folder
-    why, path = "", None
+def _move_to_archive(layout: Layout, memory: Memory, used: float) -> tuple[Path | None, str]:
+    """Move an unchanged memory to the archive; return its new folder, or the reason why it stays."""
     try:
-        with memory_lock(layout), lock_memory(folder, timeout=0.0):
-            identity = load(folder, warn=lambda message: None)
-            if identity != memory.identity or _measured(folder) != (size, used):
-                why = "changed just now"
-            else:
-                parcel = _parcel(memory)
-                data = dumps(Archive((parcel,), worktree.object_format, whole=True))
-                path = archive_folder(layout) / f"{folder.name}-{sha256(data).hexdigest()[:8]}.tar.gz"
-                write_whole(path, data)
-                with io.BytesIO(path.read_bytes()) as stream:
-                    is_whole = read_archive(stream, path.name, own=True).parcels == (parcel,)
-                if is_whole and parcel == _parcel(memory):
-                    move(folder, to)
-                    return GcCandidate(memory, size, used, "put away", archive=path)
-                why = f"could not verify {path}"
+        with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):
+            if load(memory.folder) != memory.identity or measured(memory.folder).used != used:
+                return None, "changed just now"
+            name = memory.folder.name
+            names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+            folders = (archive_folder(layout) / name for name in names)
+            folder = next(folder for folder in folders if not os.path.lexists(folder))
+            move(memory.folder, folder)
+            return folder, ""
     except Busy as error:
-        why = str(error)
-    return GcCandidate(memory, size, used, "kept", why)
+        return None, str(error)
 
 
-def _parcel(memory: Memory) -> ArchivedMemory:
-    files = [path for path in listing(memory.folder)[0] if path != FILE and fits(path, whole=True)]
-    return ArchivedMemory(memory.folder.name, memory.identity, contents(memory.folder, files))
-
-
-class _Repository(NamedTuple):
-    """The places to search for files: all work trees, and the commits of branches, work trees and stashes."""
-
-    worktree: WorkTree
-    tops: list[str]
-    tips: list[str]
-
-
-_Found = Iterator[tuple[Memory, str]]
-
-
-def _remains(worktree: WorkTree, memories: Sequence[Memory]) -> dict[str, str]:
-    """Why `memories` are no orphans, as a sentence by the name of the folder."""
-    remains: dict[str, str] = {}
-    if memories:
-        repository = _Repository(worktree, tops(worktree), _tips(worktree))
-        for look in (_in_work_trees, _by_content, _by_blob, _by_path, _by_rename):
-            rest = [memory for memory in memories if memory.folder.name not in remains]
-            if rest:
-                remains |= {memory.folder.name: sentence for memory, sentence in look(repository, rest)}
-    return remains
-
-
-def _paths(memory: Memory) -> set[str]:
-    return {memory.identity.path, *(seen.path for seen in memory.identity.places.values())}
+def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iterator[tuple[str, str]]:
+    """(folder, reason) for memories that must stay."""
+    for path in layout.pending.glob("*.json") if layout.pending.is_dir() else ():
+        pending = (json_files.parse(path.read_bytes()) or {}).get("memories")
+        for folder in map(str, pending.values()) if isinstance(pending, dict) else ():
+            yield folder, "an edit of its file has not been recorded yet"
+    tips, empty = _tips(worktree), blob_hash(b"", worktree.object_format)
+    owners = {blob: memory for memory in orphans for blob in memory.identity.blobs if blob != empty}
+    if tips and owners:
+        objects = ("rev-list", "--objects", "--no-walk", *tips, "--")
+        with git_stream(worktree.top, *objects, env=OFFLINE) as listed:
+            for line in listed:
+                blob, _, where = line.rstrip(b"\n").partition(b" ")
+                if owner := owners.get(blob.decode("ascii", "replace")):
+                    yield owner.folder.name, f"a branch has its content in {os.fsdecode(where)}"
+    names = []
+    all_tops = tops(worktree)
+    for memory in orphans:
+        places = memory.identity.places
+        for name in {memory.identity.path, *(seen.path for seen in places.values())}:
+            names += [(memory, name, f"{tip}:{name}") for tip in tips if "\n" not in name]
+            for top in all_tops:
+                if os.path.lexists(f"{top}/{name}"):
+                    yield memory.folder.name, f"{top} has a file {name}"
+        for missing in (top for top in all_tops if top in places and not Path(top).is_dir()):
+            yield memory.folder.name, f"the work tree {missing} does not exist"
+    stdin = b"".join(os.fsencode(revision) + b"\n" for _, _, revision in names)
+    answers = git(worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE).splitlines()
+    for (memory, name, _), answer in zip(names, answers, strict=True):
+        if not answer.endswith(b" missing"):
+            yield memory.folder.name, f"a branch has a file {name}"
 
 
 def _tips(worktree: WorkTree) -> list[str]:
@@ -212,93 +173,163 @@ def _tips(worktree: WorkTree) -> list[str]:
     return list(dict.fromkeys(tips))
 
 
-def _in_work_trees(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    for memory in memories:
-        for top in repository.tops:
-            if not Path(top).is_dir() and top in memory.identity.places:
-                yield memory, f"the work tree {top} does not exist"
-            for path in _paths(memory):
-                if os.path.lexists(f"{top}/{path}"):
-                    yield memory, f"{top} has a file {path}"
+@dataclass(frozen=True)
+class ForgottenCounts:
+    """Numbers of too old exchanges about files, conversations of unfinished edits, copies for undo, and past runs; and
+    their total size in bytes."""
+
+    exchanges: int = 0
+    unfinished: int = 0
+    copies: int = 0
+    bytes: int = 0
+    runs: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.exchanges or self.unfinished or self.copies or self.runs)
 
 
-def _by_content(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    """Search the new and changed files of all work trees, which no commit contains yet."""
-    trees = [repository.worktree]
-    for top in repository.tops[1:] if "GIT_DIR" not in os.environ else ():
-        if Path(top).is_dir():
-            git_dir = os.fsdecode(git(top, "rev-parse", "--absolute-git-dir").rstrip(b"\n"))
-            trees.append(repository.worktree._replace(top=Path(top), git_dir=Path(git_dir)))
-    changed = [(tree, path) for tree in trees for path in changed_files(tree)]
-    if len(changed) * len(memories) > _PAIRS:
-        yield from ((memory, f"too many new files to compare ({len(changed):,})") for memory in memories)
-        return
-    known = [(memory, last_contents(memory.folder, repository.worktree)) for memory in memories]
-    for tree, path in changed:
-        file = file_at(tree, path)
-        if file is None or not file.says_something:
-            continue
-        for memory, last in known:
-            if file.blob in memory.identity.blobs or any(is_alike(content, file.data) for content in last):
-                yield memory, f"{path} in {tree.top} has similar content"
+def forget_conversations(
+    layout: Layout, days: int, *, apply: bool = True, now: float | None = None, warn: Warn = to_stderr
+) -> ForgottenCounts:
+    """Remove conversations older than `days` days; without `apply` only count them.
 
-
-def _by_blob(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    top, empty = repository.worktree.top, blob_hash(b"", repository.worktree.object_format)
-    owners = {blob: memory for memory in memories for blob in memory.identity.blobs if blob != empty}
-    if repository.tips and owners:
-        objects = ("rev-list", "--objects", "--no-walk", *repository.tips, "--")
-        with git_stream(top, *objects, env=OFFLINE) as listed:
-            for line in listed:
-                blob, _, path = line.rstrip(b"\n").partition(b" ")
-                if memory := owners.get(blob.decode("ascii", "replace")):
-                    yield memory, f"a branch has its content in {os.fsdecode(path)}"
-
-
-def _by_path(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    names = []
-    for memory in memories:
-        for path in _paths(memory):
-            if "\n" in path:
-                yield memory, "git cannot look up a path that contains a line break"
-            else:
-                names += [(memory, path, f"{tip}:{path}") for tip in repository.tips]
-    stdin = b"".join(os.fsencode(name) + b"\n" for _, _, name in names)
-    answers = git(repository.worktree.top, "cat-file", "--batch-check", stdin=stdin, env=OFFLINE).splitlines()
-    for (memory, path, _), answer in zip(names, answers, strict=True):
-        if not answer.endswith(b" missing"):
-            yield memory, f"a branch has a file {path}"
-
-
-def _by_rename(repository: _Repository, memories: Sequence[Memory]) -> _Found:
-    """Search for files that were renamed and changed on a branch since their last edit."""
-    commits = {memory.identity.commit for memory in memories} - {None}
-    renames: dict[str | None, dict[str, str] | str] = {}
-    for commit in commits:
-        renames[commit] = _renames(repository, commit or "", len(commits))
-    for memory in memories:
-        names = renames.get(memory.identity.commit, {})
-        if isinstance(names, str):
-            yield memory, names
-        elif new := next((names[path] for path in _paths(memory) if path in names), None):
-            yield memory, f"a branch renamed it to {new}"
-
-
-def _renames(repository: _Repository, commit: str, commits: int) -> dict[str, str] | str:
-    """New paths on any branch by old path; if git cannot compare, the reason as a sentence."""
-    top = repository.worktree.top
-    if commits * len(repository.tips) > _TREES:
-        return f"too many branches to search for renames ({len(repository.tips)})"
-    try:
-        git(top, "cat-file", "-e", f"{commit}^{{commit}}", env=OFFLINE)
-    except GitError:  # the commit does not exist any more
-        return {}
-    renames: dict[str, str] = {}
-    for tip in repository.tips:
-        tree = ("diff-tree", "-r", "-M", "--diff-filter=R", "--name-status", "-z", commit, tip, "--")
+    Locked ones stay until the next call, which also completes an interrupted removal.
+    """
+    cutoff = (time.time() if now is None else now) - days * _DAY
+    exchanges = size = unfinished = runs = 0
+    for memory in memories(layout, warn=warn):
         try:
-            fields = [os.fsdecode(part) for part in git(top, *tree, env=OFFLINE).split(b"\0") if part]
-        except GitError:  # a partial clone without these files
-            return f"git cannot compare {commit[:12]} with {tip[:12]}"
-        renames |= dict(zip(fields[1::3], fields[2::3], strict=False))
-    return renames
+            for count, length in _forget_exchanges(memory, cutoff, apply=apply, warn=warn):
+                exchanges, size = exchanges + count, size + length
+        except (Busy, Refused) as error:
+            warn(f"kept the conversation about {memory.identity.path}: {error}")
+    for path in _entries(layout.conversations):
+        if path.suffix == ".md" and path.name.startswith(("edit-", "kept-")) and _is_old([path], cutoff):
+            size += path.lstat().st_size
+            lock = layout.locks / path.stem  # held while the edit is running
+            files = [path, path.with_name(f"{path.name}.lock"), lock]
+            unfinished += not apply or _remove(files, lock)
+    copies = [path for path in (layout.conversations / ".past").rglob("*.md") if _is_old([path], cutoff)]
+    size += sum(path.lstat().st_size for path in copies)
+    for paths, run_lock in list(_old_runs(layout, cutoff)):
+        size += sum(map(_size, paths))
+        runs += not apply or _remove(paths, run_lock)
+    if apply:
+        _remove(copies, None)
+    return ForgottenCounts(exchanges, unfinished, len(copies), size, runs)
+
+
+def forget_daily(layout: Layout, days: int, *, warn: Warn = to_stderr) -> None:
+    """Call `forget_conversations`, at most once a day because it reads all conversations."""
+    stamp = layout.private / _STAMP
+    try:
+        age = time.time() - stamp.stat().st_mtime
+    except OSError:
+        age = _DAY
+    if not 0 <= age < _DAY:
+        write_whole(stamp, b"")
+        forget_conversations(layout, days, warn=warn)
+
+
+def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn) -> Iterator[tuple[int, int]]:
+    """Numbers of exchanges and bytes of each archived conversation that is too old; without `apply` also those that
+    would move to the archive from the current conversation."""
+
+    def is_old(time: str) -> bool:
+        return is_before(time, cutoff)
+
+    if apply:
+        compact_before(memory, is_old, warn=warn)
+    archive = memory.folder / "archive"
+    patterns = ("conversation-*.md", "cleared-*/conversation.md")
+    is_folder = archive.is_dir() and not archive.is_symlink()
+    for path in [path for pattern in patterns for path in sorted(archive.glob(pattern))] if is_folder else ():
+        data = read_regular(path) or b""
+        archived = [exchange_of(turns) for turns in group_turns(turns_of(data))]
+        if archived and is_old(next((exchange.time for exchange in reversed(archived) if exchange.time), "")):
+            yield len(archived), len(data)
+            if apply:
+                _forget(memory, path)
+    if not apply:
+        current = [
+            exchange_of(turns) for turns in group_turns(turns_of(read_regular(memory.conversation) or b""))
+        ]
+        old = current[: old_count(current, is_old)]
+        texts = [turn.text.encode(errors="replace") for exchange in old for turn in exchange.turns]
+        yield len(old), sum(map(len, texts))
+
+
+def is_before(time: str, cutoff: float) -> bool:
+    """Whether an ISO 8601 time is before `cutoff` (seconds since 1970); False if it is invalid."""
+    try:
+        parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    except ValueError:
+        return False
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp() < cutoff
+
+
+def _forget(memory: Memory, path: Path) -> None:
+    """Remove an archived conversation, after the references to it in the notes."""
+    reference = f"; archive/{path.name})".encode()
+    with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
+        for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
+            data = read_regular(notes)
+            if data is not None and reference in data:
+                write_whole(notes, data.replace(reference, b"; removed)"))
+    path.unlink(missing_ok=True)
+
+
+def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
+    """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
+    if lock is not None:
+        try:
+            with locked(lock, timeout=0.0, what=lock.name):
+                return _remove(paths, None)
+        except Busy:
+            return False
+    for path in paths:
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise system_failed("remove", path, error) from error
+    return True
+
+
+def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path | None]]:
+    """The files and folders of each past run that has not changed since `cutoff`, and the lock of the run, None if it
+    has no folder. Conversations of runs with a name that a user chose stay."""
+    ours = ("run-", "chat-")
+    homes = {path.name: path for path in _entries(layout.runs) if path.is_dir() and not path.is_symlink()}
+    for name, home in homes.items():
+        if name.startswith(".gone-"):  # its removal was interrupted
+            yield [home], None
+            continue
+        paths = [home / item for item in ("output", "inbox", "checkpoint.md", "plan.md")]
+        if name.casefold().startswith(ours):
+            paths += [layout.conversations / f"{name}.md", layout.conversations / f"{name}.md.lock"]
+        paths = [path for path in paths if os.path.lexists(path)]
+        # the folder's own time changes with run.json, which is replaced at each step and at the end
+        if paths and _is_old([home, *paths], cutoff) and lock_holder(home / "lock") is None:
+            yield paths, home / "lock"
+    for path in _entries(layout.conversations):
+        if path.suffix == ".md" and path.name.casefold().startswith(ours) and path.stem not in homes:
+            paths = [item for item in (path, path.with_name(f"{path.name}.lock")) if os.path.lexists(item)]
+            if _is_old(paths, cutoff):
+                yield paths, None
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else []
+
+
+def _is_old(paths: Sequence[Path], cutoff: float) -> bool:
+    return all(path.lstat().st_mtime < cutoff for path in paths)
+
+
+def _size(path: Path) -> int:
+    if path.is_dir() and not path.is_symlink():
+        return sum(map(_size, path.iterdir()))
+    return path.lstat().st_size

@@ -1,35 +1,33 @@
 """Import memories: find the file of each, then create a memory, or add missing notes to the existing one.
 
 A memory matches the file at its path if they share a version. An archive does not contain the content of files, only
-the hashes of their versions. Imported items are marked: a note by its source ("person, imported from team.tar.gz"), a
-turn and an edit by a field `imported`. Notes are compared without the mark, so importing twice adds nothing.
+the hashes of their versions. Imported notes are marked by their source ("person, imported from team.tar.gz"); they are
+compared without the mark, so importing twice adds nothing.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections import Counter
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
 from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
 from repoagent.git.files import blob_hash
-from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.conversation import dumps, loads
 from repoagent.memory.archive.format import (
     ARCHIVED_NOTES,
-    EDITS,
     NOTES,
-    Archive,
+    SHARED,
     ArchivedMemory,
-    move,
+    masked_text,
     records_of,
-    scratch,
     turns_of,
 )
 from repoagent.memory.edit_records import group_turns
@@ -40,10 +38,10 @@ from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
 from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memory_lock, rekeying
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
-from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.storage.layout import Layout, Warn, to_stderr
-from repoagent.storage.secrets import mask
+from repoagent.storage.folders import open_folder, system_failed
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
 
 _MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
 _AUTHOR, _FROM = 36, 28  # characters: a source has at most 80
@@ -52,7 +50,7 @@ Outcome = Literal["new", "orphaned", "merged", "same"]
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers of notes, edits and exchanges."""
+    """Numbers of new notes, edits and exchanges."""
 
     notes: int = 0
     edits: int = 0
@@ -62,8 +60,7 @@ class Counts:
 @dataclass(frozen=True)
 class Arrival:
     """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if there
-    is no file; `folder` is its memory in this repository, `why` the reason if no file matches. `counts` are of new
-    items."""
+    is no file; `folder` is its memory in this repository, `why` the reason if no file matches."""
 
     path: str
     at: str | None
@@ -73,132 +70,87 @@ class Arrival:
     counts: Counts
 
 
-@dataclass(frozen=True)
-class _Target:
-    """`file` is the matching file, None for an orphan; `folder` its existing memory, "" if none. `why` is the reason if
-    no file matches. `strangers` are files that only a user may link it to."""
-
-    file: WorkTreeFile | None
-    folder: str = ""
-    why: str = ""
-    strangers: tuple[str, ...] = ()
-
-
 def import_memories(
     layout: Layout,
     worktree: WorkTree,
-    archive: Archive,
+    parcels: Sequence[ArchivedMemory],
     source: str,
     *,
     dry_run: bool = False,
     warn: Warn = to_stderr,
 ) -> list[Arrival]:
-    """Import the memories of `archive`. `source` marks them ("imported from team"); "" restores memories that `gc`
-    archived.
+    """Import memories. `source` marks them ("imported from team"); "" restores memories that `gc` archived.
 
     If the process is killed, each new memory is complete or missing; importing again adds the rest. Raises Busy if
     another process is importing or does not release a lock in time, Refused if a memory cannot be written.
     """
-    with open_index(layout, warn) as index:
-        index.look_again()
-        targets = _targets(layout, worktree, index, archive.parcels)
-        folders = {target.folder for target in targets if target.folder}
-        known = {folder: identity for folder in folders if (identity := index.identity(folder))}
-    pairs = list(zip(archive.parcels, targets, strict=True))
-
-    def add(parcel: ArchivedMemory, target: _Target, identity: Identity) -> Arrival:
-        notes = _missing_notes(layout.memory / target.folder, parcel, source)
-        if notes and not dry_run:
-            add_notes(layout.memory / target.folder / NOTES, notes)
-        at = identity.path if target.file is None else target.file.path
-        outcome: Outcome = "merged" if notes else "same"
-        return Arrival(parcel.identity.path, at, target.folder, outcome, target.why, Counts(len(notes)))
-
-    def created(parcel: ArchivedMemory, target: _Target, folder: str) -> Arrival:
-        at = None if target.file is None else target.file.path
-        outcome: Outcome = "orphaned" if at is None else "new"
-        counts = fresh_files(parcel, source)[1]
-        return Arrival(parcel.identity.path, at, folder, outcome, target.why, counts)
-
-    def create(parcel: ArchivedMemory, target: _Target, stage: Path) -> Arrival:
-        """Stage the memory and move it into place under the first free name."""
-        identity = _new_identity(parcel, target, worktree, source)
-        for path, data in fresh_files(parcel, source)[0].items():
-            write_whole(stage / parcel.name / path, data)
-        if target.file is not None:
-            keep_content(stage / parcel.name, worktree, target.file.data)
-        save(stage / parcel.name, identity)
-        with memory_lock(layout), open_index(layout, warn) as index:
-            match = None if target.file is None else find(layout, index, target.file)
-            if match is not None and (existing := index.identity(match.folder)) is not None:
-                # another process has just created it
-                return add(parcel, replace(target, folder=match.folder), existing)
-            other = _other_name(parcel)
-            names = (parcel.name, other, *(f"{other}-{number}" for number in range(2, 100)))
-            name = next(name for name in names if not (layout.memory / name).exists())
-            changes: list[Change] = [] if target.file is None else freed(index, target.file, name)
-            # move first: a new folder is found even without hints
-            move(stage / parcel.name, layout.memory / name)
-            index.note([(name, None, identity), *changes])
-            for folder, _, after in changes:
-                save(layout.memory / folder, after)
-            return created(parcel, target, name)
-
-    def arrive(parcel: ArchivedMemory, target: _Target, stage: Path | None) -> Arrival:
-        if target.folder in known:
-            return add(parcel, target, known[target.folder])
-        return created(parcel, target, parcel.name) if stage is None else create(parcel, target, stage)
-
-    if dry_run:
-        return [arrive(parcel, target, None) for parcel, target in pairs]
-    with scratch(layout) as stage:
-        return [arrive(parcel, target, stage) for parcel, target in pairs]
+    with ExitStack() as stack:
+        stage = None if dry_run else stack.enter_context(_scratch(layout))
+        return [
+            _import(layout, worktree, parcel, source=source, stage=stage, warn=warn) for parcel in parcels
+        ]
 
 
-def _targets(
-    layout: Layout, worktree: WorkTree, index: IdentityIndex, parcels: Sequence[ArchivedMemory]
-) -> list[_Target]:
-    """A target for each memory. Memories that match the same file all become orphans."""
-    empty = blob_hash(b"", worktree.object_format)
-
-    def versions(identity: Identity) -> set[str]:
-        return set(identity.blobs) - {empty}
-
-    def same_memory(parcel: ArchivedMemory) -> str:
-        """The memory of the same file, by path and a common version; "" if none."""
-        blobs, folders = versions(parcel.identity), []
-        for kind in (PATH, EARLIER):
-            for name in index.names(kind, parcel.identity.path):
-                identity = index.identity(name)
-                if identity is not None and (blobs & versions(identity) or blobs == versions(identity)):
-                    folders.append(name)
-        if len(folders) > 1:
-            folders = [name for name in (_other_name(parcel), parcel.name) if name in folders]
-        return folders[0] if folders else ""
-
-    def target_of(parcel: ArchivedMemory) -> _Target:
-        if folder := same_memory(parcel):
-            return _Target(None, folder)
-        path = parcel.identity.path
-        file = file_at(worktree, path)
+def _import(
+    layout: Layout, worktree: WorkTree, parcel: ArchivedMemory, *, source: str, stage: Path | None, warn: Warn
+) -> Arrival:
+    """Import one memory; without `stage` only report what would be done."""
+    path = parcel.identity.path
+    with ExitStack() as stack:
+        if stage is not None:
+            stack.enter_context(memory_lock(layout))
+        index = stack.enter_context(open_index(layout, warn))
+        file, folder, why = _find_target(layout, worktree, index, parcel)
+        identity = index.identity(folder) if folder else None
+        if identity is not None:
+            notes = _missing_notes(layout.memory / folder, parcel, source)
+            if notes and stage is not None:
+                add_notes(layout.memory / folder / NOTES, notes)
+            at = identity.path if file is None else file.path
+            return Arrival(path, at, folder, "merged" if notes else "same", "", Counts(len(notes)))
+        names = (parcel.name, *(f"{parcel.name[:70]}-{number}" for number in range(2, 1000)))
+        folder = next(name for name in names if not (layout.memory / name).exists())
+        files, counts = fresh_files(parcel, source)
+        if stage is not None:
+            for name, data in files.items():
+                write_whole(stage / folder / name, data)
+            changes: list[Change] = []
+            if file is not None:
+                keep_content(stage / folder, worktree, file.data)
+                changes = freed(index, file, folder)
+            identity = _identity(parcel, file, worktree, source, why)
+            save(stage / folder, identity)
+            move(stage / folder, layout.memory / folder)  # first: a new folder is found even without hints
+            index.note([(folder, None, identity), *changes])
+            for other, _, after in changes:
+                save(layout.memory / other, after)
         if file is None:
-            same = paths_by_blob(worktree).get(parcel.identity.blob, [])
-            several = f", and {len(same)} files have its content" if len(same) > 1 else ""
-            return _Target(None, "", f"no file {path}{several}", tuple(same) if several else ())
-        if not _is_same_file(worktree, parcel.identity, file):
-            return _Target(None, "", f"{path} is a different file")
-        match = find(layout, index, file)
-        return _Target(file, "" if match is None else match.folder)
+            return Arrival(path, None, folder, "orphaned", why, counts)
+        return Arrival(path, file.path, folder, "new", why, counts)
 
-    targets = [target_of(parcel) for parcel in parcels]
-    claims = [target.folder or (f"/{target.file.path}" if target.file else "") for target in targets]
-    total = Counter(filter(None, claims))
-    return [
-        target
-        if total[claim] < 2
-        else _Target(None, "", "several memories match the same file", (parcel.identity.path,))
-        for parcel, target, claim in zip(parcels, targets, claims, strict=True)
-    ]
+
+def _find_target(
+    layout: Layout, worktree: WorkTree, index: IdentityIndex, parcel: ArchivedMemory
+) -> tuple[WorkTreeFile | None, str, str]:
+    """The file of a memory and its folder here ("" for none), and the reason if there is neither."""
+    empty = blob_hash(b"", worktree.object_format)
+    blobs = set(parcel.identity.blobs) - {empty}
+    folders = []
+    for name in (name for kind in (PATH, EARLIER) for name in index.names(kind, parcel.identity.path)):
+        identity = index.identity(name)
+        versions = set() if identity is None else set(identity.blobs) - {empty}
+        if identity is not None and (blobs & versions or blobs == versions):
+            folders.append(name)
+    if folders:
+        return None, parcel.name if parcel.name in folders else folders[0], ""
+    path = parcel.identity.path
+    file = file_at(worktree, path)
+    if file is None:
+        return None, "", f"no file {path}"
+    if not _is_same_file(worktree, parcel.identity, file):
+        return None, "", f"{path} is a different file"
+    match = find(layout, index, file)
+    return file, "" if match is None else match.folder, ""
 
 
 def _is_same_file(worktree: WorkTree, identity: Identity, file: WorkTreeFile) -> bool:
@@ -214,20 +166,15 @@ def _is_same_file(worktree: WorkTree, identity: Identity, file: WorkTreeFile) ->
     return commit is not None and same_through_history(worktree, file.path, head, commit)
 
 
-def _other_name(parcel: ArchivedMemory) -> str:
-    """The folder name for a memory whose name is already used by another one."""
-    about = "\0".join((parcel.name, parcel.identity.path, *parcel.identity.blobs))
-    return f"{parcel.name[:60]}-{sha256(about.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-
-
-def _new_identity(parcel: ArchivedMemory, target: _Target, worktree: WorkTree, source: str) -> Identity:
+def _identity(
+    parcel: ArchivedMemory, file: WorkTreeFile | None, worktree: WorkTree, source: str, why: str
+) -> Identity:
     identity = replace(parcel.identity, keys={}, places={}) if source else parcel.identity
-    reason = "; ".join(filter(None, [source or "restored", target.why]))
-    file, top = target.file, str(worktree.top)
+    reason = "; ".join(filter(None, [source or "restored", why]))
     if file is None:
-        strangers = tuple(dict.fromkeys((*identity.strangers, *target.strangers)))
-        step = replace(rekeying(reason, WorkTreeFile(worktree, identity.path, b"", "")), blob=identity.blob)
-        return replace(identity, strangers=strangers).noted(step)
+        step = rekeying(reason, WorkTreeFile(worktree, identity.path, b"", ""))
+        return identity.noted(replace(step, blob=identity.blob))
+    top = str(worktree.top)
     if identity.path_in(top) != file.path:
         identity = identity.at(file.path, top)
     if file.key:
@@ -242,45 +189,30 @@ def source_of(name: str) -> str:
 
 
 def fresh_files(parcel: ArchivedMemory, source: str) -> tuple[dict[str, bytes], Counts]:
-    """The files of a new memory, masked and marked, and their counts; the files of a restored one are unchanged."""
-    notes = {path: imported_notes(parcel.files.get(path, b""), source) for path in (ARCHIVED_NOTES, NOTES)}
-    edits = records_of(parcel.files.get(EDITS, b"")).values()
-    if not source:
-        return dict(parcel.files), Counts(len(notes[NOTES]), len(edits))
-    files = {
-        path: ("# Notes\n\n" + "".join(f"{note}\n" for note in new)).encode(errors="replace")
-        for path, new in notes.items()
-        if new
-    }
-    if edits:
-        clean = ({**value, "request": mask(value["request"]), "imported": source} for value in edits)
-        files[EDITS] = b"".join(json_files.dumps(value) + b"\n" for value in clean)
-    exchanges = 0
-    for path, data in parcel.conversations():
-        turns = [
-            replace(turn, text=mask(turn.text), meta={**turn.meta, "imported": source})
-            for turn in turns_of(data)
-        ]
-        if turns:
-            exchanges += len(group_turns(turns))
-            text = dumps(turns, loads(data.decode("utf-8", "surrogateescape")).nonce)
-            text = re.sub("[\ud800-\udc7f\udd00-\udfff]", "\ufffd", text)
-            files[path] = text.encode("utf-8", "surrogateescape")
-    return files, Counts(len(notes[NOTES]), len(edits), exchanges)
+    """The files of a new memory, masked, with marked notes, and their counts; those of a restored one are unchanged."""
+    files = dict(parcel.files)
+    if source:
+        files = {path: masked_text(path, data) for path, data in files.items() if SHARED.fullmatch(path)}
+    for path in (ARCHIVED_NOTES, NOTES) if source else ():
+        if notes := imported_notes(files.pop(path, b""), source):
+            files[path] = ("# Notes\n\n" + "".join(f"{note}\n" for note in notes)).encode(errors="replace")
+    turns = [turn for path, data in parcel.conversations() for turn in turns_of(data)] if source else []
+    edits = records_of(files.get("edits.jsonl", b""))
+    return files, Counts(len(entries(files.get(NOTES, b""))), len(edits), len(group_turns(turns)))
 
 
 def imported_notes(data: bytes, source: str) -> list[Note]:
     """The notes in the bytes of a notes file, masked, and marked with `source` if it is not ""."""
     notes = []
-    for note in (entry.note for entry in entries(data)):
-        text, author, day = " ".join(mask(note.text).split()), note.source, note.day
+    for note in (entry.note for entry in entries(masked_text(NOTES, data))):
+        author, day = note.source, note.day
         if source and author != COMPACTED:
             if marked := _MARKED.fullmatch(author):
                 author = marked[1] or ""
             author = re.sub(r":(?= |\Z)", "", author or USER)[:_AUTHOR].strip()
             author, day = f"{author}, {source}", day or date.today().isoformat()
-        if text:
-            notes.append(replace(note, text=text, source=author, day=day))
+        if note.text:
+            notes.append(replace(note, source=author, day=day))
     return notes
 
 
@@ -298,3 +230,38 @@ def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[No
             known.add((note.text, note.blob))
             missing.append(note)
     return missing
+
+
+@contextmanager
+def _scratch(layout: Layout) -> Iterator[Path]:
+    """A temporary folder on the file system of the memories. Raises Busy while another import is running, Refused if it
+    cannot be created."""
+    ensure(layout)
+    folder = layout.root / "arriving"
+
+    def remove() -> None:
+        if folder.is_symlink():
+            raise Refused(f"{folder} is a symbolic link; remove it")
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise system_failed("remove", folder, error) from error
+
+    with locked(layout.root / "archive.lock", what="the import of memories"):
+        remove()  # left by a killed process
+        with open_folder(folder, create=True):
+            pass
+        try:
+            yield folder
+        finally:
+            remove()
+
+
+def move(folder: Path, to: Path) -> None:
+    """Rename a folder and sync both parents. Raises OSError if `to` exists."""
+    with open_folder(folder.parent) as source, open_folder(to.parent, create=True) as target:
+        os.rename(folder.name, to.name, src_dir_fd=source, dst_dir_fd=target)
+        os.fsync(target)
+        os.fsync(source)

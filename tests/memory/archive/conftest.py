@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.archive.format import export, read_archive, turns_of
+from repoagent.memory.archive.format import dumps, pack, read_archive, select_memories, turns_of
 from repoagent.memory.archive.import_archive import Arrival, import_memories
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
@@ -49,12 +49,13 @@ class Pair:
     here: Desk
 
     def packed(self, *paths: str) -> bytes:
-        return export(self.there.layout, self.there.worktree, paths, warn=fail).data
+        chosen = select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
+        return dumps([pack(memory, fail) for memory in chosen])
 
     def take(self, data: bytes, source: str = SOURCE, *, dry_run: bool = False) -> list[Arrival]:
-        archive = read_archive(io.BytesIO(data), "team.tar.gz")
+        parcels = read_archive(io.BytesIO(data), "team.tar.gz")
         return import_memories(
-            self.here.layout, self.here.worktree, archive, source, dry_run=dry_run, warn=fail
+            self.here.layout, self.here.worktree, parcels, source, dry_run=dry_run, warn=fail
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.archive import format
-from repoagent.memory.archive.format import KIND, Archive, dumps, export, read_archive
+from repoagent.memory.archive.format import KIND, SHARED, ArchivedMemory, dumps, pack, read_archive
 from repoagent.memory.edit_records import append_edit
 from repoagent.storage import json_files
 from repoagent.storage.json_files import NewerFormat
@@ -25,7 +25,7 @@ CONVERSATION = b"# repoagent conversation, version 1, nonce 7f3a9c21\n\n## [7f3a
 
 
 def manifest(files: int, **other: object) -> bytes:
-    value = {"version": 1, "kind": KIND, "object_format": "sha1", "whole": False, "files": files, **other}
+    value = {"version": 1, "kind": KIND, "object_format": "sha1", "files": files, **other}
     return json.dumps(value).encode()
 
 
@@ -49,7 +49,7 @@ def one(path: str, data: bytes, **other: object) -> bytes:
     )
 
 
-def read(data: bytes) -> format.Archive:
+def read(data: bytes) -> list[ArchivedMemory]:
     return read_archive(io.BytesIO(data), "x.tar.gz")
 
 
@@ -75,7 +75,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "a hidden folder": lambda: packed(("manifest.json", manifest(1)), ("memory/.x/identity.json", IDENTITY)),
     "a file of no memory": lambda: one("hooks.sh", b"x"),
     "a lock": lambda: one("notes.md.lock", b"x"),
-    "last seen content": lambda: one("seen.z", b"x"),
     "a symbolic link": lambda: packed(
         ("manifest.json", manifest(1)), (special("memory/a-1/notes.md", tarfile.SYMTYPE, "/etc/passwd"), b"")
     ),
@@ -130,8 +129,7 @@ def test_the_forms_that_are_refused_differ_in_one_thing_only() -> None:
         ("conversation.md", CONVERSATION),
         ("archive/notes.md", b"- x\n"),
     ):
-        assert read(one(path, data)).parcels[0].files == {path: data}
-    assert read(one("seen.z", b"x", whole=True)).whole
+        assert read(one(path, data))[0].files == {path: data}
 
 
 def test_a_newer_format_is_reported() -> None:
@@ -161,7 +159,7 @@ def test_any_damage_is_refused_or_does_no_harm(seed: int) -> None:
         found = read(gzip.compress(bytes(data)))
     except Refused:
         return
-    assert all(format.fits(path, whole=False) for parcel in found.parcels for path in parcel.files)
+    assert all(SHARED.fullmatch(path) or path == "seen.z" for parcel in found for path in parcel.files)
 
 
 def test_the_same_memories_make_the_same_bytes(pair: Pair) -> None:
@@ -170,9 +168,9 @@ def test_the_same_memories_make_the_same_bytes(pair: Pair) -> None:
     first = pair.packed()
     assert pair.packed() == first and first[4:8] == bytes(4)
     again = read(first)
-    assert dumps(Archive(tuple(reversed(again.parcels)))) == first
+    assert dumps(again[::-1]) == first
     before = state(pair.there)
-    assert {parcel.identity.path for parcel in again.parcels} == {"a.py", "b.py"}
+    assert {parcel.identity.path for parcel in again} == {"a.py", "b.py"}
     assert state(pair.there) == before
 
 
@@ -183,17 +181,17 @@ def test_secrets_are_masked_on_export_and_import(pair: Pair) -> None:
     memory.notes.write_text(f"# Notes\n\n- the token is {token}\n")
     memory.conversation.write_text(memory.conversation.read_text() + f"with {token}\n")
     append_edit(memory.edits, replace(edit_of("two"), request=f"use {token}"))
-    found = export(pair.there.layout, pair.there.worktree, warn=fail)
-    assert token.encode() not in gzip.decompress(found.data)
-    assert sum(one.masked for one in found.packed) == 3
-    parcel = read(found.data).parcels[0]
+    data = pair.packed()
+    assert token.encode() not in gzip.decompress(data)
+    assert pack(memory, fail).masked == 3
+    parcel = read(data)[0]
     line = json_files.dumps({**replace(edit_of("two"), request=f"use {token}").to_dict()})
     forged = {
         "notes.md": f"- {token}\n".encode(),
         "edits.jsonl": line,
         "conversation.md": CONVERSATION + token.encode(),
     }
-    pair.take(dumps(Archive((replace(parcel, files=forged),))))
+    pair.take(dumps([replace(parcel, files=forged)]))
     assert not any(token.encode() in data for data in state(pair.here).values())
 
 

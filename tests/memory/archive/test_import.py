@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import Turn, append, dumps
-from repoagent.memory.archive.format import Archive, read_archive, turns_of
 from repoagent.memory.archive.format import dumps as packed
+from repoagent.memory.archive.format import read_archive, turns_of
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.store import memories, resolve
 from repoagent.memory.notes import LIMIT, Note, add_note, add_notes, make_note, read_notes
@@ -137,22 +137,6 @@ def test_another_file_at_the_path_gets_nothing(pair: Pair) -> None:
     assert pair.here.folder("a.py") == found[0].folder  # the right file is back, and has its memory
 
 
-def test_of_several_files_with_its_content_none_is_chosen(pair: Pair) -> None:
-    fill(pair.there.remember("a.py"), "one")
-    repo = pair.here.repo
-    repo.git("rm", "-q", "a.py")
-    for name in ("x.py", "y.py"):
-        repo.write(name, text("a"))
-    repo.commit("two of them")
-    data = pair.packed("a.py")
-    found = pair.take(data)
-    assert (found[0].at, found[0].outcome) == (None, "orphaned")
-    assert found[0].why == "no file a.py, and 2 files have its content"
-    assert pair.here.folder("x.py") is None and pair.here.folder("y.py") is None
-    before = state(pair.here)
-    assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
-
-
 def test_a_file_that_coexisted_is_a_different_one(
     repo: GitRepo, make_pair: Callable[[GitRepo], Pair]
 ) -> None:
@@ -167,18 +151,13 @@ def test_a_file_that_coexisted_is_a_different_one(
     assert pair.here.folder("b.py") is None
 
 
-def test_two_memories_for_one_file_are_not_mixed(pair: Pair) -> None:
+def test_two_memories_for_one_file_become_one(pair: Pair) -> None:
     fill(pair.there.remember("a.py"), "one")
-    archive = read_archive(io.BytesIO(pair.packed("a.py")), "x")
-    twin = replace(
-        archive.parcels[0],
-        name="twin-1",
-        identity=replace(archive.parcels[0].identity, blobs=(archive.parcels[0].identity.blob,)),
-    )
-    data = packed(Archive((*archive.parcels, twin)))
-    found = pair.take(data)
-    assert [one.outcome for one in found] == ["orphaned", "orphaned"]
-    assert pair.here.folder("a.py") is None
+    (parcel,) = read_archive(io.BytesIO(pair.packed("a.py")), "x")
+    twin = replace(parcel, name="twin-1", files={"notes.md": b"- another lesson\n", "seen.z": b"ignored"})
+    data = packed([parcel, twin])
+    assert [one.outcome for one in pair.take(data)] == ["new", "merged"]
+    assert told(pair.here, "a.py")[0] == ["lesson of one", "another lesson"]
     before = state(pair.here)
     assert {one.outcome for one in pair.take(data)} == {"same"} and state(pair.here) == before
 
@@ -258,8 +237,8 @@ def test_any_memory_makes_the_round_trip(
     memory.conversation.write_bytes(dumps(said).encode())
     for edit in edits:
         append_edit(memory.edits, edit)
-    parcel = pack(memory, fail).parcel
-    again = read_archive(io.BytesIO(packed(Archive((parcel,)))), "x").parcels[0]
+    parcel = pack(memory, fail)
+    again = read_archive(io.BytesIO(packed([parcel])), "x")[0]
     assert again.files == parcel.files
     files, _ = fresh_files(again, source_of("team.tar.gz"))
     known = imported_notes(memory.notes.read_bytes(), "")

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from repoagent.llm.conversation import append
-from repoagent.memory.archive.forget import forget_conversations, forget_daily
+from repoagent.memory.archive.gc import forget_conversations, forget_daily
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import read_edits
 from repoagent.memory.identity.record import Memory
