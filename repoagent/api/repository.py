@@ -139,11 +139,11 @@ class Repository:
         paths = layout(self._worktree)
         if not paths.summaries.is_dir():
             return history
-        from repoagent.history.commit_summaries import find_known
-        from repoagent.history.summary_store import add_summaries
+        from repoagent.history.summary_store import add_summaries, read_summaries
 
-        known = find_known(self.top, paths, history.steps)
-        return replace(history, steps=add_summaries(history.steps, known.summaries))
+        return replace(
+            history, steps=add_summaries(history.steps, read_summaries(paths.summaries, history.steps))
+        )
 
     def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
         """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed if the file name

@@ -179,7 +179,6 @@ OPTIONS: tuple[Option, ...] = (
     Option("model", _MODEL, DEFAULT_MODEL, "the default model", only_like=_REMOTE, only_unset=True),
     _own("fallback", _TEXTS, (), "models to use in this order when one is overloaded or unreachable"),
     _own("summary.model", _MODEL_OR_NONE, None, "the model that writes summaries; none: the default model"),
-    _own("summary.share", _SWITCH, False, "share commit summaries with others through git notes"),
     _own("effort", or_none(one_of("low", "medium", "high", "xhigh", "max")), None, "how much a model thinks"),
     _own("temperature", _NUMBER_OR_NONE, None, "sampling temperature, where the provider supports it"),
     _own("stop", _TEXTS, (), "stop sequences, where the provider supports them"),

@@ -1,6 +1,6 @@
 """Summarize commits with a model, in batches; each answer is stored as soon as it arrives.
 
-Summaries that exist already, by commit id, by patch id or in git notes, are not requested again.
+Summaries that are saved already are not requested again.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timezone
 from hashlib import sha256
 from importlib.resources import files
@@ -19,22 +19,14 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.git.process import GitError, git
+from repoagent.git.process import GitError
 from repoagent.history.commit_details import BULK, Step
 from repoagent.history.log import offline
-from repoagent.history.summary_store import (
-    LINE,
-    Summary,
-    one_line,
-    read_by_patch,
-    read_notes,
-    read_summary,
-    write_summary,
-)
+from repoagent.history.summary_store import LINE, Summary, one_line, write_summary
 from repoagent.llm.complete import OnWait, complete, ignore
 from repoagent.llm.model import Message, Model, Part, Request, Usage, printable, public, without_thought
 from repoagent.llm.usage import Meter, Price, estimate
-from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import without_secrets
 
 COMMITS = 10  # of one call
@@ -60,28 +52,21 @@ _MESSAGES = (
 )  # fmt: skip
 _RAW = re.compile(rb"\n?:\d+ \d+ [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*")
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
-_BINARY = re.compile(rb"^Binary files ", re.MULTILINE)
 _INDEX = re.compile(r"^index [0-9a-f]+\.\.[0-9a-f]+.*\n", re.MULTILINE)
 _ANSWER = re.compile(r"[ \t]*(?:[-*][ \t]+)?\**(\d{1,3})\.(\d{1,3})\**[ \t]*[:.)][ \t*]*(.*?)[ \t]*")
 
 
-class Patch(NamedTuple):
-    """The change of one commit to its first parent: `files` is (path, its part of the patch)."""
-
-    commit: str
-    files: tuple[tuple[str, bytes], ...]
-    whole: bytes
+Patch = dict[str, bytes]  # the change of one commit to its first parent: paths, and their parts of the patch
 
 
 class Question(NamedTuple):
     """A commit to summarize: the model writes a line for each of `paths`; that for `path` is required ("" for a
-    directory). `text` is the description of the commit for the model, `patch` the patch id."""
+    directory). `text` is the description of the commit for the model."""
 
     commit: str
     path: str
     paths: tuple[str, ...]
     text: str
-    patch: str = ""
 
 
 class Answer(NamedTuple):
@@ -89,14 +74,6 @@ class Answer(NamedTuple):
 
     line: str
     files: dict[str, str]
-
-
-class KnownSummaries(NamedTuple):
-    """`summaries` by commit id; of the other commits the patches and patch ids, if they were computed."""
-
-    summaries: Mapping[str, Summary]
-    patches: Mapping[str, Patch]
-    ids: Mapping[str, str]
 
 
 class Plan(NamedTuple):
@@ -146,29 +123,13 @@ def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> d
             if entry := _RAW.fullmatch(token):
                 if entry[1] in (b"R", b"C"):
                     next(tokens, b"")  # the path before
-                path = os.fsdecode(next(tokens, b""))
-                names += (
-                    [path, path] if entry[1] == b"T" else [path]
-                )  # a new type: a deletion and an addition
+                names += [os.fsdecode(next(tokens, b""))] * (
+                    2 if entry[1] == b"T" else 1
+                )  # T: deleted and added
         starts = [match.start() for match in _FILE.finditer(whole)]
         sections = [whole[start:end] for start, end in pairwise([*starts, len(whole)])]
-        matched = tuple(zip(names, sections, strict=True)) if len(names) == len(sections) else ()
-        result[oid.decode()] = Patch(oid.decode(), matched, whole)
+        result[oid.decode()] = dict(zip(names, sections, strict=True)) if len(names) == len(sections) else {}
     return result
-
-
-def patch_ids(top: Path, changes: Mapping[str, Patch]) -> dict[str, str]:
-    """git's stable patch ids, by commit: a rebase that keeps the patch keeps its id. Commits with a binary file, which
-    the patch does not contain, have none. One call of git."""
-    stream = b"".join(
-        b"commit %s\n%s" % (patch.commit.encode(), patch.whole)
-        for patch in changes.values()
-        if patch.whole and not _BINARY.search(patch.whole)
-    )
-    if not stream:
-        return {}
-    lines = git(top, "patch-id", "--stable", stdin=stream).decode().splitlines()
-    return {commit: patch for patch, _, commit in (line.partition(" ") for line in lines)}
 
 
 def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
@@ -181,13 +142,11 @@ def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
     return {commit: body for commit, body in pairs if commit in wanted}
 
 
-def question(
-    step: Step, body: str, patch: Patch | None, shown: Sequence[str], *, patch_id: str = ""
-) -> Question:
+def question(step: Step, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
     """The question about a commit. `shown` are its paths that a model may see. A small commit gets a line for each
     file, so that none of them is ever paid for again; a larger one only for the queried file."""
     commit = step.commit
-    sections = {path: section for path, section in patch.files if path in shown} if patch else {}
+    sections = {path: section for path, section in (patch or {}).items() if path in shown}
     query = commit.path if commit.path in shown else ""
     small = len(shown) <= _FILES
     paths = [query] if query else []
@@ -209,7 +168,7 @@ def question(
         section = _cut(printable(_INDEX.sub("", section, count=1).strip("\n")), min(limit, left))
         left -= len(section)
         lines.append(section)
-    return Question(commit.commit, query, tuple(paths), "\n".join(lines), patch_id)
+    return Question(commit.commit, query, tuple(paths), "\n".join(lines))
 
 
 def _cut(text: str, limit: int) -> str:
@@ -268,78 +227,31 @@ def _clean(texts: set[str]) -> str:
     return one_line(without_secrets(text))
 
 
-def find_known(
-    top: Path,
-    layout: Layout,
-    steps: Sequence[Step],
-    *,
-    share: bool = False,
-    thorough: bool = False,
-    warn: Warn = to_stderr,
-) -> KnownSummaries:
-    """The summaries of `steps` that exist already, with `share` also those in the notes. A summary found by its patch
-    or in a note is saved under its commit id.
-
-    Patches are computed only if a saved summary has one or, with `thorough`, before a model is asked. Raises Refused
-    for a folder that is a link.
-    """
-    by_commit = {step.commit.commit: step for step in steps}
-    summaries: dict[str, Summary] = {}
-
-    def save(summary: Summary) -> None:
-        ensure(layout)
-        write_summary(layout.summaries, summary)
-        summaries[summary.commit] = summary
-
-    for commit in by_commit:
-        if (summary := read_summary(layout.summaries, commit, warn)) is not None:
-            summaries[commit] = summary
-    if share:
-        for summary in read_notes(top, [commit for commit in by_commit if commit not in summaries]).values():
-            save(summary)
-    missing = [
-        commit
-        for commit, step in by_commit.items()
-        if commit not in summaries and (step.files is None or step.files <= BULK)
-    ]
-    if not missing or not (thorough or (layout.summaries / "patches").is_dir()):
-        return KnownSummaries(summaries, {}, {})
-    changes = patches(top, missing)
-    try:
-        ids = patch_ids(top, changes)
-    except GitError as error:
-        warn(f"could not compare the patches of these commits: {error}")
-        ids = {}
-    for commit, patch in ids.items():
-        if (summary := read_by_patch(layout.summaries, patch, warn)) is not None:
-            save(replace(summary, commit=commit))
-    return KnownSummaries(summaries, changes, ids)
-
-
 def plan(
     top: Path,
     steps: Sequence[Step],
-    known: KnownSummaries,
+    known: Mapping[str, Summary],
     *,
     why_not: Callable[[str], str | None],
     context_tokens: int | None = None,
     output_tokens: int = OUTPUT_TOKENS,
 ) -> Plan:
-    """The questions about `steps` without a summary. `why_not` says why a path may not be sent; `context_tokens` is
-    the model's context window. Raises GitError."""
-    missing = [step for step in steps if step.commit.commit not in known.summaries]
-    messages = bodies(top, [step.commit.commit for step in missing])
+    """The questions about `steps` without a `known` summary. `why_not` says why a path may not be sent;
+    `context_tokens` is the model's context window. Raises GitError."""
+    missing = [step for step in steps if step.commit.commit not in known]
+    small = [step.commit.commit for step in missing if step.files is None or step.files <= BULK]
+    changes, messages = patches(top, small), bodies(top, [step.commit.commit for step in missing])
     budget = min(_CALL_BYTES, max(_LEAST_CALL_BYTES, (context_tokens or _CALL_BYTES) * 3 // 2))
     batches: list[list[Question]] = []
     left = 0
     for step in missing:
         oid, query = step.commit.commit, step.commit.path
-        patch = known.patches.get(oid)
+        patch = changes.get(oid)
         if patch is None and query != "." and not why_not(query):  # a bulk commit
             patch = patches(top, [oid], [query]).get(oid)
-        paths = [path for path, _ in patch.files] if patch is not None else [query]
+        paths = [query] if patch is None else list(patch)
         shown = [path for path in dict.fromkeys([query, *paths]) if path in paths and not why_not(path)]
-        item = question(step, messages.get(oid, ""), patch, shown, patch_id=known.ids.get(oid, ""))
+        item = question(step, messages.get(oid, ""), patch, shown)
         size = len(item.text.encode("utf-8", "replace")) + 200
         if not batches or len(batches[-1]) == COMMITS or size > left:
             batches.append([])
@@ -379,7 +291,7 @@ def summarize(
             if (answer := by_commit.get(item.commit)) is None:
                 outcome.garbled.append(item.commit)
                 continue
-            summary = Summary(item.commit, answer.line, answer.files, item.patch, name, date)
+            summary = Summary(item.commit, answer.line, answer.files, name, date)
             write_summary(layout.summaries, summary)
             outcome.summaries[item.commit] = summary
         done += len(batch)

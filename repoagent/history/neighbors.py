@@ -32,7 +32,6 @@ _OWN, _ANY = 30, 200
 State = Literal["whole", "building", "recent", "names"]
 _END = {
     "whole": "",
-    "date": "the index is limited to commits after a date; older commits do not count",
     "unreadable": "git could not read the whole history; older commits do not count",
 }
 

@@ -240,7 +240,7 @@ def check_history(worktree: WorkTree) -> Iterator[Check]:
     size = f"{state.commits:,} commits, {state.size / 1e6:.1f} MB"
     if not state.commits:
         yield Check("history index", "ok", "does not exist yet; it is built on use")
-    elif state.complete or state.end == "date" or state.new:
+    elif state.complete or state.new:
         yield Check(
             "history index", "ok", f"{size}{f'; {state.new:,} new ones are read on use' * bool(state.new)}"
         )

@@ -40,31 +40,13 @@ def test_messages(repo: GitRepo) -> None:
     assert message.pop("size") > 0
     path = str(repo.top / ".repoagent/history.db")
     assert message == {
-        "version": 1, "path": path, "commits": 2, "end": "whole", "new": 0, "since": None, "complete": True,
+        "version": 1, "path": path, "commits": 2, "end": "whole", "new": 0, "complete": True,
     }  # fmt: skip
 
 
-def test_since_is_remembered_by_updates(make_repo: Callable[[str], GitRepo]) -> None:
-    repo = make_repo("old")
-    many(repo, 1000)  # one per day
-    done = run(["mine", "--since=2019-07-01"], repo.top)
-    assert b"since 2019-07-01" in done.stdout and int(done.stdout.split()[0]) < 500
-    with open_index(open_worktree(repo.top)) as index:
-        assert index.update().end == "date"
-    assert run(["mine"], repo.top).stdout.startswith(b"1,000 commits indexed, complete")
-
-
-@pytest.mark.parametrize("argument", ["--rebuild", "--since=2020-01-01"])
-def test_status_changes_nothing(repo: GitRepo, argument: str) -> None:
-    done = run(["mine", "--status", argument], repo.top)
+def test_status_changes_nothing(repo: GitRepo) -> None:
+    done = run(["mine", "--status", "--rebuild"], repo.top)
     assert done.returncode == 2 and b"--status cannot be combined" in done.stderr
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("date", ["soon", "", "now", "2090-01-01"])
-def test_invalid_dates(repo: GitRepo, date: str) -> None:
-    done = run(["mine", f"--since={date}"], repo.top)
-    assert done.returncode == 2 and f"invalid date '{date}': use one in the past".encode() in done.stderr
 
 
 def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], GitRepo]) -> None:
@@ -79,6 +61,7 @@ def test_two_at_once(repo: GitRepo) -> None:
     from repoagent.storage.locks import locked
 
     run(["mine"], repo.top)
+    repo.commit("second", x="1")
     with locked(repo.top / ".repoagent" / LOCK, what="a test"):
         done = run(["mine"], repo.top)
     assert done.returncode == 7 and b"the history index is locked by" in done.stderr

@@ -95,7 +95,6 @@ HOSTILE = {
     "commit.trailer": "'Reviewed-by'",
     "fallback": "['command:evil']",
     "summary.model": "'command:evil'",
-    "summary.share": "true",
     "review.model": "'command:evil'",
     "history.background": "true",
     "effort": "'max'",

@@ -16,23 +16,23 @@ from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
-from repoagent.errors import Busy, ModelError, RepoagentError, UsageError
-from repoagent.git.process import GitError
+from repoagent.errors import ModelError, RepoagentError
 from repoagent.history.commit_details import NAMES, did, lines_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.history.commit_details import Step
-    from repoagent.history.commit_summaries import KnownSummaries, Outcome
+    from repoagent.history.commit_summaries import Outcome
     from repoagent.history.file_history import HistoryReport
+    from repoagent.history.summary_store import Summary
 
 EPILOG = """\b
 Examples:
   repoagent history src/app.py
   repoagent history src/app.py --at v2.0 --limit 50
-  repoagent history src/app.py --summarize --share
+  repoagent history src/app.py --summarize
 """
 
 
@@ -52,7 +52,6 @@ Examples:
 @click.option(
     "--summarize", is_flag=True, help="Summarize commits without a summary with the configured model."
 )
-@click.option("--share", is_flag=True, help="Read summaries from git notes, and add new ones there.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before summarizing many commits.")
 @max_cost_option
 @record_option
@@ -75,8 +74,7 @@ def command(session: Session, /, **values: Any) -> None:
         repo.worktree, repo.relative(options.file), revision=options.revision, limit=options.limit
     )
     asks = bool(options.model or options.summarize)
-    options.share = options.share or repo.settings.switch("summary.share")
-    if asks or options.share or repo.layout.summaries.is_dir():
+    if asks or repo.layout.summaries.is_dir():
         _show_with_summaries(history, repo, options, asks=asks)
     else:
         _show(history, options, repo.terminal)
@@ -180,37 +178,25 @@ _FEW = 5  # commits that need no confirmation
 def _show_with_summaries(
     history: HistoryReport, repo: Repository, options: SimpleNamespace, *, asks: bool
 ) -> None:
-    """Show `history` with summaries that are saved or in git notes; with `asks`, a model writes the missing ones.
+    """Show `history` with the saved summaries; with `asks`, a model writes the missing ones.
 
     Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
     usable, and whatever the model and the limits raise.
     """
-    from repoagent.history.commit_summaries import Outcome, find_known
-    from repoagent.history.summary_store import add_summaries, merge_fetched, write_notes
+    from repoagent.history.commit_summaries import Outcome
+    from repoagent.history.summary_store import add_summaries, read_summaries
 
-    terminal, top = repo.terminal, repo.worktree.top
-    if options.share:
-        try:
-            for ref in merge_fetched(top):
-                terminal.note(f"merged the notes of {ref}", "dim")
-        except GitError as error:
-            terminal.warn(f"could not merge the fetched notes: {error}")
-    known_summaries = find_known(
-        top, repo.layout, history.steps, share=options.share, thorough=asks, warn=terminal.warn
-    )
-    outcome = Outcome()
-
-    def all_summaries() -> dict[str, Any]:
-        return {**known_summaries.summaries, **outcome.summaries}
+    terminal, outcome = repo.terminal, Outcome()
+    known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)
 
     def show(paid: dict[str, object] | None = None) -> None:
-        _show(replace(history, steps=add_summaries(history.steps, all_summaries())), options, terminal, paid)
+        steps = add_summaries(history.steps, {**known, **outcome.summaries})
+        _show(replace(history, steps=steps), options, terminal, paid)
 
     paid = None
     try:
-        if asks and any(step.commit.commit not in known_summaries.summaries for step in history.steps):
-            steps = add_summaries(history.steps, known_summaries.summaries)
-            paid = _summarize(replace(history, steps=steps), repo, options, known_summaries, outcome)
+        if asks and any(step.commit.commit not in known for step in history.steps):
+            paid = _summarize(history, repo, options, known, outcome)
     except RepoagentError:
         if not options.as_json and outcome.summaries:
             show()
@@ -219,14 +205,6 @@ def _show_with_summaries(
         if count := len(outcome.summaries):
             terminal.note(f"interrupted; the summaries of {plural(count, 'commit')} are saved")
         raise
-    finally:
-        if options.share:
-            try:
-                if count := write_notes(top, all_summaries().values()):
-                    push = "git push REMOTE refs/notes/repoagent"
-                    terminal.note(f"updated {plural(count, 'note')}; share them with: {push}", "dim")
-            except (GitError, UsageError, Busy) as error:
-                terminal.warn(f"could not share the summaries (they are saved locally): {error}")
     show(paid)
 
 
@@ -234,7 +212,7 @@ def _summarize(
     history: HistoryReport,
     repo: Repository,
     options: SimpleNamespace,
-    known_summaries: KnownSummaries,
+    known: Mapping[str, Summary],
     outcome: Outcome,
 ) -> dict[str, object]:
     """Have the model write the missing summaries into `outcome`; return the cost as JSON data."""
@@ -247,7 +225,7 @@ def _summarize(
     waiting = terminal.working("asking the model")
     ready = ready_for(repo.settings, terminal, waiting, record=options.record)
     todo = plan(
-        top, history.steps, known_summaries,
+        top, history.steps, known,
         why_not=gate(top, [history.path]), context_tokens=ready.context_tokens,
         output_tokens=ready.max_output_tokens,
     )  # fmt: skip

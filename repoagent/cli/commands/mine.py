@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,25 +14,17 @@ from repoagent.cli.ui.output_style import plural
 from repoagent.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.git.worktree import WorkTree
     from repoagent.history.index.index import State
 
 
 @click.command()
 @click.option("--status", "only_status", is_flag=True, help="Show the state of the index; do nothing.")
 @click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
-@click.option(
-    "--since",
-    metavar="DATE",
-    help="Index only commits since DATE (as in git log --since), also in later runs.",
-)
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session
-def command(
-    session: Session, /, *, since: str | None, quiet: bool, as_json: bool, **options: Any
-) -> int | None:
+def command(session: Session, /, *, quiet: bool, as_json: bool, **options: Any) -> int | None:
     """Index the history of the repository, newest commits first, or the commits since the last time.
 
     `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
@@ -47,14 +38,13 @@ def command(
     if options["background"]:
         os.setsid()  # not ended by ^C or when the terminal is closed
         os.nice(10)
-    if only_status and (rebuild or since is not None):
-        raise UsageError("--status cannot be combined with --rebuild or --since")
+    if only_status and rebuild:
+        raise UsageError("--status cannot be combined with --rebuild")
     worktree = open_worktree(Path.cwd())
     terminal = session.terminal()
     with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
         if not only_status:
             index.resolve("HEAD")
-            limit = 0 if since is None else _seconds(worktree, since)
             silent = quiet or as_json or not terminal.moves
             try:
                 with nullcontext() if silent else terminal.working("mining") as working:
@@ -63,7 +53,7 @@ def command(
                         if working is not None:
                             working.progress(f"mining: {done:,} commits")
 
-                    index.update(progress=show_progress, since=limit, rebuild=rebuild, insist=True)
+                    index.update(progress=show_progress, rebuild=rebuild, insist=True)
             except Ended:
                 raise
             except KeyboardInterrupt:
@@ -88,18 +78,6 @@ def _line(state: State) -> str:
         "whole": "complete",
         "mining": "older commits to follow",
         "unreadable": "git could not read older commits",
-        "date": f"since {time.strftime('%Y-%m-%d', time.gmtime(state.since or 0))}",
     }[state.end]
     new = f", {state.new:,} new to index" if state.new else ""
     return f"{plural(state.commits, 'commit')} indexed, {how}{new} ({state.size / 1e6:.1f} MB)"
-
-
-def _seconds(worktree: WorkTree, date: str) -> int:
-    """A date as git parses it, in Unix seconds. Raises UsageError for an unknown date, which git takes for now."""
-    from repoagent.git.process import git
-
-    out = git(worktree.top, "rev-parse", f"--since={date}")
-    seconds = int(out.strip().rpartition(b"=")[2])
-    if seconds > time.time() - 2:
-        raise UsageError(f"invalid date '{date}': use one in the past, such as 2024-05-31 or '2 years ago'")
-    return max(seconds, 1)

@@ -6,43 +6,26 @@ An update adds new commits, then older ones that are not indexed yet, then the p
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
 from repoagent.git.process import git_output
 from repoagent.git.worktree import WorkTree, is_full_id, layout
-from repoagent.history.index.reader import IndexView, Reach, known, reach
-from repoagent.history.index.schema import (
-    BASE,
-    ENDS,
-    Broken,
-    NoCommits,
-    NoIndex,
-    alive_at,
-    get,
-    get_text,
-    lacks_blobs,
-    open_to_read,
-    open_to_write,
-    put,
-    put_away,
-    shallow_edge,
-    signature,
-    whole,
-    wipe,
-)
+from repoagent.history.index import schema
+from repoagent.history.index.reader import IndexView, Reach, finder, known, reach
+from repoagent.history.index.schema import Broken, NoCommits, NoIndex, alive_at, errors_of, get
 from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from repoagent.history.index.miner import Progress
 
-Progress = Callable[[int], None]
 LOCK = ".history.lock"
 _WAIT = 0.25  # seconds to wait for another process that updates the index
 
@@ -51,24 +34,19 @@ class State(NamedTuple):
     """The state of the index.
 
     `commits` have been indexed, of all branches, without merges. `new` commits are reachable from the revision and not
-    indexed. `end` is "mining" (older commits are missing), "whole", "date" (stopped at `since`), or "unreadable" (git
-    could not read older commits). `total` is known only for a whole index. `size` is in bytes.
+    indexed. `end` is "mining" (older commits are missing), "whole", or "unreadable" (git could not read older commits).
+    `size` is in bytes.
     """
 
     commits: int
     end: str = "mining"
     new: int = 0
-    since: int | None = None
     size: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether all commits that the revision reaches are indexed."""
         return self.end == "whole" and not self.new
-
-    @property
-    def total(self) -> int | None:
-        return self.commits + self.new if self.end == "whole" else None
 
 
 class Index:
@@ -86,10 +64,9 @@ class Index:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._close()
 
-    def close(self) -> None:
-        """Close all connections, also those of views."""
+    def _close(self) -> None:
         self._idle = None
         while self._open:
             self._open.pop().close()
@@ -117,37 +94,33 @@ class Index:
         *,
         seconds: float | None = None,
         progress: Progress | None = None,
-        since: int | None = None,
         rebuild: bool = False,
         insist: bool = False,
         head: bool = False,
     ) -> State:
         """Update the index to `revision`: add its new commits, then older ones, newest first, for at most `seconds`.
 
-        `since` (seconds since 1970) limits how far back; None keeps the limit, 0 removes it. While another process
-        updates the index, return its state so far, or raise Busy with `insist`. `head`: the revision, passed as an id,
-        is HEAD, whose tree is recorded. Raises UsageError for an unknown revision, NoCommits before the first commit,
-        GitError.
+        While another process updates the index, return its state so far, or raise Busy with `insist`. `head`: the
+        revision, passed as an id, is HEAD, whose tree is recorded. Raises UsageError for an unknown revision, NoCommits
+        before the first commit, GitError.
         """
         tip, head = self._tip(revision), head or revision == "HEAD"
-        found = self._current(tip) if not rebuild and since is None else None
-        if found is not None and not (head and self._is_of_another_tree(tip)):
-            return found
+        current, tree = (None, None) if rebuild else self._current(tip)
+        if current is not None and not (head and tree != tip):
+            return current
         deadline = float("inf") if seconds is None else time.monotonic() + seconds
-        wait = _WAIT if seconds is None else min(_WAIT, seconds)
-        if found is not None:
-            wait = 0.0
+        wait = 0.0 if current is not None else _WAIT if seconds is None else min(_WAIT, seconds)
         try:
             ensure(self._layout)
             with locked(self._layout.root / LOCK, timeout=wait, what="the history index"):
                 self._idle = None  # its file may be renamed as damaged
-                catch_up(self._worktree, self._warn, Task(tip, deadline, progress, since, rebuild, head))
+                self._catch_up(tip, deadline, progress, rebuild=rebuild, head=head)
         except Busy:
             if insist:
                 raise
         except Refused as error:  # the folder cannot be written
-            if found is not None:
-                return found
+            if current is not None:
+                return current
             if isinstance(error, NoIndex):
                 raise
             raise NoIndex(str(error)) from error
@@ -159,7 +132,7 @@ class Index:
         if connection is None:
             return State(0)
         try:
-            with whole(self._path):
+            with errors_of(self._path):
                 return self._state(connection, reach(connection, self._top, self._tip(revision)))
         except Broken:
             return State(0)
@@ -174,17 +147,12 @@ class Index:
         if connection is None:
             raise NoIndex("the history is not indexed yet; run `repoagent mine`")
         self._idle = None
-        from repoagent.history.index.reader import IndexView, reach
-
         try:
-            with whole(self._path):
+            with errors_of(self._path):
                 connection.execute("BEGIN")
-                found = reach(connection, self._top, tip)
-                if alive_at(connection) == tip:
-                    return IndexView(connection, found.bounds, None, self._put_away)
-                from repoagent.history.index.tree_paths import finder
-
-                return IndexView(connection, found.bounds, finder(self._top, tip), self._put_away)
+                bounds = reach(connection, self._top, tip).bounds
+                exists = None if alive_at(connection) == tip else finder(self._top, tip)
+                return IndexView(connection, bounds, exists, self._put_away)
         except Broken as error:
             self._put_away(error)
 
@@ -192,54 +160,87 @@ class Index:
         """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
-                put_away(self._path, self._warn)
+                schema.put_away(self._path, self._warn)
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
-        self.close()
+        self._close()
         raise NoIndex(f"{self._path} was damaged; the next command rebuilds it") from error
 
     def _reader(self) -> sqlite3.Connection | None:
         """A connection to an index with commits, or None."""
-        connection = self._idle or open_to_read(self._path)
-        if connection is None:
-            return None
-        if connection is not self._idle:
-            self._open.append(connection)
-            self._idle = connection
+        if self._idle is None:
+            self._idle = schema.open_to_read(self._path)
+            if self._idle is None:
+                return None
+            self._open.append(self._idle)
         try:
-            with whole(self._path):
-                return connection if get(connection, "high") else None
+            with errors_of(self._path):
+                return self._idle if get(self._idle, "high") else None
         except Broken:
             return None
 
-    def _current(self, tip: bytes) -> State | None:
-        """The state if the index is up to date for `tip`, else None."""
+    def _current(self, tip: bytes) -> tuple[State | None, bytes | None]:
+        """The state if the index is up to date for `tip`, and the commit whose tree is recorded."""
         connection = self._reader()
         if connection is None:
-            return None
+            return None, None
         try:
-            with whole(self._path):
+            with errors_of(self._path):
                 stored = known(connection, tip)
-                same = get_text(connection, "signature") == signature(self._worktree)
-                if stored is None or not same or not get(connection, "ended"):
-                    return None
-                return self._state(connection, stored)
+                same = schema.get_text(connection, "signature") == schema.signature(self._worktree)
+                if (
+                    stored is None
+                    or not same
+                    or get(connection, "ended")
+                    not in (
+                        schema.WHOLE,
+                        schema.UNREADABLE,
+                    )
+                ):
+                    return None, None
+                return self._state(connection, stored), alive_at(connection)
         except Broken:
-            return None
+            return None, None
 
-    def _is_of_another_tree(self, tip: bytes) -> bool:
-        """Whether the recorded tree is that of another commit than `tip`."""
-        try:
-            with whole(self._path):
-                return self._idle is not None and alive_at(self._idle) != tip
-        except Broken:
-            return True
+    def _state(self, connection: sqlite3.Connection, reached: Reach) -> State:
+        commits = get(connection, "done") + get(connection, "high") - schema.BASE
+        end = {schema.WHOLE: "whole", schema.UNREADABLE: "unreadable"}.get(get(connection, "ended"), "mining")
+        return State(commits, end, len(reached.new), self._path.stat().st_size)
 
-    def _state(self, connection: sqlite3.Connection, found: Reach) -> State:
-        commits = get(connection, "done") + get(connection, "high") - BASE
-        end = ENDS[get(connection, "ended")]
-        since = get(connection, "since") if end == "date" else None
-        return State(commits, end, len(found.new), since, self._path.stat().st_size)
+    def _catch_up(
+        self, tip: bytes, deadline: float, progress: Progress | None, *, rebuild: bool, head: bool
+    ) -> None:
+        """Bring the index to `tip`, with a new one if it is missing or damaged. The caller holds the lock."""
+        from repoagent.history.index import miner
+
+        for again in (False, True):
+            connection = schema.open_to_write(self._path, self._warn)
+            try:
+                with errors_of(self._path):
+                    mark = schema.signature(self._worktree)
+                    begun = get(connection, "high") > 0
+                    if begun and not rebuild and schema.get_text(connection, "signature") != mark:
+                        self._warn("the boundary of this shallow clone has changed; rebuilding the index")
+                        rebuild = True
+                    if begun and rebuild:
+                        schema.wipe(connection)
+                    if not begun or rebuild:
+                        miner.begin(connection, tip, mark)
+                    blobs, edge = not schema.lacks_blobs(self._worktree), schema.shallow_edge(self._worktree)
+                    walk = miner.Walk(self._top, deadline, blobs, edge)
+                    miner.go_forward(connection, walk, tip, reach(connection, self._top, tip))
+                    if get(connection, "ended") not in (schema.WHOLE, schema.UNREADABLE):
+                        miner.go_back(connection, walk, progress)
+                    if get(connection, "ended") and (head or alive_at(connection) is None):
+                        miner.record_tree(connection, self._top, tip)
+                return
+            except Broken:
+                if again:
+                    raise NoIndex(f"{self._path} keeps breaking; check the disk") from None
+                connection.close()
+                schema.put_away(self._path, self._warn)
+            finally:
+                connection.close()
 
 
 def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
@@ -248,65 +249,6 @@ def open_index(worktree: WorkTree, *, warn: Warn = to_stderr) -> Index:
     `warn` gets a sentence if the index had to be recreated.
     """
     return Index(worktree, warn)
-
-
-class Task(NamedTuple):
-    """Bring the index to the commit `tip` until `deadline` (of time.monotonic), back to `since` (seconds since 1970;
-    None: as far as before; 0: the whole history), or from the start (`rebuild`). `head`: the commit is HEAD, whose tree
-    is recorded; that of another commit is read from git each time."""
-
-    tip: bytes
-    deadline: float = float("inf")
-    progress: Progress | None = None
-    since: int | None = None
-    rebuild: bool = False
-    head: bool = True
-
-
-def catch_up(worktree: WorkTree, warn: Warn, task: Task) -> None:
-    """Perform the task, with a new index if it is missing or damaged. The caller holds the lock.
-
-    Raises NoIndex if it cannot be written, UsageError if git cannot walk from the tip, GitError.
-    """
-    path = layout(worktree).history
-    for again in (False, True):
-        connection = open_to_write(path, warn)
-        try:
-            with whole(path):
-                _mine(connection, worktree, warn, task)
-            return
-        except Broken:
-            if again:
-                raise NoIndex(f"{path} keeps breaking; check the disk") from None
-            connection.close()
-            put_away(path, warn)
-        finally:
-            connection.close()
-
-
-def _mine(connection: sqlite3.Connection, worktree: WorkTree, warn: Warn, task: Task) -> None:
-    from repoagent.history.index import miner, tree_paths
-
-    top, tip, since, rebuild = worktree.top, task.tip, task.since, task.rebuild
-    mark = signature(worktree)
-    begun = get(connection, "high") > 0
-    if begun and not rebuild and get_text(connection, "signature") != mark:
-        warn("the history has changed (shallow boundary, grafts or replaced commits); rebuilding the index")
-        rebuild = True
-    if begun and rebuild:
-        wipe(connection)
-    if not begun or rebuild:
-        miner.begin(connection, tip, mark)
-    walk = miner.Walk(top, task.deadline, not lacks_blobs(worktree), shallow_edge(worktree))
-    with ExitStack() as stack:
-        differs = stack.enter_context(tree_paths.difference(connection, top, tip)) if task.head else None
-        miner.go_forward(connection, walk, tip, reach(connection, top, tip))
-        if since is not None:
-            put(connection, since=since, ended=int(get(connection, "ended") == 1))
-        if not get(connection, "ended"):
-            miner.go_back(connection, walk, task.progress)
-        if get(connection, "ended") and (task.head or alive_at(connection) is None):
-            tree_paths.settle(connection, top, tip, differs)
 
 
 # Arguments for Python to run this program. -m, or -c alone, would import from the current folder, so a repository with
@@ -335,41 +277,13 @@ def mine_in_background(worktree: WorkTree) -> bool:
     return True
 
 
-_started: list[int] = []
+_started: list[subprocess.Popen[bytes]] = []
 
 
 def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
     """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
     would wait for its end."""
-    _started[:] = [pid for pid in _started if not _is_over(pid)]  # a server would accumulate zombies
-    nothing = os.open(os.devnull, os.O_RDWR)
-    try:
-        streams = [(os.POSIX_SPAWN_DUP2, nothing, number) for number in (0, 1, 2)]
-        left = [(os.POSIX_SPAWN_CLOSE, number) for number in _inherited()]
-        command = [sys.executable, *ITSELF, *arguments]
-        _started.append(os.posix_spawn(sys.executable, command, env, file_actions=[*streams, *left]))
-    finally:
-        os.close(nothing)
-
-
-def _is_over(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG) != (0, 0)
-    except ChildProcessError:  # it was waited for elsewhere, or by the process that we were forked from
-        return True
-
-
-def _inherited() -> list[int]:
-    """The descriptors, other than the three streams, that a child process would inherit."""
-    try:
-        every = [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208
-    except OSError:  # a system without it
-        return []
-    found = []
-    for number in every:
-        try:
-            if number > 2 and os.get_inheritable(number):
-                found.append(number)
-        except OSError:  # the descriptor of the listing itself
-            continue
-    return found
+    _started[:] = [process for process in _started if process.poll() is None]  # a server would gather zombies
+    nothing = subprocess.DEVNULL
+    command = [sys.executable, *ITSELF, *arguments]
+    _started.append(subprocess.Popen(command, env=env, stdin=nothing, stdout=nothing, stderr=nothing))

@@ -1,4 +1,5 @@
-"""Fill the index in batches, one transaction each: older commits backwards from its first one, new commits forwards."""
+"""Fill the index in batches, one transaction each: older commits backwards from its first one, new commits forwards;
+and record which paths exist in the tree of HEAD."""
 
 from __future__ import annotations
 
@@ -7,24 +8,29 @@ import time
 from array import array
 from binascii import a2b_hex
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from zlib import crc32
 
-from repoagent.git.process import GitError
+from repoagent.git.process import OFFLINE, GitError, git
 from repoagent.history.cochange.score import LARGEST, stem
-from repoagent.history.index.reader import Reach, base_reach, store, toggled
+from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
 from repoagent.history.index.schema import (
     AGES,
     BASE,
     HIGHEST,
     LOWEST,
+    MINING,
     NUMBERS,
+    UNREADABLE,
+    WHOLE,
     NoIndex,
+    alive_at,
     get,
     put,
+    transaction,
     unpacked,
 )
 from repoagent.history.log import Record, stream
@@ -42,48 +48,58 @@ Row = tuple[int, int, int, int, "array[int] | None", bytes]  # of `commit_`
 _End = tuple[int, int, int, bytes, int]  # number, kind, directory, base, file
 
 
+class _Ids:
+    """The ids of the texts in a table of authors or directories; new ones are written later."""
+
+    def __init__(self, connection: sqlite3.Connection, table: str, column: str, *, whole: bool) -> None:
+        self._connection, self._insert = connection, f"INSERT INTO {table} VALUES (?, ?)"
+        self._select = f"SELECT id FROM {table} WHERE {column} = ?"
+        self.known: dict[bytes, int] = {}
+        self._last = int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
+        self._new: list[tuple[int, bytes]] = []
+        self._whole = whole  # all of the history follows, and separate queries would take longer
+        if whole:
+            self.known.update(connection.execute(f"SELECT {column}, id FROM {table}"))
+
+    def add(self, text: bytes) -> int:
+        row = None if self._whole else self._connection.execute(self._select, (text,)).fetchone()
+        if row is None:
+            self._last += 1
+            row = (self._last,)
+            self._new.append((self._last, text))
+        self.known[text] = row[0]
+        return int(row[0])
+
+    def write(self) -> None:
+        self._connection.executemany(self._insert, self._new)
+        self._new = []
+
+
 class Rows:
     """The rows of a batch to write, and the ids of authors and directories."""
 
     def __init__(self, connection: sqlite3.Connection, batch: Batch) -> None:
         self.connection, self.batch = connection, batch
         self.commits: list[Row] = []
-        self._authors: dict[bytes, int] = {}
-        self._folders: dict[bytes, int] = {}
-        if batch.back:  # all of the history follows, and separate queries would take longer
-            self._authors.update(connection.execute("SELECT text, id FROM author"))
-            self._folders.update(connection.execute("SELECT path, id FROM directory"))
-        self._last_author, self._last_folder = _last(connection, "author"), _last(connection, "directory")
-        self._new_authors: list[tuple[int, bytes]] = []
-        self._new_folders: list[tuple[int, bytes]] = []
+        self._authors = _Ids(connection, "author", "text", whole=batch.back)
+        self._folders = _Ids(connection, "directory", "path", whole=batch.back)
 
     def add(self, number: int, record: Record, *, edge: bool = False) -> None:
         """Add one commit. A commit at the `edge` of a shallow clone seems to add every file, so its files are left
         out."""
         identity, time, text, _ = record
-        author = self._authors.get(text) or self._author(text)
+        author = self._authors.known.get(text) or self._authors.add(text)
         files = self.batch.take(number, record)
         size = max(len(files), LARGEST + 1) if edge else len(files)
-        kept = array("I", files) if size <= LARGEST else None
-        self.commits.append((AGES - number, time, author, size, kept, a2b_hex(identity)))
-
-    def _author(self, text: bytes) -> int:
-        row = None
-        if not self.batch.back:
-            row = self.connection.execute("SELECT id FROM author WHERE text = ?", (text,)).fetchone()
-        if row is None:
-            self._last_author += 1
-            row = (self._last_author,)
-            self._new_authors.append((row[0], text))
-        self._authors[text] = row[0]
-        return int(row[0])
+        packed = array("I", files) if size <= LARGEST else None
+        self.commits.append((AGES - number, time, author, size, packed, a2b_hex(identity)))
 
     def write(self) -> None:
         """Write and forget the commits that were added, in the transaction of the caller."""
         batch, connection = self.batch, self.connection
         merged = {file: batch.find(file) for file in batch.merged}
         fresh = {file: merged[file] for file in batch.unwritten}
-        connection.executemany("INSERT INTO author VALUES (?, ?)", self._new_authors)
+        self._authors.write()
         connection.executemany("INSERT INTO commit_ VALUES (?, ?, ?, ?, ?, ?)", _settled(self.commits, fresh))
         for file, into in fresh.items():
             _merge(connection, file, into)
@@ -103,7 +119,7 @@ class Rows:
         self._write_names([*batch.past, *batch.names.items()], merged)
         batch.copies, batch.past, batch.names, batch.unwritten = [], [], {}, []
         batch.touched.clear()
-        self.commits, self._new_authors = [], []
+        self.commits = []
 
     def _write_names(self, names: Iterable[tuple[bytes, Entry]], merged: dict[int, int]) -> None:
         new: list[tuple[int, bytes, int, int, int, int, int, int]] = []
@@ -111,7 +127,7 @@ class Rows:
         newer: list[_End] = []
         for path, (file, high, high_kind, low, low_kind) in names:
             folder, _, base = path.rpartition(b"/")
-            directory = self._folders.get(folder) or self._folder(folder)
+            directory = self._folders.known.get(folder) or self._folders.add(folder)
             file = merged.get(file, file)
             if high == LOWEST and low != HIGHEST:  # known, with older commits: the most frequent case
                 older.append((low, low_kind, directory, base, file))
@@ -119,25 +135,13 @@ class Rows:
                 newer.append((high, high_kind, directory, base, file))
             elif low != HIGHEST:
                 new.append((directory, base, file, crc32(stem(path)) >> 1, high, high_kind, low, low_kind))
-        self.connection.executemany("INSERT INTO directory VALUES (?, ?)", self._new_folders)
-        self._new_folders = []
+        self._folders.write()
         self.connection.executemany(_NAME, new)
         for end, rows in (("low", older), ("high", newer)):
             self.connection.executemany(
                 f"UPDATE name SET {end} = ?, {end}_kind = ? WHERE directory = ? AND base = ? AND file = ?",
                 rows,
             )
-
-    def _folder(self, path: bytes) -> int:
-        row = None
-        if not self.batch.back:
-            row = self.connection.execute("SELECT id FROM directory WHERE path = ?", (path,)).fetchone()
-        if row is None:
-            self._last_folder += 1
-            row = (self._last_folder,)
-            self._new_folders.append((row[0], path))
-        self._folders[path] = row[0]
-        return int(row[0])
 
 
 def _settled(commits: list[Row], merged: dict[int, int]) -> list[Row]:
@@ -175,21 +179,25 @@ def _stretches(file: int, numbers: list[int]) -> Iterator[tuple[int, int, array[
         yield file, part[0], part
 
 
-def touches(connection: sqlite3.Connection, file: int) -> list[int]:
-    """The numbers of all commits that changed a file, ascending."""
-    found: set[int] = set()
-    for (numbers,) in connection.execute("SELECT numbers FROM touch WHERE file = ?", (file,)):
-        found.update(unpacked(NUMBERS, numbers))
-    return sorted(found)
+def _touches(connection: sqlite3.Connection, file: int) -> set[int]:
+    """The numbers of all commits that changed a file."""
+    rows = connection.execute("SELECT numbers FROM touch WHERE file = ?", (file,))
+    return {number for (data,) in rows for number in unpacked(NUMBERS, data)}
 
 
 def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
     """Merge the file into another one in the rows that are written already."""
-    mine = touches(connection, file)
+    mine = _touches(connection, file)
+    for number in mine:
+        row = connection.execute("SELECT files FROM commit_ WHERE age = ?", (AGES - number,)).fetchone()
+        if row is not None and row[0] is not None:
+            files = array(
+                "I", dict.fromkeys(into if each == file else each for each in unpacked("I", row[0]))
+            )
+            update = "UPDATE commit_ SET files = ?, size = ? WHERE age = ?"
+            connection.execute(update, (files, len(files), AGES - number))
     if mine:
-        for number in mine:
-            _replace(connection, number, file, into)
-        both = sorted({*mine, *touches(connection, into)})
+        both = sorted(mine | _touches(connection, into))
         connection.execute("DELETE FROM touch WHERE file IN (?, ?)", (file, into))
         connection.executemany("INSERT INTO touch VALUES (?, ?, ?)", _stretches(into, both))
     columns = "directory, base, stem, high, high_kind, low, low_kind"
@@ -200,27 +208,11 @@ def _merge(connection: sqlite3.Connection, file: int, into: int) -> None:
     connection.execute("UPDATE copy SET origin = ? WHERE origin = ?", (into, file))
 
 
-def _replace(connection: sqlite3.Connection, number: int, file: int, into: int) -> None:
-    row = connection.execute("SELECT files FROM commit_ WHERE age = ?", (AGES - number,)).fetchone()
-    if row is not None and row[0] is not None:
-        files = array("I", dict.fromkeys(into if found == file else found for found in unpacked("I", row[0])))
-        connection.execute(
-            "UPDATE commit_ SET files = ?, size = ? WHERE age = ?", (files, len(files), AGES - number)
-        )
-
-
-def _last(connection: sqlite3.Connection, table: str) -> int:
-    """The largest id in use."""
-    return int(connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0])
-
-
 Progress = Callable[[int], None]  # called with the number of commits so far
 _FIRST, _MOST = 512, 8192  # commits of a batch: small at first, so that queries soon have something
 _SECONDS = 2.0  # a batch ends after this time at the latest
 _LOOK = 64
 _AT_ONCE = 400  # ids on one command line
-_OLD = 64  # after so many consecutive commits before a date, all others are assumed to be older
-_MINING, _WHOLE, _UNREADABLE, DATE = range(4)  # as in schema.ENDS
 _ENDS = 3  # bits for the kind of an event below the file number
 
 
@@ -233,12 +225,11 @@ def begin(connection: sqlite3.Connection, base: bytes, signature: str) -> None:
             low=BASE,
             high=BASE,
             done=0,
-            ended=_MINING,
-            since=0,
+            ended=MINING,
             next_file=1,
             signature=signature,
         )
-        store(connection, base, base_reach())
+        store(connection, base, Reach((LOWEST, BASE)))
 
 
 class Walk(NamedTuple):
@@ -252,18 +243,28 @@ class Walk(NamedTuple):
 
 
 def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | None = None) -> None:
-    """Add older commits, newest first, until the deadline, the date limit of the index, or the end of the history. Each
-    batch is written with the position.
+    """Add older commits, newest first, until the deadline or the end of the history. Each batch is written with the
+    position.
 
     Raises NoIndex if git cannot read even the first commit; sqlite3.Error.
     """
-    since = get(connection, "since")
     done, low = get(connection, "done"), get(connection, "low")
-    ends = _oldest_ends(connection)
-    batch = Batch(lambda path: _pair(ends.get(path)), get(connection, "next_file"), back=True)
+    ends = {  # for each path, the file and the kind of its oldest known event
+        (folder + b"/" if folder else b"") + base: file << _ENDS | kind
+        for folder, base, file, kind in connection.execute(
+            "SELECT path, base, file, low_kind FROM name JOIN directory ON directory.id = directory "
+            "ORDER BY low DESC"
+        )
+    }
+
+    def oldest_end(path: bytes) -> tuple[int, int] | None:
+        end = ends.get(path)
+        return None if end is None else (end >> _ENDS, end & ((1 << _ENDS) - 1))
+
+    batch = Batch(oldest_end, get(connection, "next_file"), back=True)
     rows = Rows(connection, batch)
     base = connection.execute("SELECT value FROM meta WHERE key = 'base'").fetchone()[0]
-    size, flushed, old, ended = _FIRST, time.monotonic(), 0, _WHOLE
+    size, flushed, ended = _FIRST, time.monotonic(), WHOLE
 
     def flush(ended: int) -> None:
         for path, entry in batch.names.items():
@@ -278,15 +279,14 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
                 low -= 1
                 done += 1
                 rows.add(low, record, edge=record.id in walk.edge)
-                old = old + 1 if record.time < since else 0
-                if done % _LOOK and old <= _OLD:
+                if done % _LOOK:
                     continue
                 now = time.monotonic()
-                if now >= walk.deadline or old > _OLD:
-                    ended = DATE if old > _OLD else _MINING
+                if now >= walk.deadline:
+                    ended = MINING
                     break
                 if len(rows.commits) >= size or now - flushed > _SECONDS:
-                    flush(_MINING)
+                    flush(MINING)
                     size, flushed = min(size * 2, _MOST), now
                 if progress is not None:
                     progress(done)
@@ -294,8 +294,14 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
         if error.returncode < 0:  # killed, as by ^C
             raise
         if not done:
-            raise NoIndex(_unreadable(error, partial=not walk.blobs)) from error
-        ended = _UNREADABLE
+            if not walk.blobs:
+                raise NoIndex(
+                    "this partial clone lacks the trees of its history; "
+                    "fetch them with `git fetch --refetch --filter=blob:none`"
+                ) from error
+            reason = (error.stderr or str(error)).splitlines()[-1]
+            raise NoIndex(f"git cannot read the history: {reason}") from error
+        ended = UNREADABLE
     flush(ended)
     if progress is not None:
         progress(done)
@@ -304,11 +310,21 @@ def go_back(connection: sqlite3.Connection, walk: Walk, progress: Progress | Non
 def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Reach) -> Reach:
     """Add the new commits of `found`, oldest first, and store what `tip` reaches. Returns the rest after the
     deadline."""
+
+    def newest_end(path: bytes) -> tuple[int, int] | None:
+        folder, _, base = path.rpartition(b"/")
+        query = (
+            "SELECT file, high_kind FROM directory JOIN name ON directory = id WHERE path = ? AND base = ? "
+            "ORDER BY high DESC LIMIT 1"
+        )
+        row = connection.execute(query, (folder, base)).fetchone()
+        return None if row is None else (row[0], row[1])
+
     new = found.new
     while new:
         some, new = new[:_AT_ONCE], new[_AT_ONCE:]
         high = get(connection, "high")
-        batch = Batch(lambda path: _newest_end(connection, path), get(connection, "next_file"), back=False)
+        batch = Batch(newest_end, get(connection, "next_file"), back=False)
         rows = Rows(connection, batch)
         ids = [each.decode() for each in some]
         for number, record in enumerate(stream(walk.top, "--no-walk=unsorted", *ids, blobs=walk.blobs), high):
@@ -321,58 +337,46 @@ def go_forward(connection: sqlite3.Connection, walk: Walk, tip: bytes, found: Re
                 store(connection, tip, found)
         if time.monotonic() >= walk.deadline:
             return found
-    if (
-        not found.new
-        and not connection.execute(
-            "SELECT 1 FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)
-        ).fetchone()
-    ):
+    stored = connection.execute("SELECT 1 FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)).fetchone()
+    if not found.new and not stored:
         with transaction(connection):
             store(connection, tip, found)
     return found
 
 
-def _unreadable(error: GitError, *, partial: bool) -> str:
-    if partial:
-        return (
-            "this partial clone lacks the trees of its history; "
-            "fetch them with `git fetch --refetch --filter=blob:none`"
+def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
+    """Record which paths exist in the tree of `tip`: from its difference to the recorded tree if possible, else all."""
+    before = alive_at(connection)
+    if before == tip:
+        return
+    gone: list[bytes] = []
+    come: list[bytes] | None = None
+    if before is not None:
+        options = ("-r", "-z", "--no-renames", "--name-status")
+        with suppress(GitError):  # the recorded tree was pruned
+            tokens = git(top, "diff-tree", *options, before, tip, "--", env=OFFLINE).split(b"\0")
+            changes = list(zip(tokens[::2], tokens[1::2], strict=False))
+            # a changed path may belong to another file now
+            gone = [path for kind, path in changes if kind != b"A"]
+            come = [path for kind, path in changes if kind != b"D"]
+    view = IndexView(connection, reach(connection, top, tip).bounds, None, _raise)
+    with transaction(connection):
+        if come is None:
+            connection.execute("UPDATE name SET alive = 0 WHERE alive")
+            listing = ("ls-tree", "-r", "-z", "--full-tree", "--name-only", tip)
+            come = git(top, *listing, env=OFFLINE).split(b"\0")[:-1]
+        where = "directory = (SELECT id FROM directory WHERE path = ?1) AND base = ?2"
+        connection.executemany(
+            f"UPDATE name SET alive = 0 WHERE {where}", (path.rpartition(b"/")[::2] for path in gone)
         )
-    return f"git cannot read the history: {(error.stderr or str(error)).splitlines()[-1]}"
+        # like `view.file`, which is too slow for each path of a tree
+        holder = f"coalesce(?3, (SELECT file FROM name WHERE {where} ORDER BY high DESC))"
+        connection.executemany(
+            f"UPDATE name SET alive = 1 WHERE {where} AND file = {holder}",
+            ((*path.rpartition(b"/")[::2], None if view.whole else view.file(path) or 0) for path in come),
+        )
+        put(connection, alive=tip)
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction: commit at the end of the block, roll back on an exception."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite may have ended it, as on a full disk
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _pair(end: int | None) -> tuple[int, int] | None:
-    return None if end is None else (end >> _ENDS, end & ((1 << _ENDS) - 1))
-
-
-def _oldest_ends(connection: sqlite3.Connection) -> dict[bytes, int]:
-    """For each path, the file and the kind of its oldest known event."""
-    rows = connection.execute(
-        "SELECT path, base, file, low_kind FROM name JOIN directory ON directory.id = directory ORDER BY low DESC"
-    )
-    return {
-        (folder + b"/" if folder else b"") + base: file << _ENDS | kind for folder, base, file, kind in rows
-    }
-
-
-def _newest_end(connection: sqlite3.Connection, path: bytes) -> tuple[int, int] | None:
-    folder, _, base = path.rpartition(b"/")
-    row = connection.execute(
-        "SELECT file, high_kind FROM directory JOIN name ON directory = id WHERE path = ? AND base = ? "
-        "ORDER BY high DESC LIMIT 1",
-        (folder, base),
-    ).fetchone()
-    return None if row is None else (row[0], row[1])
+def _raise(error: Exception) -> NoReturn:
+    raise error

@@ -9,16 +9,16 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from zlib import crc32
 
 from repoagent.errors import UsageError
-from repoagent.git.process import GitError, git, git_output
+from repoagent.git.process import OFFLINE, GitError, git, git_output
 from repoagent.history.cochange import score
 from repoagent.history.cochange.score import Commit
-from repoagent.history.index.schema import AGES, BASE, LOWEST, NUMBERS, get, unpacked
+from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, WHOLE, get, unpacked
 
 _NAMESAKES = 50
 _COMMIT = f"SELECT {AGES} - age, time, author, size, files FROM"
@@ -74,13 +74,15 @@ class IndexView:
         cache = self._cache
         missing = {number for each in numbers.values() for number in each if number not in cache}
         if missing:
-            self._load(missing)
+            newest = str(sorted(missing, reverse=True))  # in the order of the table
+            for commit in self._commits(f"{_COMMIT} {_OF} commit_ WHERE age = {AGES} - value", (newest,)):
+                cache[commit[0]] = commit
         return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
 
     def latest(self, limit: int) -> list[Commit]:
         """The newest commits."""
         found: list[Commit] = []
-        for begin, end in self._ranges():
+        for begin, end in zip(reversed(self._reach[::2]), reversed(self._reach[1::2]), strict=True):
             between = (AGES - end, AGES - begin, limit - len(found))
             found += self._commits(
                 f"{_COMMIT} commit_ WHERE age > ? AND age <= ? ORDER BY age LIMIT ?", between
@@ -96,7 +98,7 @@ class IndexView:
             "WHERE stem = ? ORDER BY high DESC",
             (crc32(stem) >> 1,),
         )
-        found = [row[:3] for row in rows if score.stem(_join(row[3], row[4])) == stem]
+        found = [row[:3] for row in rows if score.stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem]
         return self._newest(found, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
@@ -118,7 +120,13 @@ class IndexView:
             f"SELECT file, directory, base FROM {_OF} name WHERE file = value {alive}ORDER BY file, alive, high",
             (str(list(files)),),
         )
-        folders = self._folders({row[1] for row in rows})
+        folders = self._directories
+        if missing := list({row[1] for row in rows} - folders.keys()):
+            for directory, path in self._ask(
+                f"SELECT directory.id, directory.path FROM {_OF} directory WHERE directory.id = value",
+                (str(missing),),
+            ):
+                folders[directory] = path + b"/" if path else b""
         found = [(file, folders[directory] + base) for file, directory, base in rows]
         if self._exists is None:
             return dict(found)
@@ -143,26 +151,15 @@ class IndexView:
         """The full ids of commits by number."""
         return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
 
-    def _folders(self, wanted: set[int]) -> dict[int, bytes]:
-        """The directories with these ids, with a trailing slash except for the top."""
-        missing = [directory for directory in wanted if directory not in self._directories]
-        if missing:
-            rows = self._ask(
-                f"SELECT directory.id, directory.path FROM {_OF} directory WHERE directory.id = value",
-                (str(missing),),
-            )
-            self._directories.update({directory: path + b"/" if path else b"" for directory, path in rows})
-        return self._directories
-
     def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
         try:
             return self._connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             self._broken(error)
 
-    def _unpack(self, code: str, data: bytes) -> array[int]:
+    def _unpack(self, data: bytes) -> array[int]:
         try:
-            return unpacked(code, data)
+            return unpacked(NUMBERS, data)
         except sqlite3.DatabaseError as error:
             self._broken(error)
 
@@ -175,7 +172,7 @@ class IndexView:
         ):
             mine = found[file]
             if len(mine) < limit:
-                numbers = self._unpack(NUMBERS, data)
+                numbers = self._unpack(data)
                 numbers.reverse()
                 mine += numbers if self.whole else filter(self._reaches, numbers)
                 del mine[limit:]
@@ -211,16 +208,8 @@ class IndexView:
     def _own(self, file: int) -> list[int]:
         rows = self._ask("SELECT numbers FROM touch WHERE file = ? ORDER BY low DESC", (file,))
         return [
-            number
-            for (data,) in rows
-            for number in reversed(self._unpack(NUMBERS, data))
-            if self._reaches(number)
+            number for (data,) in rows for number in reversed(self._unpack(data)) if self._reaches(number)
         ]
-
-    def _load(self, numbers: Iterable[int]) -> None:
-        newest = sorted(numbers, reverse=True)  # in the order of the table
-        for commit in self._commits(f"{_COMMIT} {_OF} commit_ WHERE age = {AGES} - value", (str(newest),)):
-            self._cache[commit[0]] = commit
 
     def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
         new, rows = tuple.__new__, self._ask(statement, values)
@@ -251,13 +240,21 @@ class IndexView:
         first = bisect_right(self._reach, low)
         return bool(first & 1) or (first < len(self._reach) and self._reach[first] <= high)
 
-    def _ranges(self) -> Iterator[tuple[int, int]]:
-        bounds = self._reach
-        return zip(reversed(bounds[::2]), reversed(bounds[1::2]), strict=True)
 
+def finder(top: Path, tip: bytes) -> Callable[[Sequence[bytes]], set[bytes]]:
+    """A function that returns which of some paths are in the tree of `tip`; one git process per call. Paths with a line
+    break are taken to be absent."""
 
-def _join(folder: bytes, base: bytes) -> bytes:
-    return folder + b"/" + base if folder else base
+    def find(paths: Sequence[bytes]) -> set[bytes]:
+        unique = [path for path in dict.fromkeys(paths) if b"\n" not in path]
+        data = b"".join(b"%s:%s\n" % (tip, path) for path in unique)
+        # for a missing path git echoes the request; only the end of the line is unambiguous
+        answers = git(top, "cat-file", "--batch-check=%(objecttype)", stdin=data, env=OFFLINE).split(b"\n")
+        return {
+            path for path, answer in zip(unique, answers, strict=False) if not answer.endswith(b" missing")
+        }
+
+    return find
 
 
 _TRIES = 3  # known tips to compare a new one with; git may have pruned the newest
@@ -272,11 +269,6 @@ class Reach(NamedTuple):
     floor: int | None = None
 
 
-def base_reach() -> Reach:
-    """What the first commit of the index reaches."""
-    return Reach((LOWEST, BASE))
-
-
 def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
     """What the commit `tip` (a hexadecimal id) reaches; one git process for an unknown tip.
 
@@ -284,49 +276,49 @@ def reach(connection: sqlite3.Connection, top: Path, tip: bytes) -> Reach:
     """
     if (stored := known(connection, tip)) is not None:
         return stored
-    low = get(connection, "low")
+    low, ended = get(connection, "low"), get(connection, "ended") == WHOLE
+    walk = ("rev-list", "--no-merges", "--reverse")
     rows = connection.execute(
         "SELECT id, ranges FROM tip WHERE floor IS NULL OR floor = ? ORDER BY used DESC LIMIT ?",
         (low, _TRIES),
     ).fetchall()
     for other, ranges in rows:
         try:
-            walk = git(
-                top,
-                "rev-list",
-                "--no-merges",
-                "--left-right",
-                "--reverse",
-                f"{other.hex()}...{tip.decode()}^{{commit}}",
-                "--",
-            )
+            between = f"{other.hex()}...{tip.decode()}^{{commit}}"
+            ids = git(top, *walk, "--left-right", between, "--").split()
         except GitError:  # its objects were pruned
             continue
-        ids = walk.split()
-        left = [each[1:] for each in ids if each.startswith(b"<")]
+        left = [each[1:] for each in ids if each.startswith(b"<")]  # only the known tip reaches these
         right = [each[1:] for each in ids if each.startswith(b">")]
-        return _from(connection, tuple(unpacked(NUMBERS, ranges)), left, right)
-    every = git_output(
-        top, "rev-list", "--no-merges", "--reverse", f"{tip.decode()}^{{commit}}", "--", ok=(0, 128)
-    )
-    if every.returncode:
-        raise UsageError(f"commit {tip.decode()} or part of its history is missing")
-    return _anew(connection, every.stdout.split())
+        bounds = tuple(unpacked(NUMBERS, ranges))
+        everything = bounds == (LOWEST, get(connection, "high"))
+        if everything and not left:
+            return Reach(bounds, tuple(right))
+        numbers = _numbers(connection, {*left} if everything else {*left, *right})
+        floor = low if left and not ended else None
+        break
+    else:
+        every = git_output(top, *walk, f"{tip.decode()}^{{commit}}", "--", ok=(0, 128))
+        if every.returncode:
+            raise UsageError(f"commit {tip.decode()} or part of its history is missing")
+        right = every.stdout.split()
+        bounds, numbers, floor = (), _numbers(connection, set(right)), None if ended else low
+    new = tuple(each for each in right if each not in numbers)
+    return Reach(toggled(bounds, numbers.values()), new, floor)
 
 
 def known(connection: sqlite3.Connection, tip: bytes) -> Reach | None:
     """The stored reach of a tip, if still valid."""
-    row = connection.execute(
-        "SELECT ranges, floor FROM tip WHERE id = ?", (bytes.fromhex(tip.decode()),)
-    ).fetchone()
+    query = "SELECT ranges, floor FROM tip WHERE id = ?"
+    row = connection.execute(query, (bytes.fromhex(tip.decode()),)).fetchone()
     if row is None or row[1] not in (None, get(connection, "low")):
         return None
     return Reach(tuple(unpacked(NUMBERS, row[0])), (), row[1])
 
 
-def store(connection: sqlite3.Connection, tip: bytes, found: Reach) -> None:
+def store(connection: sqlite3.Connection, tip: bytes, reached: Reach) -> None:
     """Store what a tip reaches, in the transaction of the caller."""
-    row = (bytes.fromhex(tip.decode()), array(NUMBERS, found.bounds), found.floor)
+    row = (bytes.fromhex(tip.decode()), array(NUMBERS, reached.bounds), reached.floor)
     connection.execute(
         "INSERT OR REPLACE INTO tip SELECT ?, ?, ?, 0, coalesce(max(used), 0) + 1 FROM tip", row
     )
@@ -339,31 +331,6 @@ def toggled(bounds: Sequence[int], numbers: Iterable[int]) -> tuple[int, ...]:
     for number in numbers:
         edges ^= {number, number + 1}
     return tuple(sorted(edges))
-
-
-def _from(
-    connection: sqlite3.Connection, bounds: tuple[int, ...], left: list[bytes], right: list[bytes]
-) -> Reach:
-    """The reach of a new tip from the bounds of a known one, the commits that only the known tip reaches (`left`), and
-    those that only the new one reaches (`right`)."""
-    everything = bounds == (LOWEST, get(connection, "high"))
-    if everything and not left:
-        return Reach(bounds, tuple(right))
-    numbers = _numbers(connection, {*left, *right} if not everything else {*left})
-    gone = [numbers[each] for each in left if each in numbers]
-    there = [numbers[each] for each in right if each in numbers]
-    floor = get(connection, "low") if left and get(connection, "ended") != 1 else None
-    return Reach(
-        toggled(bounds, [*gone, *there]), tuple(each for each in right if each not in numbers), floor
-    )
-
-
-def _anew(connection: sqlite3.Connection, ids: list[bytes]) -> Reach:
-    """The reach of a tip from all ids that it reaches, without a known tip to compare with."""
-    numbers = _numbers(connection, set(ids))
-    new = tuple(each for each in ids if each not in numbers)
-    floor = None if get(connection, "ended") == 1 else get(connection, "low")
-    return Reach(toggled((), numbers.values()), new, floor)
 
 
 def _numbers(connection: sqlite3.Connection, ids: set[bytes]) -> dict[bytes, int]:

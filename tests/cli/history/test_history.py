@@ -317,32 +317,6 @@ def test_garbled_lines_are_reported(repo: GitRepo, ask: Ask, model: Program) -> 
     assert done.code == 4 and "wrote no usable summary" in done.err
 
 
-@pytest.mark.soak
-def test_shared_as_notes_and_read_in_a_new_clone(
-    repo: GitRepo, ask: Ask, model: Program, tmp_path: Path
-) -> None:
-    grow(repo, 2)
-    done = ask("a.txt", "--model", model.spec, "--share")
-    assert done.code == 0 and "updated 3 notes" in done.err
-    clone = tmp_path / "clone"
-    subprocess.run(["git", "clone", "-q", repo.top.as_uri(), clone], check=True)
-    fetch = ["git", "fetch", "-q", "origin", "+refs/notes/repoagent:refs/notes/remotes/origin/repoagent"]
-    subprocess.run(fetch, cwd=clone, check=True)
-    assert lines(ask("a.txt", "--json", cwd=clone)) == [None] * 3
-    result = ask("a.txt", "--json", "--share", "--model", "command:false", cwd=clone)
-    assert lines(result) == ["says 1.1 in call 0", "says 2.1 in call 0", "says 3.1 in call 0"]
-    assert lines(ask("a.txt", "--json", cwd=clone)) == lines(result)
-
-
-def test_summaries_that_cannot_be_shared_are_saved(
-    repo: GitRepo, ask: Ask, model: Program, clean_environment: Path
-) -> None:
-    (clean_environment / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n")
-    done = ask("a.txt", "--model", model.spec, "--share")
-    assert done.code == 0 and "says 1.1 in call 0" in done.out
-    assert "could not share the summaries" in done.err and "user.name" in done.err
-
-
 def test_a_recording_is_played_again(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
     cassette = tmp_path / "cassette.jsonl"
     first = lines(ask("a.txt", "--model", model.spec, "--record", str(cassette), "--json"))

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
+import subprocess
 
 import pytest
 
-from repoagent.history.index.index import spawn_apart
+from repoagent.history.index import index
 
 
-def test_what_a_server_starts_does_not_gather(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for them, and yet at most the last of those that have ended is left."""
-    started = []
-    real, program = os.posix_spawn, shutil.which("true") or ""
-
-    def spawn(path: str, arguments: list[str], env: dict[str, str], **more: object) -> int:
-        started.append(real(program, ["true"], env, **more))
-        return started[-1]
-
-    monkeypatch.setattr(os, "posix_spawn", spawn)
+def test_processes_that_have_ended_do_not_gather(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "ITSELF", ("-c", ""))
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(index, "_started", started)
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
     for _ in range(3):
-        spawn_apart([], os.environ)
-        until = time.monotonic() + 5
-        while os.waitid(os.P_PID, started[-1], os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            assert time.monotonic() < until
-            time.sleep(0.01)
-    for pid in started[:-1]:
-        with pytest.raises(ChildProcessError):
-            os.waitpid(pid, 0)
-    os.waitpid(started[-1], 0)
+        index.spawn_apart([], os.environ)
+        os.waitid(os.P_PID, started[-1].pid, os.WEXITED | os.WNOWAIT)
+        assert len(started) == 1
+    started[-1].wait()
+    os.close(writing)
+    assert os.read(reading, 1) == b""
+    os.close(reading)
