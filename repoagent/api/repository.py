@@ -175,7 +175,7 @@ class Repository:
         edited segments.
         """
         from repoagent.api.results import Split
-        from repoagent.split.create import create
+        from repoagent.split.folder_writer import create
         from repoagent.split.pack import TARGET_BYTES
         from repoagent.split.source import SourceText
         from repoagent.split.split_plan import (

@@ -11,7 +11,6 @@ those, with the same length; YAML counts lines with 16 bits, so `walk_slices` pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -164,23 +163,21 @@ class Frame:
     half: int  # a part larger than this is opened
     most: int  # an item larger than this is opened
     broken: bool
-    cost: float  # of a cut between its children
     lead: int  # the start of the comments and the like that belong to the next item
+    cost: float = 0.0  # of a cut between its children
     listed: bool = False  # its first item was reached
     plain: bool = False  # only the cost and a blank line count for its items
     seen: int = ITEM  # the role of the last child
     tight: bool = False  # there was no blank line before the current run of comments
     index: int = 0  # of the candidate before that run
 
-    def begun(self) -> None:
+    def __post_init__(self) -> None:
+        self.cost = DEEPER * min(self.level, DEEPEST) + (PART if self.role == PARTS else 0.0)
+
+    def begin(self) -> None:
         """Record that the first item was reached."""
         self.listed = True
         self.plain = self.role == LIST and not self.broken
-
-
-def _open_frame(role: int, level: int, start: int, half: int, most: int, *, broken: bool) -> Frame:
-    cost = DEEPER * min(level, DEEPEST) + (PART if role == PARTS else 0.0)
-    return Frame(role, level, start, half, most, broken, cost, start)
 
 
 def cost_before(frame: Frame, role: int, start: int, blank: bool, candidates: list[Candidate]) -> float:
@@ -261,7 +258,6 @@ def embedded_language(node: tree_sitter.Node, text: bytes) -> str | None:
 _JITTER: Final = 0.4 / 1024
 _LONG: Final = 8  # in lines longer than a segment divided by this, nodes inside the line do not count
 _LANGUAGES: Final = 3  # nested in each other
-_MARKUP: Final = frozenset({"html", "xml"})
 _ANCHORS: Final = re.compile(rb"(?:<a\s+(?:name|id)\s*=[^<>]*>(?:\s*</a>)?\s*)+", re.IGNORECASE)
 _EMPTY_COMMENT: Final = re.compile(rb"//+[!/]?|#+|;+|--+")
 
@@ -286,127 +282,114 @@ def walk(
         return
     roles = child_roles(language)
     name: Boundary = "embedded" if depth else "node"
-    markup = language in _MARKUP
+    markup = language in ("html", "xml")
     frames: list[Frame] = []
-    frame = _open_frame(LIST, level, base, limit, limit, broken=root.type == "ERROR")
-    frame.begun()
+    frame = Frame(LIST, level, base, limit, limit, root.type == "ERROR", base)
+    frame.begin()
     last = candidates[-1][0] if candidates else 0  # add no candidate at or before this offset
     line = text.rfind(b"\n", 0, base) + 1  # the start of the line of the previous child
     near, first = line, base == line  # the start of that child; whether it is the first on its line
-    far = limit // _LONG
+    entered = True
     while True:
-        node = cursor.node
-        if node is None:
-            return
-        role = roles.get(node.kind_id, ITEM)
-        if role == TOKEN:
+        if not entered:
             while not cursor.goto_next_sibling():
                 if not frames:
                     return
                 frame = frames.pop()
                 cursor.goto_parent()
+        entered = False
+        node = cursor.node
+        if node is None:
+            return
+        role = roles.get(node.kind_id, ITEM)
+        if role == TOKEN:
             continue
         start = node.start_byte + base
-        size = node.end_byte + base - start
+        end = node.end_byte + base
+        size = end - start
         if start != near:
             newline = text.rfind(b"\n", near, start)
-            if newline >= 0:
-                line = newline + 1
-                first = line == start or _leads(text[line:start])
-            else:
-                first = line == near and _leads(text[line:start])
+            alone = newline >= 0 or line == near
+            line = max(line, newline + 1)
+            first = alone and (line == start or _leads(text[line:start]))
             near = start
         if first and language == "yaml" and role == ITEM and line > last + 1:
             line = _above(text, line, start)
-        is_section = first and language == "markdown" and node.type == "section"
-        if is_section and (above := _anchors(text, line)) < line:
-            while (
-                candidates and candidates[-1][0] >= above
-            ):  # in the tree, the anchors end the previous section
-                if candidates.pop()[1] >= DOCUMENTED:
+        elif first and language == "markdown" and node.type == "section":
+            above = _anchors(text, line)
+            while above < line and candidates and candidates[-1][0] >= above:
+                if candidates.pop()[1] >= DOCUMENTED:  # in the tree, the anchors end the previous section
                     frame.seen = ATTACHED
-            line, last = above, candidates[-1][0] if candidates else 0
+            if above < line:
+                line, last = above, candidates[-1][0] if candidates else 0
         if role == ELEMENT:
             role = element_role(text, start) if language == "html" else ITEM
         opened, most = size > frame.most, frame.most
-        commented = role == ITEM and frame.seen in (ATTACHED, COMMENT)
-        if commented and not opened and start + size - frame.lead >= limit:
+        if role == ITEM and frame.seen in (ATTACHED, COMMENT) and not opened and end - frame.lead >= limit:
             # with its line end and its comments, which must not be separated from it, it is too large
             opened = frame.seen == ATTACHED or not blank_before(text, line)
             most = size // 2 if opened else most
-        if role == ITEM and first and not opened and frame.plain and frame.seen == ITEM:  # nearly all
+        if frame.role == PARTS and size > frame.half and role != CONTINUATION:
+            opened = True
+        if role == ITEM == frame.seen and first and not opened and frame.plain:  # nearly all nodes
             if line > last:
                 last = line
                 cost = frame.cost if text[line - 2] == 10 or blank_before(text, line) else frame.cost + DENSE
                 candidates.append((line, cost + (size * 40503 & 1023) * _JITTER, name))
-        else:
-            if frame.role == PARTS and size > frame.half and role != CONTINUATION:
-                opened = True
-            is_next = (
-                not first and role == ITEM and frame.role == LIST and _beside(text, line, start, markup, far)
-            )
-            if role != FILLING and (first or is_next):
-                at = line if first else start
-                blank = first and blank_before(text, line)
-                cost = cost_before(frame, role, start, blank, candidates)
-                if frame.role == PARTS and (opened or role == COMMENT):
-                    cost += HEAD
-                if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
-                    cost -= PARAGRAPH
-                if not first:
-                    cost += INLINE_TAG if markup else BESIDE
-                elif frame.broken:
-                    cost += BROKEN + min(start - line, 6) * INDENTED
-                if (
-                    role == ITEM
-                    and first
-                    and text.startswith(b"{", start)
-                    and text.endswith(b")", 0, line - 1)
-                ):
-                    cost += HEAD  # the body of a statement that parsed as separate
-                leads = frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT)
-                if role in (COMMENT, ATTACHED) and leads:
+            continue
+        is_next = not first and role == ITEM and frame.role == LIST
+        if role != FILLING and (first or (is_next and _beside(text, line, start, markup, limit))):
+            at = line if first else start
+            blank = first and blank_before(text, line)
+            cost = cost_before(frame, role, start, blank, candidates)
+            if frame.role == PARTS and (opened or role == COMMENT):
+                cost += HEAD
+            if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
+                cost -= PARAGRAPH
+            if not first:
+                cost += INLINE_TAG if markup else BESIDE
+            elif frame.broken:
+                cost += BROKEN + min(start - line, 6) * INDENTED
+            if first and role == ITEM and text.startswith(b"{", start) and text.endswith(b")", 0, line - 1):
+                cost += HEAD  # the body of a statement that parsed as separate
+            if role in (COMMENT, ATTACHED):
+                if frame.seen not in (COMMENT, ATTACHED) or (blank and frame.seen == COMMENT):
                     frame.lead = at
                 if role == COMMENT and (frame.seen != COMMENT or blank):
                     frame.tight, frame.index = not blank, len(candidates)
-                if at > last:
-                    last = at
-                    why: Boundary = "embedded" if frame.broken else name
-                    candidates.append((at, cost + (size * 40503 & 1023) * _JITTER, why if first else "byte"))
-                frame.seen = role
-                if not frame.listed and role in (ITEM, INLINE):
-                    frame.begun()
-            elif role in (ATTACHED, INLINE, ITEM):
-                if role == ATTACHED and frame.seen not in (COMMENT, ATTACHED):
-                    frame.lead = start
-                frame.seen = role
-                if role == ITEM and start == frame.start:
-                    frame.begun()
-            if opened:
-                kind = node.type
-                holder = holder_role(kind)
-                if holder != LEAF and cursor.goto_first_child():
-                    frames.append(frame)
-                    half = size // 4 if holder == PARTS else limit
-                    level = frame.level + (holder == LIST)
-                    frame = _open_frame(holder, level, start, half, most, broken=kind == "ERROR")
-                    continue
-                if size > limit:
-                    span, cost = (start, start + size), frame.cost + IN_LEAF
-                    inner = None
-                    if role != COMMENT and depth < _LANGUAGES:
-                        inner = embedded_language(node, text[base:] if base else text)
-                    tree_inside = parse_bytes(text[start : start + size], inner) if inner else None
-                    if inner is None or tree_inside is None:
-                        fill(text, span, limit, candidates, cost, comment=role == COMMENT)
-                    else:
-                        walk(tree_inside, text, limit, candidates, (inner, start, frame.level + 1, depth + 1))
-                    last = max(last, candidates[-1][0]) if candidates else last
-        while not cursor.goto_next_sibling():
-            if not frames:
-                return
-            frame = frames.pop()
-            cursor.goto_parent()
+            if at > last:
+                last = at
+                why: Boundary = "byte" if not first else "embedded" if frame.broken else name
+                candidates.append((at, cost + (size * 40503 & 1023) * _JITTER, why))
+            frame.seen = role
+            if role in (ITEM, INLINE):
+                frame.begin()
+        elif role in (ATTACHED, INLINE, ITEM):
+            if role == ATTACHED and frame.seen not in (COMMENT, ATTACHED):
+                frame.lead = start
+            frame.seen = role
+            if role == ITEM and start == frame.start:
+                frame.begin()
+        if opened:
+            holder = holder_role(node.type)
+            if holder != LEAF and cursor.goto_first_child():
+                frames.append(frame)
+                half = size // 4 if holder == PARTS else limit
+                broken = node.type == "ERROR"
+                frame = Frame(holder, frame.level + (holder == LIST), start, half, most, broken, start)
+                entered = True
+                continue
+            if size > limit:
+                inner = None
+                if role != COMMENT and depth < _LANGUAGES:
+                    inner = embedded_language(node, text[base:] if base else text)
+                tree_inside = parse_bytes(text[start:end], inner) if inner else None
+                if inner is None or tree_inside is None:
+                    cost = frame.cost + IN_LEAF
+                    fill(text, (start, end), limit, candidates, cost, comment=role == COMMENT)
+                else:
+                    walk(tree_inside, text, limit, candidates, (inner, start, frame.level + 1, depth + 1))
+                last = max(last, candidates[-1][0]) if candidates else last
 
 
 def _leads(before: bytes) -> bool:
@@ -414,14 +397,14 @@ def _leads(before: bytes) -> bool:
     return before.isspace() or before.strip() == b","
 
 
-def _beside(text: bytes, line: int, start: int, markup: bool, far: int) -> bool:
+def _beside(text: bytes, line: int, start: int, markup: bool, limit: int) -> bool:
     """Whether the node at `start` follows the end of the previous item on its line, as in `</dd><dt>` or `}, {`. False
-    in a line of more than `far` bytes."""
+    in a long line."""
     if markup:
         follows = text[start - 1] == 62  # ">"
     else:
         follows = text[line : min(line + 80, start)].lstrip()[:1] in (b"}", b"]", b")")
-    return follows and text.find(b"\n", start, line + far) >= 0
+    return follows and text.find(b"\n", start, line + limit // _LONG) >= 0
 
 
 def _anchors(text: bytes, line: int) -> int:
@@ -507,32 +490,27 @@ _FEWEST = 20_000
 
 
 def walk_slices(text: bytes, limit: int, candidates: list[Candidate]) -> bool:
-    """Append the candidates in YAML of more than `LINES` lines to `candidates`; False if parsing takes too long."""
-    for start, end in _slices(text):
+    """Append the candidates in YAML of more than `LINES` lines to `candidates`; False if parsing takes too long.
+
+    Each slice ends before a document, otherwise before one of the least indented lines.
+    """
+    offsets = [0, *(match.end() for match in re.finditer(b"\n", text))]
+    first = 0
+    while first < len(offsets):
+        last = len(offsets)
+        if last - first > LINES:
+
+            def indent(number: int) -> int:
+                line = text[offsets[number] : offsets[number] + 200]
+                content = line.lstrip(b" ")
+                comment = content[:1] in (b"\n", b"\r", b"#", b"")
+                return -1 if line.startswith(b"---") else 1000 if comment else len(line) - len(content)
+
+            last = min(range(first + _FEWEST, first + LINES), key=indent)
+        start, end = offsets[first], offsets[last] if last < len(offsets) else len(text)
         tree = parse_bytes(text[start:end], "yaml")
         if tree is None:
             return False
         walk(tree, text, limit, candidates, ("yaml", start, 0, 0))
+        first = last
     return True
-
-
-def _slices(text: bytes) -> Iterator[tuple[int, int]]:
-    """Yield slices that end before the last document within `LINES`, otherwise before one of the least indented
-    lines."""
-    start = offset = line = best = 0
-    depth = 1 << 30
-    while offset < len(text):
-        if line == LINES:
-            yield start, best or offset
-            start = offset = best or offset
-            line, best, depth = 0, 0, 1 << 30
-        if text.startswith(b"---", offset):
-            best, depth = offset if line else 0, -1
-        elif line > _FEWEST and depth > 0:
-            head = text[offset : offset + 200].lstrip(b" ")
-            indent = min(len(text) - offset, 200) - len(head)
-            if head[:1] not in (b"\n", b"\r", b"#", b"") and indent < depth:
-                best, depth = offset, indent
-        offset = text.find(b"\n", offset) + 1 or len(text)
-        line += 1
-    yield start, len(text)

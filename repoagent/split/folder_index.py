@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import field, fields
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
@@ -98,24 +98,16 @@ class Index:
 
     def to_dict(self) -> dict[str, Any]:
         """The index as JSON data, without the `version`."""
-        segments = []
+        content: dict[str, Any] = {**vars(self), "source": vars(self.source), "segments": []}
+        del content["folder"]
+        if not self.pending:
+            del content["pending"]
         for segment in self.segments:
-            value = {
-                **vars(segment),
-                "scope": list(segment.scope),
-                "symbols": [dict(vars(symbol)) for symbol in segment.symbols],
-            }
+            value = {**vars(segment), "symbols": [vars(symbol) for symbol in segment.symbols]}
             if not segment.based_on:
                 del value["based_on"]
-            segments.append(value)
-        content: dict[str, Any] = {
-            "source": asdict(self.source),
-            "language": self.language,
-            "target": self.target,
-            "natural": self.natural,
-            "segments": segments,
-        }
-        return {**content, "pending": dict(self.pending)} if self.pending else content
+            content["segments"].append(value)
+        return content
 
 
 def digest(data: bytes) -> str:
@@ -128,70 +120,52 @@ class BrokenIndex(Refused):
 
 
 class _Invalid(Exception):
-    """The error in a part of an index, as a clause."""
+    """The error in an index, as a clause."""
 
 
-class _Field(NamedTuple):
-    """A valid field: its type, a condition, and the error if that is false (`{}` is the value)."""
-
-    type: type
-    valid: Callable[[Any], bool] = lambda _: True
-    error: str = ""
-
-
-def _number(least: int) -> _Field:
-    def valid(value: int) -> bool:
-        return not isinstance(value, bool) and least <= value <= _MOST
-
-    return _Field(int, valid, f"is not a number from {least} to {_MOST:,}")
-
-
-def _text(pattern: str, what: str = "a hash") -> _Field:
-    return _Field(str, re.compile(pattern).fullmatch, f"is {{}}, not {what}")  # type: ignore[arg-type]
-
-
-def _choice(choices: tuple[str, ...]) -> _Field:
-    return _Field(object, lambda value: value in choices, f"is not one of {', '.join(choices)}")
-
-
-_MOST = 1 << 48  # bytes or lines: no file is longer
 SUFFIX = re.compile(r"\.[A-Za-z0-9_+-]{1,20}")
-_SHA256 = _text(r"[0-9a-f]{64}")
-_FILE = _text(rf"[0-9]{{1,9}}[a-z]{{0,180}}(?:{SUFFIX.pattern})?", "a valid name of a segment file")
-_BOOL, _STRING, _LIST = _Field(bool), _Field(str), _Field(list)
-_STRINGS = _Field(list, lambda v: all(isinstance(item, str) for item in v), "is not a list of strings")
-_INDEX = {"source": _Field(dict), "target": _number(1), "natural": _BOOL, "segments": _LIST}
-_SOURCE = {
-    "path": _STRING,
-    "blob": _text(r"[0-9a-f]{40}(?:[0-9a-f]{24})?"),
+_MOST = 1 << 48  # bytes or lines: no file is longer
+_SHA256 = r"[0-9a-f]{64}"
+_INDEX: dict[str, Any] = {
+    "source": dict,
+    "language": str | None,
+    "target": int,
+    "natural": bool,
+    "segments": list,
+    "pending": dict,
+}
+_JSON_TYPES = {"int": int, "bool": bool, "str": str, "Boundary": str}
+_PATTERNS = {
+    "blob": r"[0-9a-f]{40}(?:[0-9a-f]{24})?",
     "sha256": _SHA256,
-    "size": _number(0),
-    "encoding": _choice(("utf-8", "unknown-8bit", "binary")),
-    "bom": _BOOL,
-    "line_ending": _choice(("lf", "crlf", "cr", "mixed", "none")),
-    "final_newline": _BOOL,
+    "based_on": f"(?:{_SHA256})?",
+    "file": rf"[0-9]{{1,9}}[a-z]{{0,180}}(?:{SUFFIX.pattern})?",
+    "encoding": "utf-8|unknown-8bit|binary",
+    "line_ending": "lf|crlf|cr|mixed|none",
+    "boundary": "|".join(get_args(Boundary)),
 }
-_SEGMENT = {
-    "file": _FILE,
-    "start": _number(0),
-    "end": _number(0),
-    "first_line": _number(1),
-    "last_line": _number(0),
-    "boundary": _choice(get_args(Boundary)),
-    "sha256": _SHA256,
-    "scope": _STRINGS,
-    "oversize": _BOOL,
-    "symbols": _LIST,
-}
-_SYMBOL = {
-    "name": _STRING,
-    "kind": _STRING,
-    "qualified_name": _STRING,
-    "first_line": _number(1),
-    "last_line": _number(1),
-    "signature": _STRING,
-    "depth": _number(0),
-}
+
+
+def _fields(value: Any, types: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The fields of a JSON object. Raises _Invalid if one is missing or invalid."""
+    if not isinstance(value, dict):
+        raise _Invalid(f"{what} is not an object")
+    for name, type_ in types.items():
+        if name not in value:
+            raise _Invalid(f"{name} is missing")
+        item = value[name]
+        valid = isinstance(item, type_)
+        if valid and type_ is int:
+            valid = not isinstance(item, bool) and 0 <= item <= _MOST
+        if valid and name in _PATTERNS:
+            valid = re.fullmatch(_PATTERNS[name], item, re.ASCII) is not None
+        if not valid:
+            raise _Invalid(f"{name} has the invalid value {str(item)[:80]!r}")
+    return {name: value[name] for name in types}
+
+
+def _types(class_: type[IndexedSource | IndexedSegment | Symbol]) -> dict[str, Any]:
+    return {field.name: _JSON_TYPES.get(str(field.type), list) for field in fields(class_)}
 
 
 def parse_index(path: Path, data: bytes) -> Index:
@@ -204,59 +178,21 @@ def parse_index(path: Path, data: bytes) -> Index:
             f"{path} has format version {value['version']} and this repoagent knows up to {VERSION}: update repoagent"
         )
     try:
-        return _index(path.parent, value)
+        index = _fields({"language": None, "pending": {}, **value}, _INDEX, "it")
+        if index["target"] == 0:
+            raise _Invalid("target has the invalid value '0'")
+        index["source"] = IndexedSource(**_fields(index["source"], _types(IndexedSource), "source"))
+        _check_source_path(index["source"].path)
+        index["segments"] = _segments(index["segments"], index["source"].size)
+        for name, replaced in index["pending"].items():
+            _fields({"file": name, "based_on": replaced}, {"file": str, "based_on": str}, "pending")
+        return Index(path.parent, **index)
     except _Invalid as error:
         raise _broken(path, str(error)) from error
 
 
 def _broken(path: Path, why: str) -> BrokenIndex:
     return BrokenIndex(f"{path} is invalid: {why}; repair it, or split the file into another folder")
-
-
-def _fields(value: Any, fields: Mapping[str, _Field], what: str = "the value") -> dict[str, Any]:
-    """The fields of a JSON object. Raises _Invalid if one is invalid."""
-    if not isinstance(value, dict):
-        raise _Invalid(f"{what} is not an object")
-    for key, (type_, valid, error) in fields.items():
-        item = value.get(key)
-        if not isinstance(item, type_):
-            raise _Invalid(f"{key} {'is missing' if key not in value else 'has the wrong type'}")
-        if not valid(item):
-            raise _Invalid(f"{key} {error.format(repr(item[:80]) if isinstance(item, str) else '')}")
-    return {key: value.get(key) for key in fields}
-
-
-def _index(folder: Path, value: dict[str, Any]) -> Index:
-    index = _fields(value, _INDEX)
-    source = IndexedSource(**_fields(index["source"], _SOURCE))
-    _check_source_path(source.path)
-    language = value.get("language")
-    if not isinstance(language, str | None):
-        raise _Invalid("its language is not a string")
-    segments: list[IndexedSegment] = []
-    names = {NAME, BASE}
-    for number, item in enumerate(index["segments"], 1):
-        try:
-            segment = _segment(item, segments[-1] if segments else None)
-        except _Invalid as error:
-            raise _Invalid(f"in segment {number}, {error}") from error
-        own = [segment.file.lower(), *([segment.kept_base.lower()] if segment.based_on else [])]
-        if not names.isdisjoint(own):  # some file systems ignore case
-            raise _Invalid(f"{segment.file} is named twice")
-        names.update(own)
-        segments.append(segment)
-    end = segments[-1].end if segments else 0
-    if end != source.size:
-        raise _Invalid(f"its segments end at byte {end:,}, but the source has {source.size:,} bytes")
-    pending = value.get("pending", {})
-    if not isinstance(pending, dict):
-        raise _Invalid("pending is not an object")
-    for name, replaced in pending.items():
-        if not _FILE.valid(name) or not isinstance(replaced, str):
-            raise _Invalid(f"pending has the invalid file name {name!r}")
-        if replaced and not _SHA256.valid(replaced):
-            raise _Invalid(f"pending has an invalid SHA-256 for {name}")
-    return Index(folder, source, language, index["target"], index["natural"], tuple(segments), pending)
 
 
 def _check_source_path(path: str) -> None:
@@ -270,24 +206,37 @@ def _check_source_path(path: str) -> None:
             raise _Invalid(f"the path of its source is invalid: {error}") from error
 
 
-def _segment(value: Any, before: IndexedSegment | None) -> IndexedSegment:
-    revised = isinstance(value, dict) and "based_on" in value
-    fields = _fields(value, {**_SEGMENT, "based_on": _SHA256} if revised else _SEGMENT)
-    symbols = tuple(Symbol(**_fields(symbol, _SYMBOL, "a symbol")) for symbol in fields["symbols"])
-    segment = IndexedSegment(**{**fields, "scope": tuple(fields["scope"]), "symbols": symbols})
-    empty = segment.end == segment.start
-    gap = segment.start - (before.end if before else 0)
-    if gap:
-        where = "before it are missing" if gap > 0 else "overlap with the segment before"
-        raise _Invalid(f"{abs(gap):,} bytes {where}")
-    if segment.end < segment.start or (empty and not segment.based_on):
-        raise _Invalid("the end is not after the start")
-    if (
-        segment.first_line < (before.first_line if before else 1)
-        or segment.last_line < segment.first_line - empty
-    ):
-        raise _Invalid("the lines are out of order")
-    return segment
+def _segments(items: list[Any], size: int) -> tuple[IndexedSegment, ...]:
+    segments: list[IndexedSegment] = []
+    names = {NAME, BASE}
+    end, line = 0, 1
+    for number, item in enumerate(items, 1):
+        try:
+            value = _fields(
+                {"based_on": "", **item} if isinstance(item, dict) else item, _types(IndexedSegment), "it"
+            )
+            if not all(isinstance(name, str) for name in value["scope"]):
+                raise _Invalid("scope has a value that is not a string")
+            symbols = [Symbol(**_fields(symbol, _types(Symbol), "a symbol")) for symbol in value["symbols"]]
+            segment = IndexedSegment(**{**value, "scope": tuple(value["scope"]), "symbols": tuple(symbols)})
+            empty = segment.start == segment.end
+            if segment.start != end:
+                raise _Invalid(f"the segment does not start at byte {end:,}, where the one before it ends")
+            if segment.end < segment.start or (empty and not segment.based_on):
+                raise _Invalid("the end is not after the start")
+            if segment.first_line < line or segment.last_line < segment.first_line - empty:
+                raise _Invalid("the lines are out of order")
+            own = {segment.file.lower(), *([segment.kept_base.lower()] if segment.based_on else ())}
+            if not names.isdisjoint(own):  # some file systems ignore case
+                raise _Invalid(f"{segment.file} is named twice")
+        except _Invalid as error:
+            raise _Invalid(f"in segment {number}, {error}") from error
+        names |= own
+        end, line = segment.end, segment.first_line
+        segments.append(segment)
+    if end != size:
+        raise _Invalid(f"its segments end at byte {end:,}, but the source has {size:,} bytes")
+    return tuple(segments)
 
 
 def display_path(path: Path, cwd: Path) -> str:
@@ -319,10 +268,26 @@ def read_index(path: Path, *, missing_ok: bool = False) -> Index:
     if data is None:
         raise UsageError(f"no split at {path}; name a folder that `repoagent split` wrote, or its {NAME}")
     index = parse_index(path, data)
-    if index.source.path.startswith("/"):
-        _check_outside(index)
+    if index.source.path.startswith("/"):  # someone else may have written an index in a repository
+        from repoagent.git.worktree import NoWorkTree, open_worktree
+
+        with suppress(NoWorkTree):
+            top = open_worktree(index.folder).top
+            why = f"it is in the repository {top}, but its source has the absolute path {index.source.path}"
+            raise _broken(path, why)
     for segment in index.segments:
-        _check_file(index, segment, missing_ok=missing_ok)
+        file = index.folder / segment.file
+        try:
+            mode = file.lstat().st_mode
+        except FileNotFoundError:
+            if missing_ok or segment.file in index.pending:
+                continue
+            again = f"`repoagent split --refresh {quoted_path(index.folder, Path.cwd())}`"
+            raise Refused(f"{file} is missing; restore it, or run {again} to write it again") from None
+        except OSError as error:
+            raise Refused(f"cannot read {file}: {error.strerror}") from error
+        if not stat.S_ISREG(mode):
+            raise Refused(f"{file} is not a regular file; remove it")
     return index
 
 
@@ -334,33 +299,6 @@ def index_path(path: Path) -> Path:
     return full / NAME if full.is_dir() or full.name != NAME else full
 
 
-def _check_outside(index: Index) -> None:
-    """Refuse an absolute source path in a repository: someone else may have written the index."""
-    from repoagent.git.worktree import NoWorkTree, open_worktree
-
-    try:
-        top = open_worktree(index.folder).top
-    except NoWorkTree:
-        return
-    path = index.source.path
-    raise _broken(index.path, f"it is in the repository {top}, but its source has the absolute path {path}")
-
-
-def _check_file(index: Index, segment: IndexedSegment, *, missing_ok: bool) -> None:
-    path = index.folder / segment.file
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        if missing_ok or segment.file in index.pending:
-            return
-        again = f"`repoagent split --refresh {quoted_path(index.folder, Path.cwd())}`"
-        raise Refused(f"{path} is missing; restore it, or run {again} to write it again") from None
-    except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from error
-    if not stat.S_ISREG(mode):
-        raise Refused(f"{path} is not a regular file; remove it")
-
-
 def base_bytes(index: Index) -> bytes:
     """The text that was split. Raises Refused if it is missing or was changed."""
     for path in (index.folder / BASE, index.folder / STAGED / BASE):
@@ -370,30 +308,10 @@ def base_bytes(index: Index) -> bytes:
     raise _broken(index.path, f"{index.folder / BASE} is not the text that was split")
 
 
-def segment_bytes(index: Index, segment: IndexedSegment) -> bytes:
-    """The current content of `segment`: its file if edited, otherwise its part of the source.
-
-    Raises Refused if the file is missing or not regular.
-    """
-    data = file_bytes(index, segment)
-    if data is None or _is_untouched(index, segment, data):
-        return base_bytes(index)[segment.start : segment.end]
-    return data
-
-
-def file_bytes(index: Index, segment: IndexedSegment) -> bytes | None:
-    """The bytes of the segment's file; None if it is still to be written (`pending`)."""
-    data = read_regular(index.folder / segment.file)
-    if data is None and segment.file not in index.pending:
-        raise Refused(f"{index.folder / segment.file} is missing; restore it")
-    return data
-
-
 def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     """The text that the segment's file is based on: its part of the source, or of an earlier source (`based_on`).
 
-    The three sides of a merge are this, `segment_bytes` and `base_bytes(index)[start:end]`. Raises Refused if it is
-    missing or was changed.
+    Raises Refused if it is missing or was changed.
     """
     if not segment.based_on:
         return base_bytes(index)[segment.start : segment.end]
@@ -404,19 +322,17 @@ def segment_base(index: Index, segment: IndexedSegment) -> bytes:
     return data
 
 
-def edited_segments(index: Index, *, missing_ok: bool = False) -> list[IndexedSegment]:
-    """The segments with edited files that are not merged, in order.
+def edited_segments(index: Index, *, missing_ok: bool = False) -> list[tuple[IndexedSegment, bytes]]:
+    """The segments with edited files that are not merged, in order, and the content of these files.
 
-    Raises Refused for a missing file, unless `missing_ok`: then it counts as unedited.
+    Raises Refused for a missing file, unless `missing_ok` or a killed command was about to write it.
     """
     edited = []
     for segment in index.segments:
-        data = read_regular(index.folder / segment.file) if missing_ok else file_bytes(index, segment)
-        if data is not None and not _is_untouched(index, segment, data):
-            edited.append(segment)
+        data = read_regular(index.folder / segment.file)
+        if data is None:
+            if not missing_ok and segment.file not in index.pending:
+                raise Refused(f"{index.folder / segment.file} is missing; restore it")
+        elif digest(data) not in {segment.sha256, segment.based_on, index.pending.get(segment.file)}:
+            edited.append((segment, data))
     return edited
-
-
-def _is_untouched(index: Index, segment: IndexedSegment, data: bytes) -> bool:
-    """Whether the file is as repoagent wrote it, for this or an earlier text of the source."""
-    return digest(data) in {segment.sha256, segment.based_on, index.pending.get(segment.file)}

@@ -1,97 +1,204 @@
-"""Write a split so that readers see the old or the new one, also after a crash.
+"""Write a split into a folder so that readers see the old or the new one, also after a crash.
 
-Everything is first written to the folder `.staged`. Then the new index replaces the old one, with the files still to be
-written as `pending`: from now on the new split is valid, and missing files are read from `base`. Then each file is
-exchanged with the old one, which is compared: if it is not the expected one, the user has just saved it, and it is
-exchanged back. The index without `pending` is written last.
+The text and the new index are first written to the folder `.staged`. Then the index replaces the old one, with the
+files still to be written as `pending`: from now on the new split is valid, and missing files are read from `base`. Then
+each file is exchanged with the old one, which is compared: if it is not the expected one, the user has just saved it,
+and it is exchanged back. The index without `pending` is written last.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from repoagent.errors import Refused
+from repoagent.errors import Refused, UsageError
 from repoagent.git.file_writer import exchange
-from repoagent.split.folder_index import BASE, NAME, STAGED, VERSION, Index, base_bytes, digest
-from repoagent.split.split_plan import SplitPlan
+from repoagent.git.worktree import layout
+from repoagent.split.folder_index import (
+    BASE,
+    LOCK,
+    NAME,
+    STAGED,
+    VERSION,
+    Index,
+    base_bytes,
+    digest,
+    edited_segments,
+    lock_split,
+    read_index,
+)
+from repoagent.split.source import SourceText
+from repoagent.split.split_plan import SplitOptions, new_index
 from repoagent.storage.atomic import read_regular
-from repoagent.storage.folders import open_folder, system_failed
+from repoagent.storage.folders import open_folder, resolve_above, system_failed
 from repoagent.storage.json_files import dumps
 
-_PENDING = "pending.json"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SYNC_EACH = 32  # files; for more, one sync of everything is faster
+_LISTED = 5  # files in a message
 
 
-def put(plan: SplitPlan, old: Index | None) -> None:
-    """Write the planned split into its folder and replace `old`; call it inside `lock_split`.
+def create(text: SourceText, options: SplitOptions, folder: Path) -> Index:
+    """Write the split of `text` into `folder`, which is new, empty, or contains an earlier split of the same file.
 
-    Raises Refused on a system error (before any change), or if the user saves a segment while it is being replaced;
-    that file is not overwritten.
+    Raises Refused if it contains anything else or edited segments that are not merged, and on a system error;
+    UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
     """
-    index = plan.index
-    pending = replace(index, pending={**plan.replaces, **plan.removed})
-    texts = {segment.file: plan.base[segment.start : segment.end] for segment in index.segments}
+    folder = resolve_above(folder.parent) / folder.name
+    real = Path(os.path.realpath(folder))
+    in_git = ".git" in real.parts
+    if text.worktree is not None:  # in a bare repository, .repoagent is in the git directory
+        git_dirs = (text.worktree.git_dir, text.worktree.common_dir)
+        in_git = in_git or any(real.is_relative_to(path) for path in git_dirs)
+        in_git = in_git and not real.is_relative_to(layout(text.worktree).splits)
+    if in_git:
+        raise UsageError(f"{folder} is in a git directory; use another folder with -o")
+    _existing_split(folder, text)
+    index = new_index(text, options, folder)
+    new = not folder.exists()
+    with open_folder(folder, create=True):
+        pass
+    try:
+        with lock_split(folder):
+            old = _existing_split(folder, text)
+            put(index, text.data, finish(old) if old else None, {})
+    except BaseException:
+        if new and not os.path.lexists(folder / NAME):
+            with suppress(OSError):
+                (folder / LOCK).unlink(missing_ok=True)
+                folder.rmdir()
+        raise
+    return index
+
+
+def _existing_split(folder: Path, text: SourceText) -> Index | None:
+    """The earlier split of the same file in `folder`; None if it is empty or missing. Raises as `create`."""
+    if not folder.parent.is_dir():
+        raise UsageError(f"no such folder: {folder.parent}; create it, or use another one with -o")
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder; use another one with -o")
+    try:
+        with open_folder(folder) as opened, os.scandir(opened) as entries:
+            names = {entry.name for entry in entries}
+    except FileNotFoundError:
+        return None
+    if NAME not in names:
+        if names - {LOCK, STAGED}:
+            raise Refused(f"{folder} is not empty and not a split; use another folder with -o")
+        return None
+    old = read_index(folder, missing_ok=True)
+    if old.source.path != text.path:
+        other = old.source.path or "standard input"
+        raise Refused(f"{folder} contains the split of {other}; use another folder with -o")
+    if edited := [segment.file for segment, _ in edited_segments(old, missing_ok=True)]:
+        files = ", ".join(edited[:_LISTED]) + (", ..." if len(edited) > _LISTED else "")
+        raise Refused(
+            f"{folder} has edits that are not merged ({files}); use --join to merge them, or --refresh to keep them"
+        )
+    return old
+
+
+def put(
+    index: Index, base: bytes, old: Index | None, edited: Mapping[str, bytes]
+) -> tuple[list[str], list[str]]:
+    """Write the split of `base` into its folder and replace `old`; call it inside `lock_split`. Returns the files that
+    it has written and removed.
+
+    Files in `edited` (by name, with the text that they are based on) are not written. Raises Refused on a system error
+    (the index is then the old or the new one), or if the user saves a segment while it is being replaced; that file is
+    not overwritten.
+    """
+    hashes = {segment.file: segment.sha256 for segment in index.segments}
+    present = {}
+    for segment in old.segments if old else ():
+        data = read_regular(index.folder / segment.file)
+        if data is not None:
+            present[segment.file] = digest(data)
+    written = {
+        name: present.get(name, "")
+        for name, new in hashes.items()
+        if name not in edited and present.get(name) != new
+    }
+    removed = {name: old_hash for name, old_hash in present.items() if name not in hashes}
+    if index == old and not written and not removed and _is_base(index, index.folder / BASE):
+        return [], []
+    for name, replaced in written.items():
+        if not replaced and os.path.lexists(path := index.folder / name):
+            raise Refused(f"{path} exists but is not a segment of this split; move it away")
+    pending = replace(index, pending={**written, **removed})
+    bases = {segment.kept_base: edited[segment.file] for segment in index.segments if segment.based_on}
     with open_folder(index.folder) as folder:
-        with _staging(index.folder) as staged:
-            files = {
-                NAME: _dump(index),
-                _PENDING: _dump(pending),
-                BASE: plan.base,
-                **{f"{name}.base": text for name, text in plan.kept_bases.items()},
-                **{name: texts[name] for name in plan.replaces},
-            }
-            _write_files(staged, files)
-            for name, replaced in plan.replaces.items():
-                if not replaced and os.path.lexists(path := index.folder / name):
-                    raise Refused(f"{path} exists but is not a segment of this split; move it away")
-        for name in plan.kept_bases:
-            _move(folder, f"{STAGED}/{name}.base", f"{name}.base")
-        _move(folder, f"{STAGED}/{_PENDING}", NAME)
+        _stage(index.folder, {NAME: _dump(pending), BASE: base, **bases})
+        for name in (*bases, NAME):
+            _move(folder, f"{STAGED}/{name}", name)
         os.fsync(folder)
-        _settle(folder, pending, old)
+        finish(pending)
+        for segment in old.segments if old else ():
+            if segment.based_on and segment.kept_base not in bases:
+                with suppress(FileNotFoundError):
+                    os.unlink(segment.kept_base, dir_fd=folder)
+    return list(written), list(removed)
 
 
 def finish(index: Index) -> Index:
     """Complete the update of a killed command; return the index without pending files.
 
-    Raises Refused for a file that was edited since: the text that it is based on is unknown.
+    Raises Refused for a file that was saved since: the text that it is based on is unknown.
     """
-    if not index.pending:
-        _clear(index.folder / STAGED)
-        return index
-    base = base_bytes(index)
-    texts = {segment.file: base[segment.start : segment.end] for segment in index.segments}
-    for name, replaced in index.pending.items():
-        data = read_regular(index.folder / name)
-        known = {replaced, digest(texts[name])} if name in texts else {replaced}
-        if data is not None and digest(data) not in known:
-            raise Refused(
-                f"{index.folder / name} was edited after a command was killed while it rewrote the split; move the "
-                "file away, run the command again, and repeat your edit in the new file"
-            )
     whole = replace(index, pending={})
+    staged = index.folder / STAGED
+    if not index.pending and (_is_base(index, index.folder / BASE) or not _is_base(index, staged / BASE)):
+        _clear(staged)
+        return whole
+    base = base_bytes(index)
+    texts = {
+        segment.file: base[segment.start : segment.end]
+        for segment in index.segments
+        if segment.file in index.pending
+    }
     with open_folder(index.folder) as folder:
-        with _staging(index.folder, keep=BASE) as staged:
-            files = {NAME: _dump(whole), **{n: texts[n] for n in index.pending if n in texts}}
-            _write_files(staged, files)
-        _settle(folder, index, None)
+        _stage(index.folder, {NAME: _dump(whole), **texts}, keep=BASE)
+        with suppress(FileNotFoundError):
+            _move(folder, f"{STAGED}/{BASE}", BASE)
+        saved = [
+            name
+            for name, replaced in index.pending.items()
+            if not _replace_file(folder, name, replaced, new=name in texts)
+        ]
+        if saved:
+            raise Refused(
+                f"{', '.join(saved)} was saved while the split was being rewritten, and was kept; move it away, run "
+                "the command again, and repeat your edit in the new file"
+            )
+        _move(folder, f"{STAGED}/{NAME}", NAME)
+        os.fsync(folder)
+        _clear(staged)
     return whole
 
 
-@contextmanager
-def _staging(folder: Path, keep: str = "") -> Iterator[Path]:
-    """Create an empty staging folder, and remove it on failure."""
+def _is_base(index: Index, path: Path) -> bool:
+    data = read_regular(path)
+    return data is not None and digest(data) == index.source.sha256
+
+
+def _stage(folder: Path, files: Mapping[str, bytes], keep: str = "") -> None:
+    """Write the files into a staging folder that is empty except for the file `keep`; remove them on failure."""
     staged = folder / STAGED
     try:
         _clear(staged, keep)
         staged.mkdir(mode=0o700, exist_ok=True)
-        yield staged
+        for name, data in files.items():
+            with os.fdopen(os.open(staged / name, _NEW, 0o600), "wb") as file:
+                file.write(data)
+                file.flush()
+                if len(files) <= _SYNC_EACH:
+                    os.fsync(file.fileno())
+        if len(files) > _SYNC_EACH:
+            os.sync()
     except BaseException as error:
         _clear(staged, keep)
         if isinstance(error, OSError):
@@ -110,69 +217,26 @@ def _clear(staged: Path, keep: str = "") -> None:
                 path.unlink()
 
 
-def _write_files(staged: Path, files: Mapping[str, bytes]) -> None:
-    for name, data in files.items():
-        descriptor = os.open(staged / name, _NEW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            if len(files) <= _SYNC_EACH:
-                os.fsync(descriptor)
-    if len(files) > _SYNC_EACH:
-        os.sync()
-
-
-def _settle(folder: int, index: Index, old: Index | None) -> None:
-    """Move the staged files into place."""
-    with suppress(FileNotFoundError):
-        _move(folder, f"{STAGED}/{BASE}", BASE)
-    segments = {segment.file: segment for segment in index.segments}
-    saved = [
-        name
-        for name, replaced in index.pending.items()
-        if not (_put_file if name in segments else _remove_file)(folder, name, replaced)
-    ]
-    if saved:
-        raise Refused(
-            f"{', '.join(saved)} was saved while the split was being rewritten, and was kept; move it away, run the "
-            "command again, and repeat your edit in the new file"
-        )
-    for segment in old.segments if old else ():
-        new = segments.get(segment.file)
-        if segment.based_on and not (new and new.based_on):
-            with suppress(FileNotFoundError):
-                os.unlink(segment.kept_base, dir_fd=folder)
-    _move(folder, f"{STAGED}/{NAME}", NAME)
-    os.fsync(folder)
-    _clear(index.folder / STAGED)
-
-
-def _put_file(folder: int, name: str, replaced: str) -> bool:
-    """Move the staged file `name` into place; False, without a change, if the existing file is not `replaced`."""
+def _replace_file(folder: int, name: str, replaced: str, *, new: bool) -> bool:
+    """Move the staged file `name` into place if it is `new`, otherwise remove the file; False, without a change, if the
+    existing file is not `replaced`."""
     staged = f"{STAGED}/{name}"
     present = _hash(folder, name)
-    known = {replaced, _hash(folder, staged)}
+    known = {replaced, _hash(folder, staged)} if new else {replaced}
     if present is not None and present not in known:
         return False
-    if present is None or not exchange(folder, staged, name):
-        _move(folder, staged, name)
+    if present is None or (new and not exchange(folder, staged, name)):  # not all file systems can exchange
+        if new:
+            _move(folder, staged, name)
         return True
+    if not new:
+        _move(folder, name, staged)
     if _hash(folder, staged) in known:
         return True
-    exchange(folder, staged, name)
-    return False
-
-
-def _remove_file(folder: int, name: str, replaced: str) -> bool:
-    """Remove the file `name` of a removed segment; False, without a change, if it is not `replaced`."""
-    staged = f"{STAGED}/{name}"
-    try:
-        _move(folder, name, staged)
-    except FileNotFoundError:
-        return True
-    if _hash(folder, staged) == replaced:
-        return True
-    _move(folder, staged, name)
+    if new:
+        exchange(folder, staged, name)
+    else:
+        _move(folder, staged, name)
     return False
 
 

@@ -7,9 +7,10 @@ edited before a refresh is first merged with its part of the refreshed text in t
 from __future__ import annotations
 
 import io
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,9 +35,8 @@ from repoagent.split.folder_index import (
     edited_segments,
     quoted_path,
     segment_base,
-    segment_bytes,
 )
-from repoagent.split.normalize_segment import line_endings, normalize_segment, source_facts, with_ending
+from repoagent.split.normalize_segment import is_mostly_utf8, line_endings, normalize_segment, with_ending
 from repoagent.split.source import current_source
 
 _LISTED_FILES = 3  # in a sentence
@@ -77,35 +77,24 @@ class SegmentEdits:
     @property
     def notes(self) -> tuple[str, ...]:
         notes = [note for edit in self.edits for note in edit.notes]
-        notes += [
-            f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted"
-            for edit in self.edits
-            if edit.before and not edit.after
-        ]
+        for edit in self.edits:
+            if edit.before and not edit.after:
+                notes.append(f"{edit.file} is empty: its {len(lines_of(edit.before)):,} lines are deleted")
         if self.other_files:
-            more = len(self.other_files) - _LISTED_FILES
-            names = ", ".join(self.other_files[:_LISTED_FILES]) + (f" and {more} more" if more > 0 else "")
+            more = ", ..." if len(self.other_files) > _LISTED_FILES else ""
+            names = ", ".join(self.other_files[:_LISTED_FILES]) + more
             notes.append(f"ignored files that are not part of this split: {names}")
         return tuple(notes)
 
 
 @dataclass(frozen=True)
-class ConflictLines:
-    """Lines (first, last; from 1) of a segment's file, and the lines of the source with which they conflict. If the
-    last line is before the first, that side deleted the lines."""
-
-    file: str
-    lines: tuple[int, int]
-    source: tuple[int, int]
-
-
-@dataclass(frozen=True)
 class SegmentConflict:
-    """Segments that conflict with changes of the source. `places` is empty if the conflict is not in particular lines,
-    as in a binary source."""
+    """Segments that conflict with changes of the source. `places` has the lines (first, last; from 1) of the segment's
+    file and those of the source; the last is before the first for deleted lines. It is empty if the conflict is not in
+    particular lines, as in a binary source."""
 
     files: tuple[str, ...]
-    places: tuple[ConflictLines, ...] = ()
+    places: tuple[tuple[tuple[int, int], tuple[int, int]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,22 +118,37 @@ def read_segment_edits(index: Index, cwd: Path) -> SegmentEdits:
 
     Raises NothingDone if no text was edited, Refused for a segment that cannot be merged as saved.
     """
+    folder = display_path(index.folder, cwd)
     if not index.source.path:
         raise Refused(
-            f"{display_path(index.folder, cwd)} was split from standard input, so there is no file to join into: "
-            "concatenate the segments with `cat`, in the order of their names"
+            f"{folder} was split from standard input, so there is no file to join into: concatenate the segments with "
+            "`cat`, in the order of their names"
         )
     base = base_bytes(index)
-    facts = source_facts(base, index.source.encoding)
     edits: list[SegmentEdit] = []
     empty = set()
-    for segment in edited_segments(index):
-        before, data = segment_base(index, segment), segment_bytes(index, segment)
-        saved = normalize_segment(segment.file, before, data, facts, last=segment is index.segments[-1])
-        edits.append(SegmentEdit(segment, before, saved.data, digest(data), saved.notes))
-        if not data:
+    endings, binary = line_endings(base), index.source.encoding == "binary"
+    utf8 = is_mostly_utf8(base)
+    for segment, saved in edited_segments(index):
+        before, after = segment_base(index, segment), saved
+        notes: list[str] = []
+        if not binary:
+            last = segment is index.segments[-1]
+            after, notes = normalize_segment(
+                segment.file, before, saved, utf8=utf8, endings=endings, last=last
+            )
+        edits.append(SegmentEdit(segment, before, after, digest(saved), tuple(notes)))
+        if not saved:
             empty.add(segment.file)
-    segment_edits = SegmentEdits(index, base, tuple(edits), _other_files(index))
+    # diffs of joins and temporary files of editors (.001.py.swp, 001.py~, #001.py#, 001.py.orig) are expected
+    known = {NAME, BASE, LOCK, STAGED, *(name for s in index.segments for name in (s.file, s.kept_base))}
+    usual = re.compile(r"join.*\.diff|[.#].*|.*(~|\.orig|\.bak|\.rej|\.swp)", re.DOTALL)
+    other_files = tuple(
+        path.name
+        for path in sorted(index.folder.iterdir())
+        if not path.is_dir() and path.name not in known and not usual.fullmatch(path.name)
+    )
+    segment_edits = SegmentEdits(index, base, tuple(edits), other_files)
     if all(edit.before == edit.after for edit in edits):
         raise NothingDone(_nothing_to_join(segment_edits, cwd))
     if all(segment.file in empty for segment in index.segments):
@@ -160,29 +164,11 @@ def _nothing_to_join(segment_edits: SegmentEdits, cwd: Path) -> str:
         return f"nothing to join: no text was changed ({'; '.join(notes)})"
     extra = f" ({notes[0]})" if notes else ""
     message = f"nothing to join: no segment of {index.source.path} has been edited since the split{extra}"
-    try:
-        changed = digest(current_source(index, cwd).data) != index.source.sha256
-    except RepoagentError:  # a missing source does not matter here
-        changed = False
-    if changed:
-        again = f"`repoagent split --refresh {quoted_path(index.folder, cwd)}`"
-        return f"{message}; the file itself has changed, and {again} brings the segments up to date"
+    with suppress(RepoagentError):  # a missing source does not matter here
+        if digest(current_source(index, cwd).data) != index.source.sha256:
+            again = f"`repoagent split --refresh {quoted_path(index.folder, cwd)}`"
+            return f"{message}; the file itself has changed, and {again} brings the segments up to date"
     return f"{message}; edit a file in {display_path(index.folder, cwd)} and run it again"
-
-
-def _other_files(index: Index) -> tuple[str, ...]:
-    """Files in the folder that are not part of the split, except diffs of joins and temporary files of editors
-    (.001.py.swp, 001.py~, #001.py#, 001.py.orig)."""
-    known = {NAME, BASE, LOCK, STAGED, *(name for s in index.segments for name in (s.file, s.kept_base))}
-    return tuple(
-        path.name
-        for path in sorted(index.folder.iterdir())
-        if not path.is_dir()
-        and path.name not in known
-        and not path.match("join*.diff")
-        and not path.name.startswith((".", "#"))
-        and not path.name.endswith(("~", ".orig", ".bak", ".rej", ".swp"))
-    )
 
 
 def breaking_segments(segment_edits: SegmentEdits) -> list[str]:
@@ -204,25 +190,27 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
     after = dict(parts)
     conflicts: list[SegmentConflict] = []
     discarded = ""
+
+    def diff(old: bytes, new: bytes) -> str:
+        return canonical_diff([FileChange(path, path, old, new, REGULAR, REGULAR)])
+
     with ExitStack() as stack:
         if worktree is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="repoagent-")))
             worktree = WorkTree(folder, folder, folder)
         for edit in segment_edits.edits:
-            segment = edit.segment
-            merged = _three_way(
-                worktree, parts[edit.file], [(edit.file, edit.before, edit.after)], segment.first_line
+            segment, pieces = edit.segment, [(edit.file, edit.before, edit.after)]
+            after[edit.file], reduced, clashes = _three_way(
+                worktree, parts[edit.file], pieces, segment.first_line
             )
-            after[edit.file] = merged.data
-            conflicts += merged.conflicts
-            if merged.without_conflicts is not None:
-                reduced = base[: segment.start] + merged.without_conflicts + base[segment.end :]
-                discarded += _diff(path, reduced, base)
+            conflicts += clashes
+            if reduced is not None:
+                discarded += diff(base[: segment.start] + reduced + base[segment.end :], base)
         pieces = [(file, text, after[file]) for file, text in parts.items()]
-        merged = _three_way(worktree, present, pieces, 1)
-    conflicts += merged.conflicts
-    if merged.without_conflicts is not None:
-        discarded += _diff(path, merged.without_conflicts, present)
+        data, reduced, clashes = _three_way(worktree, present, pieces, 1)
+    conflicts += clashes
+    if reduced is not None:
+        discarded += diff(reduced, present)
     clashing = {file for conflict in conflicts for file in conflict.files}
     how: dict[str, How] = {}
     for edit in segment_edits.edits:
@@ -235,24 +223,15 @@ def merge_edits(worktree: WorkTree | None, segment_edits: SegmentEdits, present:
             how[edit.file] = "already"
         else:
             how[edit.file] = "applied" if part in present else "merged"
-    return MergeResult(merged.data, how, tuple(conflicts), discarded)
-
-
-@dataclass(frozen=True)
-class _Merged:
-    """A merge. On conflict, `data` has the edits, and `without_conflicts` is the other version without the changes that
-    the edits overwrite."""
-
-    data: bytes
-    without_conflicts: bytes | None = None
-    conflicts: tuple[SegmentConflict, ...] = ()
+    return MergeResult(data, how, tuple(conflicts), discarded)
 
 
 def _three_way(
     worktree: WorkTree, version: bytes, pieces: Sequence[tuple[str, bytes, bytes]], first_line: int
-) -> _Merged:
+) -> tuple[bytes, bytes | None, Sequence[SegmentConflict]]:
     """Merge `version`, a part of the source that starts at `first_line`, with edits: (file, before, after) for each
-    segment.
+    segment. Returns the merged text, in which the edits win conflicts; on conflict, the version without the changes
+    that the edits overwrite, otherwise None; and the conflicts.
 
     git ends lines at line feeds only: if all line endings of the version are carriage returns, or differ from those
     before the edits, the texts are merged with line feeds.
@@ -262,46 +241,41 @@ def _three_way(
     ending = next(iter(new_endings)) if len(new_endings) == 1 and len(endings) < 2 else b""
     if ending and (ending == b"\r" or (endings and endings != new_endings)):
         pieces = [(file, with_ending(old, b"\n"), with_ending(new, b"\n")) for file, old, new in pieces]
-        done = _three_way(worktree, with_ending(version, b"\n"), pieces, first_line)
-        reduced = done.without_conflicts
-        reduced = None if reduced is None else with_ending(reduced, ending)
-        return _Merged(with_ending(done.data, ending), reduced, done.conflicts)
+        data, reduced, conflicts = _three_way(worktree, with_ending(version, b"\n"), pieces, first_line)
+        return with_ending(data, ending), reduced and with_ending(reduced, ending), conflicts
     merged = merge(worktree, version, before, after)
     if not isinstance(merged, Conflict):
-        return _Merged(merged)
+        return merged, None, ()
     conflicts = _conflicts(pieces, version, first_line)
     winning = merge(worktree, version, before, after, after_wins=True)
     if isinstance(winning, Conflict):  # a binary file
-        return _Merged(after, before, tuple(SegmentConflict(conflict.files) for conflict in conflicts))
+        return after, before, [SegmentConflict(conflict.files) for conflict in conflicts]
     rest = merge(worktree, winning, after, before, after_wins=True)
-    return _Merged(winning, before if isinstance(rest, Conflict) else rest, conflicts)
+    return winning, before if isinstance(rest, Conflict) else rest, conflicts
 
 
 def _conflicts(
     pieces: Sequence[tuple[str, bytes, bytes]], version: bytes, first_line: int
-) -> tuple[SegmentConflict, ...]:
+) -> list[SegmentConflict]:
     """The segments whose edits overlap or touch changes of the version, with the lines."""
     old = [line for _, before, _ in pieces for line in lines_of(before)]
     new = [line for _, _, after in pieces for line in lines_of(after)]
     ends = [*accumulate(len(lines_of(after)) for _, _, after in pieces)]
     theirs = differing(old, lines_of(version))
-    places: dict[str, list[ConflictLines]] = {}
+    places: dict[str, list[tuple[tuple[int, int], tuple[int, int]]]] = {}
     for i1, i2, j1, j2 in differing(old, new):
         touching = [change for change in theirs if i1 <= change[1] and change[0] <= i2]
         if touching:
             number = min(bisect_right(ends, j1), len(ends) - 1)
-            file, start = pieces[number][0], ends[number - 1] if number else 0
+            start = ends[number - 1] if number else 0
             lines = (j1 - start + 1, min(j2, ends[number]) - start)
             source = (first_line + touching[0][2], first_line + touching[-1][3] - 1)
-            places.setdefault(file, []).append(ConflictLines(file, lines, source))
+            places.setdefault(pieces[number][0], []).append((lines, source))
     if not places:
-        edited = tuple(file for file, before, after in pieces if before != after and before not in version)
-        return (SegmentConflict(edited or tuple(file for file, before, after in pieces if before != after)),)
-    return tuple(SegmentConflict((file,), tuple(lines)) for file, lines in places.items())
-
-
-def _diff(path: str, before: bytes, after: bytes) -> str:
-    return canonical_diff([FileChange(path, path, before, after, REGULAR, REGULAR)])
+        edited = [piece for piece in pieces if piece[1] != piece[2]]
+        changed = [piece for piece in edited if piece[1] not in version]
+        return [SegmentConflict(tuple(piece[0] for piece in changed or edited))]
+    return [SegmentConflict((file,), tuple(lines)) for file, lines in places.items()]
 
 
 class JoinConflict(Refused):
@@ -318,30 +292,25 @@ class JoinConflict(Refused):
 
     def details(self) -> dict[str, object]:
         """The conflicts: `files`, and the `places` with lines counted from 1."""
-        return {
-            "source": self.path,
-            "conflicts": [
-                {
-                    "files": list(conflict.files),
-                    "places": [
-                        {"file": place.file, "lines": list(place.lines), "source_lines": list(place.source)}
-                        for place in conflict.places
-                    ],
-                }
-                for conflict in self.conflicts
-            ],
-        }
+        conflicts = []
+        for conflict in self.conflicts:
+            places = [
+                {"file": conflict.files[0], "lines": list(lines), "source_lines": list(source)}
+                for lines, source in conflict.places
+            ]
+            conflicts.append({"files": list(conflict.files), "places": places})
+        return {"source": self.path, "conflicts": conflicts}
 
 
 def describe_conflicts(path: str, conflicts: Sequence[SegmentConflict]) -> str:
     """The conflicts in words, with the segment files and the lines."""
     texts = []
     for conflict in conflicts:
-        for place in conflict.places:
-            mine, theirs = _line_range(place.lines, place.file), _line_range(place.source, path)
-            texts.append(f"{mine} against {theirs}")
+        file = " and ".join(conflict.files)
+        for lines, source in conflict.places:
+            texts.append(f"{_line_range(lines, file)} against {_line_range(source, path)}")
         if not conflict.places:
-            texts.append(f"{' and '.join(conflict.files)} cannot be merged unambiguously with its change")
+            texts.append(f"{file} cannot be merged unambiguously with its change")
     more = f", and {len(texts) - _LISTED_CONFLICTS} more" if len(texts) > _LISTED_CONFLICTS else ""
     return "; ".join(texts[:_LISTED_CONFLICTS]) + more
 

@@ -2,45 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise, product
 from pathlib import Path
+from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.patch.render import differing
 from repoagent.split.folder_index import (
     Index,
     IndexedSegment,
     base_bytes,
     digest,
     edited_segments,
-    file_bytes,
     index_path,
     lock_split,
     read_index,
     segment_base,
 )
 from repoagent.split.folder_writer import finish, put
-from repoagent.split.pack import Segment
-from repoagent.split.relocate import Relocation, relocate
 from repoagent.split.source import SourceText, current_source
 from repoagent.split.split_plan import (
     PLAIN,
-    OptionChanges,
     SplitOptions,
     check_options,
     check_text,
     cut_text,
     fill_names,
     indexed,
-    language,
     new_index,
-    plan_split,
     suffix_of,
 )
+from repoagent.split.splitter import number_lines
 from repoagent.syntax.languages import LONG_TAIL, is_available, language_of
+from repoagent.syntax.parser import common_prefix, common_suffix
 
-SAME = OptionChanges()
+_FARTHEST = 1000  # lines by which a change may be moved
+_SLACK = 2000  # bytes of the common start and end over which changes may be moved
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,17 @@ def refresh(
     cwd: Path,
     *,
     text: SourceText | None = None,
-    other: OptionChanges = SAME,
+    target: int | None = None,
+    natural: bool | None = None,
+    language: str | None = None,
     joined: Mapping[str, str] | None = None,
 ) -> RefreshResult:
     """Update the split at `path` (a folder, or its index) to the current text of its source.
 
     `text` is that text if it cannot be found by the index: the file was renamed, or it comes from standard input.
-    Edited files are not written, unless they are unchanged since they were `joined` (their hashes by name); missing
-    segment files are written again. Raises Busy, and Refused and UsageError as `read_index` and `find_text`, before any
-    change.
+    `target`, `natural` and `language` replace the options of the split. Edited files are not written, unless they are
+    unchanged since they were `joined` (their hashes by name); missing segment files are written again. Raises Busy, and
+    Refused and UsageError as `read_index` and `find_text`, before any change.
     """
     if not index_path(path).is_file():
         read_index(path)  # raises the error
@@ -78,117 +80,213 @@ def refresh(
         index = finish(read_index(path, missing_ok=True))
         text = text or current_source(index, cwd)
         base = base_bytes(index)
+        if language is None and language_of(index.source.path, base) != index.language:
+            missing = index.language in LONG_TAIL and not is_available(index.language)
+            language = None if missing else index.language or PLAIN
         options = SplitOptions(
-            index.target if other.target is None else other.target,
-            index.natural if other.natural is None else other.natural,
-            _language(index, base, text) if other.language is None else other.language,
+            index.target if target is None else target,
+            index.natural if natural is None else natural,
+            language,
         )
         check_options(options)
         check_text(text, options)
-        return _refresh(index, base, text, options, joined or {})
-
-
-def _language(index: Index, base: bytes, text: SourceText) -> str | None:
-    """The language option of the split; None if the file implied the language, or its grammar is missing here."""
-    if language_of(index.source.path, base) == index.language:
-        return None
-    if index.language in LONG_TAIL and not is_available(index.language):
-        return None
-    return index.language or PLAIN
-
-
-def _refresh(
-    index: Index, base: bytes, text: SourceText, options: SplitOptions, joined: Mapping[str, str]
-) -> RefreshResult:
-    files: dict[str, bytes] = {}
-    bases: dict[str, bytes] = {}
-    for segment in edited_segments(index, missing_ok=True):
-        data = file_bytes(index, segment) or b""
-        if digest(data) != joined.get(segment.file):
-            files[segment.file] = data
-            bases[segment.file] = segment_base(index, segment)
-    merged: frozenset[str] = frozenset()
-    same = (index.target, index.natural, index.language)
-    if text.data == base and (options.target, options.natural, language(text, options)) == same:
-        segments = [
-            segment if segment.file in files else replace(segment, based_on="")
-            for segment in index.segments
-            if segment.file in files or segment.start < segment.end
+        files: dict[str, bytes] = {}
+        bases: dict[str, bytes] = {}
+        for segment, data in edited_segments(index, missing_ok=True):
+            if digest(data) != (joined or {}).get(segment.file):
+                files[segment.file], bases[segment.file] = data, segment_base(index, segment)
+        merged: Collection[str] = ()
+        same = (index.target, index.natural, index.language)
+        if text.data == base and (options.target, options.natural, options.language_of(text)) == same:
+            segments = [
+                segment if segment.file in files else replace(segment, based_on="")
+                for segment in index.segments
+                if segment.file in files or segment.start < segment.end
+            ]
+        else:
+            segments, merged = _relocated(index, base, files, text, options)
+        edited = [
+            segment.file for segment in segments if segment.file in files and segment.file not in merged
         ]
-    else:
-        relocation = relocate(index, base, files, text.data)
-        segments = _segments(index, text, options, relocation)
-        merged = relocation.merged
-    unmerged = {file: bases[file] for file in files if file not in merged}
-    segments = [_with_base(segment, unmerged.get(segment.file)) for segment in segments]
-    new = new_index(text, options, index.folder, segments)
-    plan = plan_split(new, text.data, index, unmerged)
-    if new != index or plan.replaces or plan.removed:
-        put(plan, index)
+        for number, segment in enumerate(segments):
+            if segment.file in edited and (based_on := digest(bases[segment.file])) != segment.sha256:
+                segments[number] = replace(segment, based_on=based_on)
+        new = new_index(text, options, index.folder, segments)
+        written, removed = put(new, text.data, index, {file: bases[file] for file in edited})
     known = {segment.file for segment in index.segments}
     return RefreshResult(
         new,
-        tuple(name for name in plan.replaces if name in known),
-        tuple(name for name in plan.replaces if name not in known),
-        tuple(plan.removed),
-        tuple(segment.file for segment in segments if segment.file in unmerged),
+        tuple(name for name in written if name in known),
+        tuple(name for name in written if name not in known),
+        tuple(removed),
+        tuple(edited),
         tuple(segment.file for segment in segments if segment.based_on),
         tuple(segment.file for segment in index.segments if segment.file in merged),
     )
 
 
-def _with_base(segment: IndexedSegment, base: bytes | None) -> IndexedSegment:
-    """The segment, with the hash of the text that its edited file is based on if that is not its part of the source."""
-    based_on = "" if base is None else digest(base)
-    return segment if based_on in ("", segment.sha256) else replace(segment, based_on=based_on)
+def _relocated(
+    index: Index, base: bytes, files: Mapping[str, bytes], text: SourceText, options: SplitOptions
+) -> tuple[list[IndexedSegment], Collection[str]]:
+    """The segments of the new text, and the edited files that it already contains.
 
-
-def _segments(
-    index: Index, text: SourceText, options: SplitOptions, relocation: Relocation
-) -> list[IndexedSegment]:
-    """The segments of the new text. Each edited file has a separate segment; other files keep the segment that begins
-    where theirs did."""
-    data, regions = text.data, relocation.regions
-    inside = {cut for start, end in regions.values() for cut in relocation.cuts if start < cut < end}
-    kept = {*relocation.cuts, *(edge for span in regions.values() for edge in span)} - inside
+    Each of the other edited `files` has a separate segment (its region); files that are not edited keep the segment
+    that begins where theirs did.
+    """
+    data = text.data
+    cuts = [*(segment.start for segment in index.segments), len(base)]
+    moved = OffsetMap(base, data, cuts)
+    places: dict[int, int] = {}  # of the cuts that are not inside a change
+    merged = set()
+    for segment in index.segments:
+        if segment.file in files:
+            edges = product(moved.locate(segment.start)[:2], moved.locate(segment.end)[:2])
+            for start, end in edges:
+                if data[start:end] == files[segment.file]:
+                    merged.add(segment.file)
+                    places[segment.start], places[segment.end] = start, end
+    edited = [segment.file in files and segment.file not in merged for segment in index.segments]
+    for number, cut in enumerate(cuts):
+        low, high, inside = moved.locate(cut)
+        if cut in places or (inside and 0 < cut < len(base)):
+            continue
+        after_edit, before_edit = number > 0 and edited[number - 1], number < len(edited) and edited[number]
+        if (
+            after_edit == before_edit
+        ):  # inserted text belongs to the segment before if it fits or is indented deeper
+            free = index.target - (cut - cuts[number - 1] if number else 0)
+            fits = high - low <= free or _indent(data, low, high) > _indent(data, high, len(data))
+            before_edit = cut == len(base) or (cut > 0 and fits)
+        places[cut] = high if before_edit else low
+    regions: dict[str, tuple[int, int]] = {}
+    starts: dict[str, tuple[int, int]] = {}  # where the segment of a file may begin, likeliest first
+    last = 0
+    for segment, is_edited in zip(index.segments, edited, strict=True):
+        low, high, inside = moved.locate(segment.start)
+        if is_edited:
+            start = max(last, places.get(segment.start, low))
+            last = max(start, places.get(segment.end, moved.locate(segment.end)[1]))
+            regions[segment.file] = start, last
+        elif not inside and high < moved.locate(segment.end)[0]:  # some of its text remains
+            starts[segment.file] = high, low
+    spans = regions.values()
+    kept = {*places.values(), *(edge for span in spans for edge in span)}
+    kept = {cut for cut in kept if not any(start < cut < end for start, end in spans)}
     parts = cut_text(text, options, sorted(cut for cut in kept if 0 < cut < len(data)))
-    edges = {
-        0,
-        len(data),
-        *(part.start for part in parts),
-        *(edge for span in regions.values() for edge in span),
-    }
-    outer = sorted(edge for edge in edges if not any(start < edge < end for start, end in regions.values()))
+    bounds = {0, len(data), *(part.start for part in parts), *(edge for span in spans for edge in span)}
+    outer = sorted(edge for edge in bounds if not any(start < edge < end for start, end in spans))
     pieces: list[tuple[int, int, str | None]] = [
         *((start, end, file) for file, (start, end) in regions.items()),
-        *((start, end, None) for start, end in pairwise(outer) if (start, end) not in regions.values()),
+        *((start, end, None) for start, end in pairwise(outer) if (start, end) not in spans),
     ]
     pieces.sort(key=lambda piece: piece[:2])
     names = [file for _, _, file in pieces]
-    free = {start: number for number, (start, _, file) in enumerate(pieces) if file is None}
-    for file, candidates in relocation.starts.items():
-        if (start := next((start for start in candidates if start in free), None)) is not None:
-            names[free.pop(start)] = file
-    files = fill_names(names, suffix_of(index.segments[0].file if index.segments else text.path))
-    whole = {(part.start, part.end): part for part in parts}
-    segments = [
-        whole.get((start, end)) or _part(start, end, data, options.target, parts) for start, end, _ in pieces
-    ]
-    return [indexed(segment, file, data) for segment, file in zip(segments, files, strict=True)]
-
-
-def _part(start: int, end: int, data: bytes, target: int, parts: Sequence[Segment]) -> Segment:
-    """A segment that is not one of `parts`, those of the splitter."""
-    first = data.count(b"\n", 0, start) + 1
-    breaks = data.count(b"\n", start, end)
-    at_line_start = start == 0 or data.endswith(b"\n", 0, start)
-    part = Segment(
-        start,
-        end,
-        first,
-        first + breaks - (start == end or data.endswith(b"\n", 0, end)),
-        "kept" if start else "start",
-        oversize=end - start > target,
-        inside_line=not at_line_start,
+    free_pieces = {start: number for number, (start, _, file) in enumerate(pieces) if file is None}
+    for file, candidates in starts.items():
+        if (first := next((start for start in candidates if start in free_pieces), None)) is not None:
+            names[free_pieces.pop(first)] = file
+    new_names = fill_names(names, suffix_of(index.segments[0].file if index.segments else text.path))
+    reasons = {part.start: part.boundary for part in parts}
+    segments = number_lines(
+        data,
+        [(start, end, reasons.get(start, "kept")) for start, end, _ in pieces],
+        options.target,
+        parts[0].outline if parts else tuple,
     )
-    return replace(part, outline=parts[0].outline) if parts else part
+    return [indexed(segment, file, data) for segment, file in zip(segments, new_names, strict=True)], merged
+
+
+def _indent(text: bytes, start: int, end: int) -> int:
+    """The indentation of the first nonblank line."""
+    while start < end:
+        stop = text.find(b"\n", start, end) + 1 or end
+        line = text[start : min(stop, start + 1000)]
+        if line.strip():
+            return len(line) - len(line.lstrip())
+        start = stop
+    return 0
+
+
+class Change(NamedTuple):
+    """A change of the bytes `old` to `old_end` of one text to the bytes `new` to `new_end` of another."""
+
+    old: int
+    old_end: int
+    new: int
+    new_end: int
+
+
+class OffsetMap:
+    """The changes from one text to another, in order; maps offsets of the first to the second."""
+
+    def __init__(self, old: bytes, new: bytes, cuts: Collection[int]) -> None:
+        self.changes = changes(old, new, frozenset(cuts))
+        self._ends = [change.old_end for change in self.changes]
+
+    def locate(self, offset: int) -> tuple[int, int, bool]:
+        """The offset in the second text, as the range that was inserted there; and whether it is inside a change, whose
+        range in the second text is then returned."""
+        number = bisect_left(self._ends, offset)
+        if number == len(self.changes) or offset < self.changes[number].old:
+            before = self.changes[number - 1] if number else Change(0, 0, 0, 0)
+            moved = offset - before.old_end + before.new_end
+            return moved, moved, False
+        old, old_end, new, new_end = self.changes[number]
+        if old == old_end:
+            return new, new_end, False
+        if offset in (old, old_end):
+            edge = new if offset == old else new_end
+            return edge, edge, False
+        return new, new_end, True
+
+
+def changes(old: bytes, new: bytes, cuts: Collection[int] = ()) -> list[Change]:
+    """The replacements that turn `old` into `new`, in order, with at least one equal line between two of them.
+
+    An insertion or deletion with several equivalent positions (as of the blank lines around a new function) is placed
+    so that one of `cuts`, offsets in `old`, is at its edge.
+    """
+    if old == new:
+        return []
+    same = common_prefix(old, new)
+    tail = max(common_suffix(old, new, min(len(old), len(new)) - same) - _SLACK, 0)
+    head = old.rfind(b"\n", 0, max(same - _SLACK, 0)) + 1
+    newline = old.find(b"\n", len(old) - tail)
+    tail = len(old) - newline - 1 if newline >= 0 else 0
+    left = old[head : len(old) - tail].splitlines(keepends=True)
+    right = new[head : len(new) - tail].splitlines(keepends=True)
+    old_at = [*accumulate(map(len, left), initial=head)]
+    new_at = [*accumulate(map(len, right), initial=head)]
+    ranges = differing(left, right)
+    cut_lines = {number for number, at in enumerate(old_at) if at in cuts}
+    result = []
+    for number, (a, b, c, d) in enumerate(ranges):
+        by = 0
+        if cut_lines and (a == b or c == d):
+            least = ranges[number - 1][1] + 1 if number else 0
+            most = ranges[number + 1][0] - 1 if number + 1 < len(ranges) else len(left)
+            text = right[c:d] if a == b else left[a:b]
+            by = _slide(left, text, (a, b), (max(least, a - _FARTHEST), min(most, b + _FARTHEST)), cut_lines)
+        result.append(Change(old_at[a + by], old_at[b + by], new_at[c + by], new_at[d + by]))
+    return result
+
+
+def _slide(
+    lines: Sequence[bytes],
+    text: Sequence[bytes],
+    span: tuple[int, int],
+    limits: tuple[int, int],
+    cut_lines: Collection[int],
+) -> int:
+    """The number of lines by which an insertion or deletion of `text` at `span` can move, within `limits`, to begin or
+    end at one of `cut_lines`; both if possible, and the fewest lines; 0 for none."""
+    first, last = span
+    up = down = 0
+    while first - up > limits[0] and lines[first - up - 1] == text[-1 - up % len(text)]:
+        up += 1
+    while last + down < limits[1] and lines[last + down] == text[down % len(text)]:
+        down += 1
+    steps = range(-up, down + 1)
+    both = [by for by in steps if first + by in cut_lines and last + by in cut_lines]
+    either = [by for by in steps if first + by in cut_lines or last + by in cut_lines]
+    return min(both or either, key=abs, default=0)

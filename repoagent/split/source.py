@@ -15,6 +15,8 @@ from repoagent.git.worktree import NoWorkTree, WorkTree, layout, open_worktree, 
 from repoagent.split.folder_index import Index, IndexedSource, digest, display_path, quoted_path
 from repoagent.syntax.parser import UTF8_MARK, WIDE_MARKS
 
+_SAMPLE = 8000  # bytes; as many as git reads to recognize a binary file
+
 
 @dataclass(frozen=True)
 class SourceText:
@@ -23,10 +25,6 @@ class SourceText:
     path: str
     data: bytes
     worktree: WorkTree | None = None
-
-    @property
-    def blob(self) -> str:
-        return blob_hash(self.data, self.worktree.object_format if self.worktree else "sha1")
 
 
 def find_worktree(cwd: Path) -> WorkTree | None:
@@ -49,34 +47,30 @@ def find_text(name: str, cwd: Path) -> SourceText:
     if worktree is None or not folder.is_relative_to(worktree.top):
         worktree = find_worktree(folder) if folder.is_dir() else None
     if worktree is None or not folder.is_relative_to(worktree.top):  # with GIT_DIR set, it may be another
-        real = Path(os.path.realpath(full))
-        return SourceText(str(real), _read_anywhere(real, name))
+        real = os.path.realpath(full)
+        return SourceText(real, _read_anywhere(real))
     path = relative(worktree, name, cwd)
-    source = read_source(worktree, path)
-    if source.data is None:
+    data = read_source(worktree, path).data
+    if data is None:
         raise no_such_file(path, worktree.top)
-    return SourceText(path, source.data, worktree)
+    return SourceText(path, data, worktree)
 
 
 def current_source(index: Index, cwd: Path) -> SourceText:
     """The current text of the source of a split. Raises UsageError if it was standard input, or is missing; the message
     says where it may be."""
-    path = index.source.path
+    path, shown = index.source.path, display_path(index.folder, cwd)
     if not path:
-        raise UsageError(
-            f"{display_path(index.folder, cwd)} was split from standard input; pass the new text as `-`"
-        )
+        raise UsageError(f"{shown} was split from standard input; pass the new text as `-`")
     if path.startswith("/"):
-        return SourceText(path, _read_anywhere(Path(path), path))
+        return SourceText(path, _read_anywhere(path))
     worktree = worktree_of(index, cwd)
     if worktree is None:
-        raise UsageError(
-            f"{path}, the source of {display_path(index.folder, cwd)}, is in a repository; run the command there"
-        )
-    source = read_source(worktree, path)
-    if source.data is None:
+        raise UsageError(f"{path}, the source of {shown}, is in a repository; run the command there")
+    data = read_source(worktree, path).data
+    if data is None:
         raise UsageError(missing_source_message(worktree, index, cwd))
-    return SourceText(path, source.data, worktree)
+    return SourceText(path, data, worktree)
 
 
 def missing_source_message(worktree: WorkTree, index: Index, cwd: Path) -> str:
@@ -106,31 +100,22 @@ def worktree_of(index: Index, cwd: Path) -> WorkTree | None:
     return find_worktree(index.folder) or current
 
 
-def _read_anywhere(path: Path, name: str) -> bytes:
+def _read_anywhere(path: str) -> bytes:
     """The bytes of a file that is not in a repository."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise Refused(f"{path} is a special file; pass its text on standard input, with `-`")
+            if status.st_size > LARGEST:
+                raise Refused(f"{path} has {status.st_size:,} bytes; the limit of split is {LARGEST:,}")
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise no_such_file(path, Path.cwd()) from None
+    except IsADirectoryError:
+        raise UsageError(f"{path} is a folder; name a file in it") from None
     except OSError as error:
-        raise Refused(f"cannot read {name}: {error.strerror}") from error
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISDIR(status.st_mode):
-            raise UsageError(f"{name} is a folder; name a file in it")
-        if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{name} is a special file; pass its text on standard input, with `-`")
-        if status.st_size > LARGEST:
-            raise Refused(
-                f"{name} is too large to split: it has {status.st_size:,} bytes, the limit is {LARGEST:,}"
-            )
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
-        os.close(descriptor)
-
-
-_SAMPLE = 8000  # bytes; as many as git reads to recognize a binary file
+        raise Refused(f"cannot read {path}: {error.strerror}") from error
 
 
 def source_of(text: SourceText) -> IndexedSource:
@@ -139,22 +124,25 @@ def source_of(text: SourceText) -> IndexedSource:
     crlf = data.count(b"\r\n")
     counts = {"lf": data.count(b"\n") - crlf, "crlf": crlf, "cr": data.count(b"\r") - crlf}
     used = [name for name, count in counts.items() if count]
-    ending = "none" if not used else used[0] if len(used) == 1 else "mixed"
     bom = data.startswith(UTF8_MARK)
-    final_newline = data.endswith((b"\n", b"\r"))
-    return IndexedSource(
-        text.path, text.blob, digest(data), len(data), _encoding(data), bom, ending, final_newline
-    )
-
-
-def _encoding(data: bytes) -> str:
+    encoding = "utf-8"
     if is_binary(data):
-        return "binary"
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "utf-8" if data.startswith(UTF8_MARK) else "unknown-8bit"
-    return "utf-8"
+        encoding = "binary"
+    elif not bom:
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            encoding = "unknown-8bit"
+    return IndexedSource(
+        path=text.path,
+        blob=blob_hash(data, text.worktree.object_format if text.worktree else "sha1"),
+        sha256=digest(data),
+        size=len(data),
+        encoding=encoding,
+        bom=bom,
+        line_ending="none" if not used else used[0] if len(used) == 1 else "mixed",
+        final_newline=data.endswith((b"\n", b"\r")),
+    )
 
 
 def is_binary(data: bytes) -> bool:
@@ -162,12 +150,5 @@ def is_binary(data: bytes) -> bool:
 
 
 def wide_encoding(data: bytes) -> str:
-    """ "UTF-16" or "UTF-32" for a text with their byte-order mark or their pattern of NUL bytes, otherwise ""."""
-    for mark, name in WIDE_MARKS.items():
-        if data.startswith(mark):
-            return name
-    sample = data[: _SAMPLE - _SAMPLE % 4]
-    nuls = [sample[n::4].count(0) * 4 / max(len(sample), 1) for n in range(4)]
-    if min(nuls[0] + nuls[2], nuls[1] + nuls[3]) < 0.02 and sum(nuls) >= 1.4:
-        return "UTF-16"
-    return "UTF-32" if min(nuls[0], nuls[3]) < 0.05 and sum(nuls) > 2.5 else ""
+    """ "UTF-16" or "UTF-32" for a text with their byte-order mark, otherwise "". Without one, the text is binary."""
+    return next((name for mark, name in WIDE_MARKS.items() if data.startswith(mark)), "")

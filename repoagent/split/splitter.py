@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -92,16 +92,26 @@ def segments(
         cuts = _packed_apart(candidates, [0, *starts, len(text)], target, earlier)
     else:
         cuts = pack(candidates, 0, len(text), target, earlier)
-    outline = _outline(path, data, language, tree)
     edges = [0, *(offset for offset, _, _ in cuts), len(text)]
     reasons: list[Boundary] = ["start", *("kept" if offset in earlier else why for offset, _, why in cuts)]
+    spans = [(start, end, why) for (start, end), why in zip(pairwise(edges), reasons, strict=True)]
+    return number_lines(text, spans, target, _outline(path, data, language, tree))
+
+
+def number_lines(
+    text: bytes,
+    spans: Iterable[tuple[int, int, Boundary]],
+    target: int,
+    outline: Callable[[], Sequence[Symbol]],
+) -> tuple[Segment, ...]:
+    """The segments with these starts, ends and reasons, which together are `text`; some may be empty."""
     result: list[Segment] = []
     line, inside = 1, False
-    for (start, end), why in zip(pairwise(edges), reasons, strict=True):
-        breaks, whole = text.count(b"\n", start, end), text[end - 1 : end] == b"\n"
+    for start, end, why in spans:
+        breaks, whole = text.count(b"\n", start, end), start == end or text[end - 1 : end] == b"\n"
         last = line + breaks - whole
         result.append(Segment(start, end, line, last, why, end - start > target, inside, outline))
-        line, inside = line + breaks, not whole
+        line, inside = line + breaks, inside if start == end else not whole
     return tuple(result)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.split.folder_index import Index, IndexedSegment, digest
-from repoagent.split.join import ConflictLines, MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
+from repoagent.split.join import MergeResult, SegmentEdit, SegmentEdits, lines_of, merge_edits
 from repoagent.split.source import SourceText, source_of
 
 
@@ -76,7 +76,7 @@ def test_changes_of_the_same_lines_conflict_and_name_the_lines_of_both() -> None
     joined = join(edited, b"new\n" + ONE + TWO.replace(b"2.3", b"deux") + THREE)
     assert joined.how == {"s2": "conflict", "s3": "applied"}
     (conflict,) = joined.conflicts
-    assert conflict.files == ("s2",) and conflict.places == (ConflictLines("s2", (4, 4), (9, 9)),)
+    assert conflict.files == ("s2",) and conflict.places == (((4, 4), (9, 9)),)
 
 
 def test_winning_segments_overwrite_only_the_lines_in_conflict() -> None:

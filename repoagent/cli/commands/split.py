@@ -104,7 +104,7 @@ def command(session: Session, /, **values: Any) -> Exit | None:
 def _split(terminal: Terminal, options: SimpleNamespace) -> None:
     from repoagent.git.worktree import layout
     from repoagent.split import split_plan
-    from repoagent.split.create import create
+    from repoagent.split.folder_writer import create
     from repoagent.split.pack import TARGET_BYTES
     from repoagent.storage.folders import open_folder
     from repoagent.storage.layout import ensure
@@ -137,15 +137,20 @@ def _split(terminal: Terminal, options: SimpleNamespace) -> None:
 def _refresh(terminal: Terminal, options: SimpleNamespace) -> None:
     from repoagent.split.folder_index import base_bytes
     from repoagent.split.refresh import refresh
-    from repoagent.split.split_plan import OptionChanges
 
     if options.output is not None:
         raise UsageError("--refresh cannot be combined with -o")
     cwd = Path.cwd()
     text = None if options.file is None else _text(options.file, cwd)
-    changes = OptionChanges(options.target, options.natural or None, options.language)
     with terminal.working(f"refreshing {options.refresh}"):
-        done = refresh(cwd / options.refresh, cwd, text=text, other=changes)
+        done = refresh(
+            cwd / options.refresh,
+            cwd,
+            text=text,
+            target=options.target,
+            natural=options.natural or None,
+            language=options.language,
+        )
     if options.as_json:
         terminal.styled(_json(done.index, done))
     else:

@@ -71,5 +71,5 @@ def test_a_terminal_shows_the_diff_and_the_message(repo: GitRepo) -> None:
         shown = window.expect("diff: .repoagent/splits/big.py/join.diff")
         assert window.end() == 0
     assert "diff --git a/big.py b/big.py" in shown and "    Change f3 in big.py\n" in shown
-    assert " ".join(shown.split()).count("restored the final newline and the blank lines before it") == 1
+    assert " ".join(shown.split()).count("restored the final newlines") == 1
     assert "003.py  +1 -1\n" in shown and "Change f3 in big.py · 1 file +1 -1" in shown

@@ -145,7 +145,7 @@ def test_the_folder_follows_a_formatting_hook(split: Split) -> None:
 @pytest.mark.parametrize(
     ("edit", "note"),
     [
-        (lambda data: data.rstrip(b"\n"), "restored the final newline and the blank lines before it"),
+        (lambda data: data.rstrip(b"\n"), "restored the final newlines"),
         (lambda data: data.rstrip(b"\n") + b"\n", "restored the blank lines before the next segment"),
         (lambda data: data.replace(b"\n", b"\r\n"), "changed the line endings from CRLF back to LF"),
         (lambda data: b"\xef\xbb\xbf" + data, "removed a byte-order mark"),

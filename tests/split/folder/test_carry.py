@@ -8,7 +8,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.split.relocate import OffsetMap, changes
+from repoagent.split.refresh import OffsetMap, changes
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\n", b"c\r", b"d;", b"e" * 50]), max_size=30).map(
     b"".join
@@ -38,11 +38,11 @@ def test_the_changes_turn_the_old_text_into_the_new_one(
 def test_an_insertion_at_a_cut_begins_there() -> None:
     one, two, new = b"def a():\n    pass\n\n\n", b"def b():\n    pass\n\n\n", b"def n():\n    go()\n\n\n"
     moved = OffsetMap(one + two, one + new + two, {len(one)})
-    assert moved.spots(len(one)) == moved.edges(len(one)) == (len(one), len(one + new))
+    assert moved.locate(len(one)) == (len(one), len(one + new), False)
     moved = OffsetMap(one + new + two, one + two, {len(one), len(one + new)})
-    assert [moved.edges(cut) for cut in (0, len(one), len(one + new))] == [
-        (0, 0),
-        *[(len(one), len(one))] * 2,
+    assert [moved.locate(cut) for cut in (0, len(one), len(one + new))] == [
+        (0, 0, False),
+        *[(len(one), len(one), False)] * 2,
     ]
 
 
@@ -50,9 +50,9 @@ def test_an_offset_inside_a_replaced_range_is_crossed_and_its_edges_are_not() ->
     old = b"".join(b"line %d\n" % n for n in range(100))
     start, cut, end = (old.index(b"line %d" % n) for n in (40, 50, 60))
     moved = OffsetMap(old, old[:start] + b"other\n" + old[end:], {start, cut, end})
-    assert [moved.crosses(offset) for offset in (start, cut, end)] == [False, True, False]
-    assert moved.edges(start) == (start, start) and moved.edges(end) == (start + 6, start + 6)
-    assert OffsetMap(old, old.replace(b"line 10\n", b"new\nnew\n"), {cut}).edges(cut) == (cut, cut)
+    assert [moved.locate(offset)[2] for offset in (start, cut, end)] == [False, True, False]
+    assert moved.locate(start)[:2] == (start, start) and moved.locate(end)[:2] == (start + 6, start + 6)
+    assert OffsetMap(old, old.replace(b"line 10\n", b"new\nnew\n"), {cut}).locate(cut) == (cut, cut, False)
 
 
 def test_a_hundred_thousand_lines_are_fast() -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from repoagent import Repository
 from repoagent.errors import Refused, RepoagentError, UsageError
-from repoagent.split.create import create
 from repoagent.split.folder_index import VERSION, parse_index, read_index
+from repoagent.split.folder_writer import create
 from repoagent.split.refresh import refresh
 from repoagent.split.source import SourceText, find_text, source_of
 from repoagent.split.split_plan import SplitOptions, check_text, default_folder, fill_names, new_index
@@ -183,7 +183,7 @@ def test_the_facts_of_a_text(data: bytes, facts: tuple[object, ...]) -> None:
     assert (source.encoding, source.bom, source.line_ending, source.final_newline) == facts
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("language", [None, "python", "text"])
 def test_wide_characters_are_refused(encoding: str, language: str | None) -> None:
     with pytest.raises(Refused, match=r"cannot split UTF-(16|32); save .*a\.py as UTF-8 first"):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from repoagent.errors import RepoagentError
-from repoagent.split.create import create
-from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base, segment_bytes
+from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base
+from repoagent.split.folder_writer import create
 from repoagent.split.refresh import refresh
 from repoagent.split.source import SourceText
 from repoagent.split.split_plan import SplitOptions
@@ -51,41 +51,41 @@ def put(place: tuple[str | int, ...], value: object) -> Change:
         (put(("source", "path"), "/etc/../etc/passwd"), "is not normalized"),
         (put(("source", "path"), "x/.GIT/hooks/y"), "is in a git directory"),
         (put(("source", "path"), "a\0b"), "is not a path inside"),
-        (put(("source", "size"), 10**400), "is not a number"),
-        (put(("source", "size"), -1), "is not a number"),
-        (put(("source", "size"), True), "is not a number"),
-        (put(("source", "size"), 1e300), "size has the wrong type"),
+        (put(("source", "size"), 10**400), "size has the invalid value"),
+        (put(("source", "size"), -1), "size has the invalid value"),
+        (put(("source", "size"), True), "size has the invalid value"),
+        (put(("source", "size"), 1e300), "size has the invalid value"),
         (put(("source", "size"), len(SOURCE) + 1), "its segments end at byte"),
-        (put(("source", "sha256"), "0" * 63), "not a hash"),
-        (put(("source", "blob"), "0" * 41), "not a hash"),
-        (put(("source", "encoding"), "utf-7"), "encoding is not one of"),
-        (put(("source", "encoding"), ["utf-8"]), "encoding is not one of"),
-        (put(("target",), 0), "target is not a number"),
-        (put(("segments",), {}), "segments has the wrong type"),
-        (put(("segments", 1), 7), "in segment 2, the value is not an object"),
-        (put(("segments", 1, "file"), "../a.py"), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), "/etc/passwd"), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), ".."), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), "sub/002.py"), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), "index.json"), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), "002.py\n"), "not a valid name of a segment file"),
-        (put(("segments", 1, "file"), "\u0660.py"), "not a valid name of a segment file"),
+        (put(("source", "sha256"), "0" * 63), "sha256 has the invalid value"),
+        (put(("source", "blob"), "0" * 41), "blob has the invalid value"),
+        (put(("source", "encoding"), "utf-7"), "encoding has the invalid value"),
+        (put(("source", "encoding"), ["utf-8"]), "encoding has the invalid value"),
+        (put(("target",), 0), "target has the invalid value"),
+        (put(("segments",), {}), "segments has the invalid value"),
+        (put(("segments", 1), 7), "in segment 2, it is not an object"),
+        (put(("segments", 1, "file"), "../a.py"), "file has the invalid value"),
+        (put(("segments", 1, "file"), "/etc/passwd"), "file has the invalid value"),
+        (put(("segments", 1, "file"), ".."), "file has the invalid value"),
+        (put(("segments", 1, "file"), "sub/002.py"), "file has the invalid value"),
+        (put(("segments", 1, "file"), "index.json"), "file has the invalid value"),
+        (put(("segments", 1, "file"), "002.py\n"), "file has the invalid value"),
+        (put(("segments", 1, "file"), "\u0660.py"), "file has the invalid value"),
         (put(("segments", 1, "file"), "001.py"), "001.py is named twice"),
         (put(("segments", 1, "file"), "001.PY"), "001.PY is named twice"),
-        (put(("segments", 1, "start"), 5), "bytes overlap with the segment before"),
-        (put(("segments", 0, "start"), 5), "5 bytes before it are missing"),
+        (put(("segments", 1, "start"), 5), "the segment does not start at byte"),
+        (put(("segments", 0, "start"), 5), "the segment does not start at byte 0"),
         (put(("segments", 1, "end"), 0), "the end is not after the start"),
-        (put(("segments", 1, "sha256"), "x" * 64), "not a hash"),
-        (put(("segments", 1, "first_line"), 0), "first_line is not a number"),
+        (put(("segments", 1, "sha256"), "x" * 64), "sha256 has the invalid value"),
+        (put(("segments", 1, "first_line"), 0), "the lines are out of order"),
         (put(("segments", 1, "first_line"), 10**9), "the lines are out of order"),
-        (put(("segments", 1, "boundary"), "magic"), "boundary is not one of"),
-        (put(("segments", 1, "scope"), [1]), "scope is not a list of strings"),
+        (put(("segments", 1, "boundary"), "magic"), "boundary has the invalid value"),
+        (put(("segments", 1, "scope"), [1]), "scope has a value that is not a string"),
         (put(("segments", 1, "symbols"), [{}]), "name is missing"),
-        (lambda c: c["segments"].pop(1), "bytes before it are missing"),
+        (lambda c: c["segments"].pop(1), "the segment does not start at byte"),
         (lambda c: c["segments"].pop(), "its segments end at byte"),
-        (lambda c: c["segments"].insert(1, c["segments"][0]), "bytes overlap with the segment before"),
-        (put(("pending",), {"../x": ""}), "pending has the invalid file name"),
-        (put(("pending",), {"001.py": "zz"}), "an invalid SHA-256"),
+        (lambda c: c["segments"].insert(1, c["segments"][0]), "the segment does not start at byte"),
+        (put(("pending",), {"../x": ""}), "file has the invalid value"),
+        (put(("pending",), {"001.py": "zz"}), "based_on has the invalid value"),
     ],
 )
 def test_an_invalid_index_is_refused_with_its_error(folder: Path, change: Change, sentence: str) -> None:
@@ -150,7 +150,5 @@ def test_edited_segments_are_detected_by_their_bytes(folder: Path) -> None:
     assert b"".join((folder / segment.file).read_bytes() for segment in index.segments) == SOURCE
     second = index.segments[1]
     (folder / second.file).write_bytes(b"mine\n")
-    assert edited_segments(index) == [second]
-    assert segment_bytes(index, second) == b"mine\n"
+    assert edited_segments(index) == [(second, b"mine\n")]
     assert segment_base(index, second) == SOURCE[second.start : second.end]
-    assert segment_bytes(index, index.segments[0]) == SOURCE[: second.start]
