@@ -32,11 +32,6 @@ class Agent(Protocol):
 
     def step(self, state: State) -> Turn:
         """The next reply, a turn of the role "assistant", with at most one model call; its `meta` is saved."""
-        ...
-
-    def search_memory(self, query: str) -> list[str]:
-        """Memories about `query`, the best first."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,6 @@ class ModelAgent:
     on_void: OnText = lambda *_: None
     on_wait: OnWait = lambda *_: None
     on_reply: Callable[[Request, Reply], Mapping[str, str]] = lambda request, reply: {}
-    recall: Callable[[str], list[str]] = lambda query: []
     continues: bool = True
 
     def step(self, state: State) -> Turn:
@@ -77,9 +71,6 @@ class ModelAgent:
                 for key, value in facts.items()
             }
         return Turn("assistant", "\n\n".join(texts), meta)
-
-    def search_memory(self, query: str) -> list[str]:
-        return self.recall(query)
 
 
 def load_agent(name: str = "model") -> Callable[..., Agent]:
@@ -165,14 +156,18 @@ def run(
     """
     by_name = {tool.name: tool for tool in (*OWN, *tools)}
     current = _Run(agent, by_name, state, before_finish, before_answer, before_turn, on_event)
-    try:
-        while True:
-            current.turn()
-    except _Over as over:
-        summary = account(current.tools.values(), current.state)
-        thought = current.parse(steps(current.state.turns)[-1]).thought
-        words = thought if thought != over.text else ""
-        return Outcome(over.kind, over.text, current.state, *summary, words, current.messages())
+    while (end := current.turn()) is None:
+        pass
+    kind, text = end
+    thought = current.parse(current.step).thought
+    messages = tuple(
+        action.body.strip()
+        for step in steps(current.state.turns)
+        for action, result in zip(current.parse(step).actions, step.performed, strict=False)
+        if action.kind == result.meta.get("kind") == "message" and action.body.strip()
+    )
+    words = thought if thought != text else ""
+    return Outcome(kind, text, current.state, *account(by_name.values(), current.state), words, messages)
 
 
 def account(tools: Iterable[Tool], state: State) -> tuple[str, tuple[str, ...]]:
@@ -213,13 +208,6 @@ def why_skipped(tool: Tool, action: Action, performed: Iterable[Turn]) -> str:
     return f"{action.kind} was not performed, because `{failed[0].meta.get('kind')}` before it failed."
 
 
-class _Over(Exception):
-    def __init__(self, kind: End, text: str) -> None:
-        super().__init__(kind)
-        self.kind: End = kind
-        self.text = text
-
-
 @dataclass
 class _Run:
     agent: Agent
@@ -236,25 +224,28 @@ class _Run:
         """The last reply and its observations."""
         return steps(self.state.turns)[-1]
 
-    def turn(self) -> None:
-        """Perform the pending reply, or request a new one and perform it. Raises _Over at the end."""
+    def turn(self) -> tuple[End, str] | None:
+        """Perform the pending reply, or request a new one and perform it. Returns the end of the run, or None."""
         if not steps(self.state.turns) or self.is_done():
             self.ask()
-        step, reply = self.step, self.parse(self.step)
+        step, reply, end = self.step, self.parse(self.step), None
         if reply.problem:
             self.correct(reply.problem)
         elif problem := self.misread(reply):
             self.correct(problem, {"reasons": [FOREIGN]})
         elif reply.thought and not reply.asks and "dropped" not in step.reply.meta:
-            self.end("answered", reply.thought, self.before_answer)
+            end = self.end("answered", reply.thought, self.before_answer)
         else:
-            self.perform(reply)
+            end = self.perform(reply)
+        if end is not None:
+            return end
         repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
         if repeated is not None and repeated.over:
             stuck = "the model is stuck in a loop; rephrase the request, or use another --model"
             raise self.failure or ModelError(stuck)
         if repeated is not None:
             self.add(Observation("repeated", repeated.text, ok=False), extra=repeated.extra)
+        return None
 
     def ask(self) -> None:
         self.state = self.before_turn(self.state)
@@ -277,7 +268,7 @@ class _Run:
             return bool(step.observations)
         return 0 < len(reply.actions) <= len(step.performed) and not _ends(reply, step)
 
-    def perform(self, reply: Parsed) -> None:
+    def perform(self, reply: Parsed) -> tuple[End, str] | None:
         for at in range(len(self.step.performed), len(reply.actions)):
             action = reply.actions[at]
             tool = self.tools[action.kind]
@@ -294,43 +285,30 @@ class _Run:
             if result.final and action.kind in ENDS:
                 text = result.text or reply.thought
                 if result.kind == "reject":
-                    raise _Over("rejected", text)
-                self.end("finished", text, self.before_finish)
-                return
+                    return "rejected", text
+                return self.end("finished", text, self.before_finish)
             if result.once and all(other.kind != action.kind for other in reply.actions[at + 1 :]):
                 result = replace(result, text=f"{result.text}\n{result.once}".lstrip("\n"))
             self.add(replace(result, blocks=result.blocks and tool.needed_by(action) != "nothing"))
-        if _ends(reply, self.step):
-            self.end("finished", reply.thought, self.before_finish)
+        return self.end("finished", reply.thought, self.before_finish) if _ends(reply, self.step) else None
 
-    def end(self, kind: End, text: str, before: BeforeEnd) -> None:
-        """End the run, unless `before` objects."""
+    def end(self, kind: End, text: str, before: BeforeEnd) -> tuple[End, str] | None:
+        """The end of the run, unless `before` objects."""
         objection = before(self.state)
         if objection is None:
-            raise _Over(kind, text)
+            return kind, text
         self.add(objection, extra="objection")
+        return None
 
     def misread(self, reply: Parsed) -> str:
-        """The problem with a reply that calls a tool in the format of another program, or an unknown tool; "" for none.
-        A shell code block may be an answer: it is one if the model sends it again."""
-        call = reply.foreign
-        if call is None:
+        """The problem with a reply that calls a tool in the format of another program; "" for none. A shell block may
+        be an answer: it is one if the model sends it again."""
+        if reply.foreign is None:
             return ""
-        loose = EDIT in self.tools and self.tools[EDIT].loose
         previous = [turn for step in steps(self.state.turns)[-2:-1] for turn in step.observations]
         was_corrected = any(turn.meta.get("reasons") == FOREIGN for turn in previous)
-        if (call.form == "fence" and was_corrected) or (loose and not call.sure):
-            return ""
-        return advice(call, self.tools)
-
-    def messages(self) -> tuple[str, ...]:
-        """The messages of the model to the user in the current run."""
-        return tuple(
-            action.body.strip()
-            for step in steps(self.state.turns)
-            for action, result in zip(self.parse(step).actions, step.performed, strict=False)
-            if action.kind == result.meta.get("kind") == "message" and action.body.strip()
-        )
+        loose = EDIT in self.tools and self.tools[EDIT].loose
+        return "" if not reply.foreign and (was_corrected or loose) else advice(reply.foreign, self.tools)
 
     def correct(self, problem: str, data: Mapping[str, object] | None = None) -> None:
         error = ModelError(

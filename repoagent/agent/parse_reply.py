@@ -9,7 +9,7 @@ from importlib.resources import files
 from typing import Literal
 
 from repoagent.agent.actions import NAME, Action
-from repoagent.agent.reply_lexer import DATA, Call, Piece, foreign, own_closing_tag, pieces
+from repoagent.agent.reply_lexer import DATA, Piece, foreign, own_closing_tag, pieces
 from repoagent.agent.state import EDIT, ENDS, OWN, TAGGED, Tool
 from repoagent.dataclass import dataclass
 
@@ -24,7 +24,7 @@ class Parsed:
         without its tags.
     problem: why nothing in it may be performed, worded for the model; None if there is no problem.
     commit_message, notes: the content of the last `commit` tag, and of all `note` tags.
-    foreign: a tool call in the format of another program, if the reply requests nothing else.
+    foreign: if the reply requests nothing else, the tool that it calls in the format of another program; see `foreign`.
     """
 
     reply: str
@@ -34,7 +34,7 @@ class Parsed:
     dropped: str = ""
     commit_message: str = ""
     notes: tuple[str, ...] = ()
-    foreign: Call | None = None
+    foreign: str | None = None
 
     @property
     def asks(self) -> bool:
@@ -82,7 +82,7 @@ def _parsed(reply: str, tools: frozenset[str], nonce: str, was_cut: bool, loose:
         dropped=dropped,
         commit_message=next((tag.body.strip() for tag in reversed(tags) if tag.kind == "commit"), ""),
         notes=tuple(" ".join(tag.body.split()) for tag in tags if tag.kind == "note" and tag.body.strip()),
-        foreign=None if problem or asks else foreign(thought),
+        foreign=None if problem or asks else foreign(parts),
     )
 
 

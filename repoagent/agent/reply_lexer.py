@@ -1,15 +1,14 @@
 """Split a reply into pieces, and recognize tool calls in the format of other programs.
 
 Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
-code fence or a body is not a tag, and a patch in a body is not a patch. Models know other formats of calls: tags, JSON,
-XML, a shell block alone. Such a call is never performed; the model gets advice on how to write it.
+code fence or a body is not a tag, and a patch in a body is not a patch. Models know other formats of calls: tags, and a
+shell block alone. Such a call is never performed; the model gets advice on how to write it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Literal
 
 from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
@@ -172,78 +171,54 @@ def _holds_action(line: str, known: Set[str]) -> bool:
     return any(name[1] in names for name in _CLOSING.finditer(line))
 
 
-LEAD = 300  # characters of a paragraph that only announces what follows
-
-_SHELL = frozenset(["bash", "sh", "shell", "zsh", "console", "terminal", "shell-session", "shellsession"])
+_LEAD = 300  # characters that only announce the code block after them
+_SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "terminal"})
 _NAMES = {  # names of these tools in other programs
-    "run": "bash sh shell zsh cmd command console terminal exec execute execute_command execute_bash run_command "
-    "run_shell_command run_terminal_cmd run_in_terminal shell_command local_shell container.exec bash_command",
-    "read": "read_file view view_file open open_file cat get_file_contents",
-    "search": "grep rg search_files search_code grep_search codebase_search search_file_content",
-    "files": "ls list_files list_dir list_directory glob find file_search find_files",
-    EDIT: "write_file write_to_file create_file edit_file apply_diff apply_patch replace replace_in_file str_replace "
-    "str_replace_editor str_replace_based_edit_tool insert_edit_into_file multi_edit",
-    "finish": "attempt_completion submit task_complete",
+    "run": "bash sh shell cmd execute_command execute_bash run_command run_shell_command run_terminal_cmd",
+    "read": "read_file view view_file open_file cat",
+    "search": "grep rg search_files grep_search codebase_search",
+    "files": "ls list_files list_dir list_directory glob",
+    EDIT: "write_file write_to_file create_file edit_file apply_diff apply_patch replace_in_file str_replace "
+    "str_replace_editor str_replace_based_edit_tool",
+    "finish": "attempt_completion submit",
+    "python": "",
+    "browse": "",
 }
-_TOOL_OF_NAME = {name: tool for tool, names in _NAMES.items() for name in names.split()}
-_CALLS = frozenset(
-    ["tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "tool_code", "invoke"]
-)
-_SURE = _CALLS | _TOOL_OF_NAME.keys() | _NAMES.keys()
-_NAME_KEYS = ("name", "tool", "tool_name", "function", "action", "recipient_name")
-_ARGUMENT_KEYS = {
-    "arguments", "parameters", "input", "args", "params", "tool_input", "action_input",
-    "command", "cmd", "script", "code",
-}  # fmt: skip
-
-_TAG = re.compile(r"<(?:\w+:)?([A-Za-z][\w.-]*)((?:\s+[\w:.-]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*)\s*(/?)>")
-_START = re.compile(r"[ \t]*(?:<(?:\w+:)?([A-Za-z][\w.-]*)|([{\[])|(`{3,}|~{3,}))")
-_BLOCK = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w-]*)[^\n]*\n(.*?)\n?[ \t]*(?:\1[ \t]*)?\Z", re.DOTALL)
-_ATTRIBUTE = re.compile(r"name\s*=\s*[\"']([^\"']+)[\"']")
+_TOOLS = {name: tool for tool, names in _NAMES.items() for name in (tool, *names.split())}
+_WRAPPERS = r"tool_calls?|function_calls?|tool_use|invoke"
+_CALL = re.compile(rf"^[ \t]*<(?:\w+:)?({_WRAPPERS}|{'|'.join(_TOOLS)})(?=[\s/>])", re.MULTILINE)
+_NAMED = re.compile(r"\bname(?:=|\"\s*:)\s*[\"'](?:functions\.)?([^\"'\n]+)")
 _EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Call:
-    """A tool call in another format. `name`: the name of the tool in the call, "" for a shell block. `sure`: it cannot
-    be part of an answer, as other markup may be."""
-
-    form: Literal["tag", "call", "fence"]
-    name: str = ""
-    sure: bool = True
-
-
-def foreign(words: str) -> Call | None:
-    """The call in `words`, a reply without its actions; None if they are an answer to the user. A sentence may
-    announce the call; a longer text only if the call has the name of a known tool."""
-    at = 0
-    for line in words.splitlines(keepends=True):
-        start = at
-        at += len(line)
-        match = _START.match(line)
-        if match is None:
-            continue
-        name = (match[1] or "").lower()
-        lead, rest = words[:start].strip(), words[start:].strip()
-        short = len(lead) <= LEAD and "\n\n" not in lead
-        if name in _SURE or short:
-            call = _element(rest) if name else _block(rest)
-            if call is not None and (short or call.sure):
-                return call
-        if _BLOCK.match(rest) or rest.startswith(("```", "~~~")):
-            return None  # a code block is a quotation, and later text explains it
+def foreign(parts: Sequence[Piece]) -> str | None:
+    """The name of the tool that a reply without actions calls in the format of another program: a tag with the name of
+    a tool, or `<tool_call>` and `<invoke>`; "" for a shell block at its end, None for an answer to the user."""
+    prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
+    if call := _CALL.search(prose):
+        named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None
+        return named[1] if named else call[1]
+    code = [piece.text for piece in parts if piece.kind in {"code", "patch"}]
+    if (
+        len(code) == 1
+        and parts[-1].kind == "code"
+        and len(prose.strip()) <= _LEAD
+        and "\n\n" not in prose.strip()
+    ):
+        opening, _, body = code[0].partition("\n")
+        return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
     return None
 
 
-def advice(call: Call, tools: Mapping[str, Tool]) -> str:
-    """Advice for the model: how to write `call`, or that there is no such tool."""
-    tool = "run" if call.form == "fence" else _TOOL_OF_NAME.get(call.name.lower(), call.name.lower())
-    if call.form == "fence":
+def advice(name: str, tools: Mapping[str, Tool]) -> str:
+    """Advice for the model: how to write a call of the tool `name` of another program ("" for a shell block)."""
+    tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
+    if not name:
         problem = "a code block is not performed"
-    elif tool in tools and tool == call.name:
-        problem = f"`{call.name}` was called in a form that is not supported here"
+    elif tool in tools and tool == name:
+        problem = f"`{name}` was called in a form that is not supported here"
     else:
-        problem = f"there is no tool `{call.name}` here"
+        problem = f"there is no tool `{name}` here"
     if tool == EDIT and EDIT in tools:
         sentence = f"{problem}; an edit is a patch in your reply, in the form described at the start."
     elif tool in tools:
@@ -251,80 +226,6 @@ def advice(call: Call, tools: Mapping[str, Tool]) -> str:
         purpose = "to run a command write" if tool == "run" else "write"
         sentence = f"{problem}; {purpose} {example[0] if example else f'<{tool}/>'}."
     else:
-        hint = "; no tool here runs commands" if call.form == "fence" else ""
         names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
-        sentence = f"{problem}{hint}; the tools are {', '.join(names)}."
-    if call.form == "fence":
-        return f"{sentence} If it is your answer, send it again."
-    return sentence if call.sure else f"{sentence} If it is part of your answer, put it in a code block."
-
-
-def _block(text: str) -> Call | None:
-    """A call as JSON, bare or in a code block, or a shell code block, with nothing after it."""
-    block = _BLOCK.match(text)
-    if block is None:
-        return _json(text)
-    if re.search(rf"(?m)^[ \t]*{block[1]}", block[3]):
-        return None  # there are several blocks
-    language = block[2].lower()
-    if language in _SHELL:
-        return Call("fence", sure=False) if block[3].strip() else None
-    return _json(block[3]) if language in {"", "json", "tool_call", "tool_code"} else None
-
-
-def _element(text: str) -> Call | None:
-    """The first of one or several tags with at most a sentence after them."""
-    first: Call | None = None
-    at = 0
-    while opened := _TAG.match(text, at):
-        name = opened[1].lower()
-        at = opened.end()
-        if not opened[3]:
-            close = re.compile(rf"</(?:\w+:)?{re.escape(opened[1])}\s*>").search(text, at)
-            if close is None and name not in _CALLS:
-                return None
-            body = text[at : close.start() if close else None]
-            at = close.end() if close else len(text)
-        else:
-            body = ""
-        first = first or (
-            _wrapped(name, opened[2], body) if name in _CALLS else Call("tag", name, name in _SURE)
-        )
-        at += len(text[at:]) - len(text[at:].lstrip())
-    rest = text[at:]
-    if first is None or (rest and (not first.sure or len(rest) > LEAD or "\n\n" in rest)):
-        return None
-    return first
-
-
-def _wrapped(name: str, attributes: str, body: str) -> Call:
-    """The call inside a wrapper such as `<tool_call>`."""
-    if call := _json(body):
-        return call
-    inner = _TAG.search(body)
-    named = _ATTRIBUTE.search(attributes) or (_ATTRIBUTE.search(inner[2]) if inner else None)
-    tool = named[1] if named else inner[1].lower() if inner else name
-    return Call("call", tool.removeprefix("functions."))
-
-
-def _json(text: str) -> Call | None:
-    """A tool call as JSON: an object with the name of a tool and arguments, possibly inside other objects."""
-    try:
-        value, end = json.JSONDecoder().raw_decode(text.strip())
-    except (ValueError, RecursionError):
-        return None
-    if text.strip()[end:].strip()[:1] not in {"", "{", "<"}:
-        return None
-    while True:
-        if isinstance(value, list) and value:
-            value = value[0]
-        elif isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
-            value = value["tool_calls"]
-        elif isinstance(value, dict) and isinstance(value.get("function"), dict):
-            value = value["function"]
-        else:
-            break
-    if not isinstance(value, dict) or _ARGUMENT_KEYS.isdisjoint(value):
-        return None
-    name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), "")
-    return Call("call", name.removeprefix("functions.")) if name else None
+        sentence = f"{problem}; the tools are {', '.join(names)}."
+    return sentence if name else f"{sentence} If it is your answer, send it again."

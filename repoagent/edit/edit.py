@@ -216,7 +216,7 @@ class _Run(ModelCalls):
         agent = loop.ModelAgent(
             self.setup.model, self.setup.meter, self.render,
             on_text=self.ui.text, on_void=self.ui.void, on_wait=self.waiting,
-            on_reply=self.record, recall=self.recall, continues=not self.prepared.session.short,
+            on_reply=self.record, continues=not self.prepared.session.short,
         )  # fmt: skip
         try:
             while True:

@@ -165,11 +165,6 @@ class ModelCalls:
     def waiting(self, seconds: float, reason: str) -> None:
         self.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
-    def recall(self, query: str) -> list[str]:
-        from repoagent.memory.search.search import search_memory
-
-        return search_memory(layout(self.prepared.session.worktree), query)
-
 
 def _prompts(
     prepared: Prepared, paths: Sequence[str], *, note: str = "", plain: bool = False

@@ -267,14 +267,9 @@ class RunSession:
                 reasons = turn.meta.get("reasons", "").split()
                 context.refused_edit.note(ok=turn.meta.get("ok") != "no", reasons=reasons)
 
-        def recall(query: str) -> list[str]:
-            from repoagent.memory.search.search import search_memory
-
-            return search_memory(context.layout, query, without=context.run_dir.conversation)
-
         return load_agent(context.request.agent)(
             context.model_setup.model, context.model_setup.meter, requests.render, on_text=ui.text, on_void=ui.void,
-            on_wait=requests.waiting, on_reply=requests.store, recall=recall,
+            on_wait=requests.waiting, on_reply=requests.store,
         )  # fmt: skip
 
     def first_request(self) -> Request:

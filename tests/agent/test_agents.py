@@ -75,11 +75,6 @@ def test_result_of_on_reply_is_in_the_meta_of_the_turn() -> None:
     assert agent.step(ASKED) == Turn("assistant", "Hi.", {"model": "parrot-1", "tokens": "15"})
 
 
-def test_agent_searches_memory() -> None:
-    assert ModelAgent(Parrot(""), Meter(), prompt).search_memory("x") == []
-    assert ModelAgent(Parrot(""), Meter(), prompt, recall=lambda query: [query]).search_memory("x") == ["x"]
-
-
 @pytest.fixture
 def plugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A distribution with three agents: a valid one, one without its module, one without its name."""

@@ -33,9 +33,6 @@ class Scripted:
             raise LimitReached("no more calls")
         return Turn("assistant", self.replies[len(self.seen) - 1], {"model": "script"})
 
-    def search_memory(self, query: str) -> list[str]:
-        return []
-
     def last_seen(self, call: int = -1) -> str:
         """The last turn that the model saw before a call."""
         return self.seen[call].turns[-1].text
@@ -256,16 +253,7 @@ FENCE = "I look first.\n```bash\nls -l\n```"
         ),
         ('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>', "<run>COMMAND</run>"),
         ('<tool_call>{"name": "read", "arguments": {"path": "a.py"}}', '<read path="FILE" lines="1-9"/>'),
-        (
-            '<function_calls>\n<invoke name="shell">\n<parameter name="command">ls</parameter>\n</invoke>\n</function_calls>',
-            "<run>COMMAND</run>",
-        ),
-        ('{"name": "read_file", "arguments": "{\\"path\\": \\"a\\"}"}', '<read path="FILE" lines="1-9"/>'),
-        ('```json\n{"tool": "bash", "args": {"cmd": ["bash", "-lc", "ls"]}}\n```', "<run>COMMAND</run>"),
-        (
-            '{"type": "function", "function": {"name": "bash", "arguments": {"command": "ls"}}}',
-            "<run>COMMAND</run>",
-        ),
+        ('<function_calls>\n<invoke name="shell">\nls\n</invoke>\n</function_calls>', "<run>COMMAND</run>"),
         ("<str_replace path='a'>x</str_replace>", "an edit is a patch in your reply"),
         (
             "<browse url='https://a.org'/>",
@@ -308,7 +296,7 @@ def test_repeated_shell_block_is_the_answer() -> None:
         "Write\n```xml\n<bash>ls</bash>\n```\nthere.",
         "It is this.\n\n" + "A long answer. " * 30 + "\n```bash\nmake\n```",
         "T is generic:\n<T> is its parameter.",
-        '{"a": 1, "name": "x"}',
+        '{"name": "bash", "arguments": {"command": "ls"}}',
         "<details>\nmore\n</details>\n\nThat is all.",
         "```python\nprint(1)\n```",
     ],

@@ -30,7 +30,6 @@ from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.errors import Busy, LimitReached, ModelError, Refused
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request
-from repoagent.memory.search.search import search_memory
 from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.chunks import FileView, Versions
 from repoagent.review.llm.claims import Claim, parse_finding, verify
@@ -222,7 +221,6 @@ def review_chunk(
 
     agent = ModelAgent(
         setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.wait, on_reply=record,
-        recall=lambda query: search_memory(layout, query),
     )  # fmt: skip
     state = State().with_turn(Turn("user", REQUEST))
     run(_Timed(agent, clock), offered, state, before_finish=collector.object, before_answer=collector.insist)
@@ -242,6 +240,3 @@ class _Timed:
     def step(self, state: State) -> Turn:
         with self.clock.alarm():
             return self.agent.step(state)
-
-    def search_memory(self, query: str) -> list[str]:
-        return self.agent.search_memory(query)

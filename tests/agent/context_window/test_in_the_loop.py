@@ -43,9 +43,6 @@ class Long:
             )
         return Turn("assistant", f'Number {number}.\n<look at="{number}"/>')
 
-    def search_memory(self, query: str) -> list[str]:
-        return []
-
 
 class Killed(BaseException):
     pass
