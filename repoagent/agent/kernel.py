@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.process import Command, Job, OutputFile
@@ -42,7 +42,79 @@ _INTERRUPT_AGAIN = 1.0  # an interrupt is lost if the code has not started
 _MERCY = 5.0  # seconds between the first interrupt and ending the kernel
 _VARIABLES = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
 
-Ending = Literal["done", "raised", "interrupted", "killed", "died"]
+
+class Message(NamedTuple):
+    """A message of the kernel; only the types of these fields are checked. `public`: on the channel for output."""
+
+    kind: str
+    parent: object
+    content: dict[str, Any]
+    public: bool = True
+
+
+@dataclass
+class Cell:
+    """A cell: its request, the file for its output, and its result so far.
+
+    error: the name of the exception. seconds: the elapsed time. lost: output is missing.
+    """
+
+    request: str
+    output: OutputFile
+    ending: Literal["done", "raised", "interrupted", "killed", "died"] = "raised"
+    error: str = ""
+    seconds: float = 0.0
+    lost: bool = False
+    idle: bool = False
+    replied: float | None = None
+    at_line_start: bool = field(default=True, init=False)
+
+    def handle(self, message: Message) -> None:
+        """Handle a message of the kernel."""
+        content, kind = message.content, message.kind
+        if kind == "stream":  # also of a thread that an earlier cell started
+            self._write(_text(content, "text"))
+        elif message.parent != self.request:
+            return
+        elif kind in {"execute_result", "display_data"}:
+            self._write_lines(_plain(content))
+        elif kind == "error":
+            trace = content.get("traceback")
+            lines = [str(line) for line in trace] if isinstance(trace, list) else []
+            self.error = _text(content, "ename")[:100]
+            self._write_lines("\n".join(lines) or _text(content, "evalue"))
+        elif kind == "status" and message.public:
+            self.idle = self.idle or content.get("execution_state") == "idle"
+        elif kind == "execute_reply" and self.replied is None:
+            self.replied = time.monotonic()
+            self.ending = "done" if content.get("status") == "ok" else "raised"
+            self.error = self.error or _text(content, "ename")[:100]
+            payload = content.get("payload")
+            for page in payload if isinstance(payload, list) else []:  # the output of `name?`
+                if isinstance(page, dict) and page.get("source") == "page":
+                    self._write_lines(_plain(page))
+
+    def _write(self, text: str) -> None:
+        if text:
+            self.output.write(text.encode("utf-8", "backslashreplace"))
+            self.at_line_start = text.endswith("\n")
+
+    def _write_lines(self, text: str) -> None:
+        self._write(("" if self.at_line_start else "\n") + text.rstrip("\n") + "\n")
+
+
+def _plain(content: Mapping[str, object]) -> str:
+    """The text of a result, or its types if it has no text."""
+    data = content.get("data")
+    if not isinstance(data, dict):
+        return ""
+    text = data.get("text/plain")
+    return text if isinstance(text, str) else f"({', '.join(map(str, data))})"[:200]
+
+
+def _text(content: Mapping[str, object], key: str) -> str:
+    value = content.get(key)
+    return value if isinstance(value, str) else ""
 
 
 class Kernel:
@@ -53,11 +125,9 @@ class Kernel:
         """Start a kernel and wait, for at most `seconds`, until it answers. Raises UsageError if it does not."""
         self._cleanup = ExitStack()
         # the sockets are k-1, k-2, ...
-        ports = {
-            f"{name}_port": number
-            for number, name in enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
-        }
+        channels = enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
         key = {"key": secrets.token_hex(32), "signature_scheme": "hmac-sha256"}
+        ports = {f"{name}_port": number for number, name in channels}
         self._connection: Any = {"transport": "ipc", "ip": "k", **key, **ports}
         try:
             runner.folder.mkdir(parents=True, exist_ok=True)
@@ -85,14 +155,14 @@ class Kernel:
         self._connection["ip"] = f"{prefix}/k"
         self.version = ""
         try:
-            self.connect()
-            self.await_reply(seconds)
+            self.connect(seconds)
         except BaseException:
             self.close()
             raise
 
-    def connect(self) -> None:
-        """Open the client's sockets; again after a message above the size limit closed one."""
+    def connect(self, seconds: float = START) -> None:
+        """Open the client's sockets (again after a message above the size limit closed one), and wait until the kernel
+        answers and publishes. Raises UsageError."""
         import zmq
         from jupyter_client.blocking.client import BlockingKernelClient
 
@@ -103,10 +173,27 @@ class Kernel:
         self.client = BlockingKernelClient(context=context)
         self.client.load_connection_info(self._connection)
         self.client.start_channels(stdin=False, hb=False, control=False)
+        began, requested = time.monotonic(), 0.0
+        version, published = "", False
+        while not (version and published):
+            if self.has_ended():
+                raise UsageError(f"could not start the Python kernel: {self.last_words()}")
+            current = time.monotonic()
+            if current - began > seconds:
+                raise UsageError(f"the Python kernel did not answer within {seconds:g} s.")
+            if current - requested > _ASK_AGAIN:
+                self.client.kernel_info()
+                requested = current
+            for message in self.messages(0.05):
+                published = published or message.public
+                if message.kind == "kernel_info_reply":
+                    language = message.content.get("language_info")
+                    number = language.get("version") if isinstance(language, dict) else None
+                    version = drawn(str(number or "?").partition("\n")[0])[:20]
+        self.version = version
 
-    def messages(self, seconds: float) -> Iterator[dict[str, Any]]:
-        """Messages that arrive within `seconds`, at most a few at once, with their channel as `public`. Invalid and
-        unsigned ones are skipped."""
+    def messages(self, seconds: float) -> Iterator[Message]:
+        """Messages that arrive within `seconds`, at most a few at once. Invalid and unsigned ones are skipped."""
         import zmq
 
         channels = (self.client.iopub_channel, self.client.shell_channel)
@@ -121,32 +208,41 @@ class Kernel:
                 except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
                     continue
                 if isinstance(kind, str) and isinstance(parent, dict) and isinstance(content, dict):
-                    public = channel is self.client.iopub_channel
-                    yield {"kind": kind, "parent": parent.get("msg_id"), "content": content, "public": public}
+                    yield Message(kind, parent.get("msg_id"), content, channel is self.client.iopub_channel)
+
+    def execute(self, code: str, seconds: float, output: OutputFile) -> Cell:
+        """Run `code` for at most `seconds`, then interrupt it, and end the kernel if that does not help."""
+        began = time.monotonic()
+        interrupted, last_interrupt = 0.0, 0.0
+        cell = Cell(self.client.execute(code, store_history=True, allow_stdin=False), output)
+        while cell.replied is None or not (cell.idle or time.monotonic() - cell.replied > _AFTER_REPLY):
+            ended = self.has_ended()  # before its last messages are read
+            for message in self.messages(_POLL):
+                cell.handle(message)
+            current = time.monotonic()
+            if cell.replied is not None:
+                continue
+            if ended:
+                cell.ending = "died"
+                break
+            if current - began > seconds and current - last_interrupt > _INTERRUPT_AGAIN:
+                interrupted, last_interrupt = interrupted or current, current
+                with suppress(
+                    ProcessLookupError
+                ):  # KeyboardInterrupt in the code, and a signal to its children
+                    os.killpg(self.command.process.pid, signal.SIGINT)
+            if interrupted and current - interrupted > _MERCY:
+                self.command.end(f"stopped after {seconds:g} s (timeout)")
+                cell.ending = "killed"
+                break
+        if interrupted and cell.ending == "raised":
+            cell.ending = "interrupted"
+        cell.seconds = time.monotonic() - began
+        cell.lost = cell.replied is not None and not cell.idle
+        return cell
 
     def has_ended(self) -> bool:
         return self.command.process.poll() is not None
-
-    def await_reply(self, seconds: float = START) -> None:
-        """Wait until it answers and publishes. Raises UsageError."""
-        began, requested = time.monotonic(), 0.0
-        version, published = "", False
-        while not (version and published):
-            if self.has_ended():
-                raise UsageError(f"could not start the Python kernel: {self.last_words()}")
-            current = time.monotonic()
-            if current - began > seconds:
-                raise UsageError(f"the Python kernel did not answer within {seconds:g} s.")
-            if current - requested > _ASK_AGAIN:
-                self.client.kernel_info()
-                requested = current
-            for message in self.messages(0.05):
-                published = published or message["public"]
-                if message["kind"] == "kernel_info_reply":
-                    language = message["content"].get("language_info")
-                    number = language.get("version") if isinstance(language, dict) else None
-                    version = drawn(str(number or "?").partition("\n")[0])[:20]
-        self.version = version
 
     def last_words(self) -> str:
         """How it ended, and the end of its log."""
@@ -172,98 +268,3 @@ def withheld_inodes(runner: CommandRunner) -> dict[str, int]:
         with suppress(OSError):
             inodes[path] = os.lstat(f"{runner.top}/{path}").st_ino
     return inodes
-
-
-@dataclass
-class Cell:
-    """A cell: its request, the file for its output, and its result so far.
-
-    error: the name of the exception. seconds: the elapsed time. lost: output is missing.
-    """
-
-    request: str
-    output: OutputFile
-    ending: Ending = "raised"
-    error: str = ""
-    seconds: float = 0.0
-    lost: bool = False
-    idle: bool = False
-    replied: float | None = None
-    at_line_start: bool = field(default=True, init=False)
-
-    def handle(self, message: Mapping[str, Any]) -> None:
-        """Handle a message of the kernel; only the types of its fields have been checked."""
-        content, kind = message["content"], message["kind"]
-        if kind == "stream":  # also of a thread that an earlier cell started
-            self._write(_text(content, "text"))
-        elif message["parent"] != self.request:
-            return
-        elif kind in {"execute_result", "display_data"}:
-            self._write_lines(_plain(content))
-        elif kind == "error":
-            trace = content.get("traceback")
-            lines = [str(line) for line in trace] if isinstance(trace, list) else []
-            self.error = _text(content, "ename")[:100]
-            self._write_lines("\n".join(lines) or _text(content, "evalue"))
-        elif kind == "status" and message["public"]:
-            self.idle = self.idle or content.get("execution_state") == "idle"
-        elif kind == "execute_reply" and self.replied is None:
-            self.replied = time.monotonic()
-            self.ending = "done" if content.get("status") == "ok" else "raised"
-            self.error = self.error or _text(content, "ename")[:100]
-            payload = content.get("payload")
-            for page in payload if isinstance(payload, list) else []:  # the output of `name?`
-                if isinstance(page, dict) and page.get("source") == "page":
-                    self._write_lines(_plain(page))
-
-    def _write(self, text: str) -> None:
-        if text:
-            self.output.write(text.encode("utf-8", "backslashreplace"))
-            self.at_line_start = text.endswith("\n")
-
-    def _write_lines(self, text: str) -> None:
-        self._write(("" if self.at_line_start else "\n") + text.rstrip("\n") + "\n")
-
-
-def execute(kernel: Kernel, code: str, seconds: float, output: OutputFile) -> Cell:
-    """Run `code` for at most `seconds`, then interrupt it, and end its kernel if that does not help."""
-    began = time.monotonic()
-    interrupted, last_interrupt = 0.0, 0.0
-    cell = Cell(kernel.client.execute(code, store_history=True, allow_stdin=False), output)
-    while cell.replied is None or not (cell.idle or time.monotonic() - cell.replied > _AFTER_REPLY):
-        ended = kernel.has_ended()  # before its last messages are read
-        for message in kernel.messages(_POLL):
-            cell.handle(message)
-        current = time.monotonic()
-        if cell.replied is not None:
-            continue
-        if ended:
-            cell.ending = "died"
-            break
-        if current - began > seconds and current - last_interrupt > _INTERRUPT_AGAIN:
-            interrupted, last_interrupt = interrupted or current, current
-            with suppress(ProcessLookupError):  # KeyboardInterrupt in the code, and a signal to its children
-                os.killpg(kernel.command.process.pid, signal.SIGINT)
-        if interrupted and current - interrupted > _MERCY:
-            kernel.command.end(f"stopped after {seconds:g} s (timeout)")
-            cell.ending = "killed"
-            break
-    if interrupted and cell.ending == "raised":
-        cell.ending = "interrupted"
-    cell.seconds = time.monotonic() - began
-    cell.lost = cell.replied is not None and not cell.idle
-    return cell
-
-
-def _plain(content: Mapping[str, object]) -> str:
-    """The text of a result, or its types if it has no text."""
-    data = content.get("data")
-    if not isinstance(data, dict):
-        return ""
-    text = data.get("text/plain")
-    return text if isinstance(text, str) else f"({', '.join(map(str, data))})"[:200]
-
-
-def _text(content: Mapping[str, object], key: str) -> str:
-    value = content.get(key)
-    return value if isinstance(value, str) else ""

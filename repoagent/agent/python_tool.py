@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.exec.command_runner import CommandRunner
+from repoagent.agent.exec.process import OutputFile
+from repoagent.agent.exec.render_output import show
+from repoagent.agent.exec.tools import NOTICEABLE
 from repoagent.agent.state import Tool, check_arguments, failing, switched_on
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -23,8 +26,11 @@ if TYPE_CHECKING:
     from repoagent.agent.kernel import Kernel
 
 LONGEST = 400_000  # bytes of one cell
-NOTICEABLE = 2.0  # seconds; shorter times are not shown, so that the same result reads the same
 LOST_STATE = "The Python kernel of before has ended: what its cells had defined is gone."
+_TEXT = (
+    "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
+    'prints and the value of its last line; restart="yes" starts over.'
+)
 
 
 @dataclass
@@ -62,11 +68,9 @@ class KernelSession:
         if self.kernel is not None:
             return self.kernel, ""
         self.kernel = Kernel(self.runner, self.python, self.scratch, self.runner.within_run(START))
+        ended, self.ended = self.ended, ""
         note = f"In a new kernel (Python {self.kernel.version}, {self.python})."
-        if self.ended:
-            note += f" The previous one had ended: {self.ended}"
-            self.ended = ""
-        return self.kernel, note
+        return self.kernel, f"{note} The previous one had ended: {ended}" if ended else note
 
     def check(self) -> None:
         """Close a kernel that has ended by itself."""
@@ -82,11 +86,7 @@ class KernelSession:
 
     def tool(self) -> Tool:
         """The tool `python`, for this kernel."""
-        text = (
-            "<python>CODE</python> runs it in a Python kernel that keeps its variables, and shows what it "
-            'prints and the value of its last line; restart="yes" starts over.'
-        )
-        return Tool("python", text, failing("python", self._perform))
+        return Tool("python", _TEXT, failing("python", self._perform))
 
     def _perform(self, action: Action) -> Observation:
         code, runner = action.body, self.runner
@@ -103,10 +103,6 @@ class KernelSession:
         verdict = runner.gate.decide(ApprovalRequest("python", code))
         if not verdict.allowed:
             return Observation("python", f"This code was not run: {verdict.reason}", ok=False)
-        from repoagent.agent.exec.process import OutputFile
-        from repoagent.agent.exec.render_output import show
-        from repoagent.agent.kernel import execute
-
         if restart:
             self.close()
         look_again = runner.look()
@@ -119,19 +115,18 @@ class KernelSession:
         event = {"kind": "python", "code": code, "by": verdict.by, "output": file.name}
         try:
             with closing(output):
-                cell = execute(kernel, code, seconds, output)
+                cell = kernel.execute(code, seconds, output)
             if cell.lost:
                 kernel.connect()
-                kernel.await_reply()
         except BaseException:
             self.close()
             runner.audit({**event, "how": "interrupted"})
             raise
         runner.audit({**event, "how": cell.ending, "seconds": round(cell.seconds, 3)})
-        shown = show(file, runner.shown_as(file), runner.budget)
+        shown, _ = show(file, runner.shown_as(file), runner.budget)
 
         if cell.ending == "done":
-            status = "done"
+            status = "done" if shown else "done, no output"
         elif cell.ending == "raised":
             status = f"it raised {cell.error}" if cell.error else "it failed"
         elif cell.ending == "interrupted":
@@ -142,19 +137,16 @@ class KernelSession:
             status = f"the kernel has ended: {ended}\nIts variables are gone; the next call starts a new one"
         if cell.seconds >= NOTICEABLE and cell.ending in {"done", "raised"}:
             status += f", {cell.seconds:.0f} s"
-        if cell.ending == "done" and not shown.text:
-            status += ", no output"
-        parts = [note, status, fence(shown.text, "output") if shown.text else ""]
+        parts = [note, status, fence(shown, "output") if shown else ""]
         if cell.lost:
             parts.append(
                 "Some of its output is missing: it was too long, or came too fast. Write it to a file."
             )
         if output.write_error:
             parts.append(f"Some of the output was not saved: {output.write_error}.")
-        parts += [look_again().strip(), runner.explain(shown.text).strip()]
+        parts += [look_again().strip(), runner.explain(shown).strip()]
         data = {"how": cell.ending, "seconds": round(cell.seconds, 3), "output": runner.shown_as(file)}
-        if cell.error:
-            data["error"] = cell.error
+        data |= {"error": cell.error} if cell.error else {}
         text = "\n".join(filter(None, parts))
         return Observation("python", text, ok=cell.ending == "done", blocks=False, data=data)
 
@@ -173,8 +165,7 @@ def interpreter(top: Path, env: Mapping[str, str], *, confined: bool) -> str | N
     environments += [top / ".venv", top / "venv"] if confined else []
     for environment in environments:
         python = environment / "bin" / "python"
-        if os.access(python, os.X_OK) and any(
-            environment.glob("lib/python3*/site-packages/ipykernel/kernelapp.py")
-        ):
+        kernels = environment.glob("lib/python3*/site-packages/ipykernel/kernelapp.py")
+        if os.access(python, os.X_OK) and any(kernels):
             return str(python)
     return sys.executable if find_spec("ipykernel") else None

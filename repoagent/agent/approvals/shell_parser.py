@@ -1,8 +1,10 @@
-"""Parse a shell text twice: with tree-sitter-bash, which finds all it can, and with a strict parser that never guesses.
+"""Parse a shell text twice: with tree-sitter-bash, which finds all it can, and with a strict scanner that never
+guesses.
 
-The result is certain only if both find the same words, so that a mistake of one cannot hide a command. The strict
-parser supports lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments,
-quotes, `$name`, `$(...)` and `<(...)`; everything else raises Unsure. The grammar is that of POSIX.1-2017, XCU 2.
+The result is certain only if both find the same words, so that a mistake of one cannot hide a command. The scanner
+splits lists, pipelines, groups, `if`, `while`, `until`, `for NAME in`, redirections, here-documents, comments, quotes,
+`$name`, `$(...)` and `<(...)` into words; everything else raises Unsure. Whether reserved words and parentheses of
+groups match is left to tree-sitter. The grammar is that of POSIX.1-2017, XCU 2.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ _REDIRECTION = re.compile(r"(\d{0,3})(<<<|<<-?|&>>|&>|>>|>\||>&|<&|<>|>(?!\()|<(
 _OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|&(?!>)|[;|\n()]")
 _HERE_END = re.compile(r"'([\w-]+)'|\"([\w-]+)\"|([\w-]+)")
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")  # programs do not read variables with such names
-_OPENS = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
-_CLOSES = {"fi": "if", "done": "do", "}": "{"}
+_RESERVED = {"if", "while", "until", "then", "else", "elif", "do", "{", "!"}
+_FEEDS = {"{", "if", "while", "until", "!"}  # their first command has the same input
+_CLOSES = {"fi", "done", "}"}
 _UNKNOWN = {"case", "select", "function", "coproc", "[[", "esac", "in"}
 
 Span = tuple[int, int]
@@ -42,7 +45,7 @@ class _Raw(NamedTuple):
 
 
 class _Strict:
-    """A recursive-descent parser that collects simple commands. Raises Unsure."""
+    """A scanner that collects simple commands. Raises Unsure."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -55,7 +58,7 @@ class _Strict:
         self.at = 0
         self.results: list[_Raw] = []
         self.heredoc: tuple[str, bool, bool] | None = None  # its delimiter, literal, with tabs
-        self.depth = 0
+        self.depth = 0  # of substitutions
         self.commands("")
 
     def next(self) -> str:
@@ -122,41 +125,39 @@ class _Strict:
         self.depth += 1
         if self.depth > 20:
             raise Unsure("it is nested too deeply")
-        groups: list[str] = []
-        fed = False
+        parentheses, fed = 0, False
         while self.next():
             operator = _OPERATOR.match(self.text, self.at)
             if operator is None:
-                fed = self.command(groups, fed)
+                fed = self.command(fed)
                 continue
             mark = operator[0]
             self.at = operator.end()
-            if mark == "(":
-                if self.text.startswith(("(", "\\\n"), self.at):
-                    raise Unsure("it contains arithmetic")
-                groups.append("(")
-            elif mark == ")" and groups[-1:] == ["("]:
-                groups.pop()
-            elif mark == ")":
-                if close != ")" or groups or self.heredoc:
+            if mark == "(" and self.text.startswith(("(", "\\\n"), self.at):
+                raise Unsure("it contains arithmetic")
+            parentheses += mark == "("
+            if mark == ")" and not parentheses:
+                if close != ")" or self.heredoc:
                     raise Unsure("a parenthesis is not closed")
                 self.depth -= 1
                 return
-            elif mark == "\n" and self.heredoc:
+            parentheses -= mark == ")"
+            if mark == "\n" and self.heredoc:
                 if self.depth > 1:
                     raise Unsure("it has a here-document that starts before a substitution ends")
                 self.heredoc_body(*self.heredoc)
             elif mark in {";;", ";;&", ";&"}:
                 raise Unsure("it contains a `case`")
             fed = mark in {"|", "|&"}
-        if close or groups or self.heredoc:
+        if close or parentheses or self.heredoc:
             raise Unsure("it ends too early")
         self.depth -= 1
 
-    def command(self, groups: list[str], fed: bool) -> bool:
+    def command(self, fed: bool) -> bool:
         """Read one simple command, or a reserved word. Returns whether the next command is fed."""
         words: list[Span] = []
-        redirections: list[tuple[str, Span]] = []
+        redirections: list[tuple[str, Span]] = []  # after the end of a group: of a command without words
+        closed = False
         while self.next():
             if redirects := _REDIRECTION.match(self.text, self.at):
                 fed = self.redirection(redirects, redirections) or fed
@@ -167,40 +168,34 @@ class _Strict:
                 break
             span = self.word()
             written = self.text[slice(*span)]
+            if closed:
+                raise Unsure("it has words after the end of a group")
             if self.heredoc and "\n" in written:
                 raise Unsure("it has a here-document that starts before a quote ends")
-            if not words and not redirections and self.reserved(written, groups):
-                return fed and written in {"{", "if", "while", "until", "!"}
-            words.append(span)
-        self.results.append(_Raw(tuple(words), tuple(redirections), fed))
+            if not words and not redirections:
+                if written in _UNKNOWN:
+                    raise Unsure(f"it contains `{written}`")
+                if written == "for":
+                    self.loop()
+                    return False
+                if written in _RESERVED:
+                    return fed and written in _FEEDS
+                closed = written in _CLOSES
+            words += [] if closed else [span]
+        if words or redirections:
+            self.results.append(_Raw(tuple(words), tuple(redirections), fed and not closed))
         return False
 
-    def reserved(self, written: str, groups: list[str]) -> bool:
-        if written in _UNKNOWN:
-            raise Unsure(f"it contains `{written}`")
-        if written == "for":
-            self.next()
-            if not _LOCAL.fullmatch(self.text[slice(*self.word())]):
-                raise Unsure("a loop sets a variable that programs may read")
-            self.next()
-            if self.text[slice(*self.word())] != "in":
-                raise Unsure("it contains a `for` without `in`")
-            while self.next() and not _OPERATOR.match(self.text, self.at):
-                self.word()
-            return True
-        if written in {"if", "do", "{"}:
-            groups.append(written)
-        if written in _CLOSES:
-            if not groups or groups.pop() != _CLOSES[written]:
-                raise Unsure(f"`{written}` is not closed")
-            redirections: list[tuple[str, Span]] = []  # of the group; they become a command without words
-            while self.next() and (redirects := _REDIRECTION.match(self.text, self.at)):
-                self.redirection(redirects, redirections)
-            if redirections:
-                self.results.append(_Raw((), tuple(redirections), False))
-            if self.next() and not _OPERATOR.match(self.text, self.at):
-                raise Unsure("it has words after the end of a group")
-        return written in _OPENS or written in _CLOSES
+    def loop(self) -> None:
+        """Read `NAME in WORDS` after `for`."""
+        self.next()
+        if not _LOCAL.fullmatch(self.text[slice(*self.word())]):
+            raise Unsure("a loop sets a variable that programs may read")
+        self.next()
+        if self.text[slice(*self.word())] != "in":
+            raise Unsure("it contains a `for` without `in`")
+        while self.next() and not _OPERATOR.match(self.text, self.at):
+            self.word()
 
     def redirection(self, match: re.Match[str], into: list[tuple[str, Span]]) -> bool:
         """Read a redirection. Returns whether it redirects standard input."""

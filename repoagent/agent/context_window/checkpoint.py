@@ -152,7 +152,7 @@ def checkpoint_text(body: str) -> str:
 
 
 def body_of(text: str) -> str:
-    """The body in a result of `checkpoint_text`; the whole text if the user has changed it."""
+    """The body in a result of `checkpoint_text`; the whole text if it has been changed."""
     quoted = [piece for piece in pieces(text) if isinstance(piece, Quoted) and piece.label == CHECKPOINT]
     return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
 

@@ -78,12 +78,13 @@ def size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def cut(content: str, most: int) -> Cut:
-    """Head and tail of `content`, together at most `most` bytes; whole lines if one fits at each end."""
+def cut(content: str, most: int, head: float = _HEAD) -> Cut:
+    """Head and tail of `content`, together at most `most` bytes, with the share `head` of the head; whole lines if one
+    fits at each end."""
     rows = content.split("\n")
     if not rows[-1]:
         rows.pop()
-    head_size = int(most * _HEAD)
+    head_size = int(most * head)
 
     def fitting(rows: Sequence[str], budget: int) -> int:
         for number, row in enumerate(rows):
@@ -92,12 +93,12 @@ def cut(content: str, most: int) -> Cut:
                 return number
         return len(rows)
 
-    head = fitting(rows, head_size)
-    tail = fitting(rows[head:][::-1], most - head_size)
-    if head and tail:
+    first = fitting(rows, head_size)
+    tail = fitting(rows[first:][::-1], most - head_size)
+    if first and tail:
         last = len(rows) - tail
         end = "\n".join(rows[last:]) + "\n" * content.endswith("\n")
-        return Cut("\n".join(rows[:head]) + "\n", end, head + 1, last, len(rows))
+        return Cut("\n".join(rows[:first]) + "\n", end, first + 1, last, len(rows))
     data = content.encode("utf-8", "surrogatepass")
     begin = data[:head_size].decode("utf-8", "ignore")
     end = data[len(data) - (most - head_size) :].decode("utf-8", "ignore")

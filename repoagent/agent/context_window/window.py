@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 
 from repoagent.agent.context_window import checkpoint, shorten_text
@@ -91,29 +90,18 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     return tuple(slim)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The newest checkpoint: its index, the first turn that it retained, its budget, and its turn with the last
-    edit."""
-
-    at: int
-    start: int
-    budget: int
-    turn: Turn
-
-
-def newest(turns: Sequence[Turn]) -> Mark | None:
-    """The checkpoint in effect, if any."""
-    checkpoints = [number for number, turn in enumerate(turns) if is_checkpoint(turn)]
-    at = next((number for number in reversed(checkpoints) if "keeps" in turns[number].meta), None)
+def newest(turns: Sequence[Turn]) -> tuple[int, int, int] | None:
+    """The checkpoint in effect: its index, the first turn that it retained, and its budget; None for none."""
+    at = next(
+        (n for n in reversed(range(len(turns))) if is_checkpoint(turns[n]) and "keeps" in turns[n].meta), None
+    )
     if at is None:
         return None
     meta = turns[at].meta
     opening = next((number for number, turn in enumerate(turns) if turn.role != "user"), 0)
     start = max(opening, at - _whole_number(meta["keeps"]))  # a prompt begins with the user's message
     start = next((border for border in borders(turns[:at]) if border >= start), at)
-    turn = replace(turns[at], text=turns[checkpoints[-1]].text)
-    return Mark(at, start, _whole_number(meta.get("budget", "")), turn)
+    return at, start, _whole_number(meta.get("budget", ""))
 
 
 def _whole_number(text: str) -> int:
@@ -125,20 +113,21 @@ def shown_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     mark = newest(turns)
     if mark is None:
         return tuple(turn for turn in turns if not is_checkpoint(turn))
-    words = _clipped([turn for turn in turns[: mark.at] if turn.role == "user"], mark.budget)
-    before = sum(turn.role == "user" for turn in turns[: mark.start])
-    later = (turn for turn in turns[mark.at + 1 :] if not is_checkpoint(turn))
+    at, start, budget = mark
+    words = _clipped([turn for turn in turns[:at] if turn.role == "user"], budget)
+    before = sum(turn.role == "user" for turn in turns[:start])
+    later = (turn for turn in turns[at + 1 :] if not is_checkpoint(turn))
 
     # the retained turns within their share: without superseded results, long ones without their middle
     recent_words = iter(words[before:])
-    slim = without_superseded(turns[mark.start : mark.at])
+    slim = without_superseded(turns[start:at])
     recent = [next(recent_words) if turn.role == "user" else turn for turn in slim if not is_checkpoint(turn)]
     results = [turn for turn in recent if turn.role != "user"]
-    most = int((mark.budget - tokens(words)) * RECENT_MOST) if mark.budget else tokens(recent)
+    most = int((budget - tokens(words)) * RECENT_MOST) if budget else tokens(recent)
     if tokens(results) > most:
         limit = shorten_text.share([tokens([turn]) for turn in results], most)
         recent = [turn if turn.role == "user" else _within(turn, limit) for turn in recent]
-    return (*words[:before], mark.turn, *recent, *later)
+    return (*words[:before], turns[at], *recent, *later)
 
 
 def _clipped(words: Sequence[Turn], budget: int) -> list[Turn]:
@@ -161,7 +150,7 @@ def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
     """The index of the first turn that a new checkpoint retains: the newest unit, and as many before it as fit in
     `part` of what the user's messages leave of `budget`, but nothing that the last checkpoint replaced."""
     mark = newest(turns)
-    least = mark.start if mark else 0
+    least = mark[1] if mark else 0
     words = _clipped([turn for turn in turns if turn.role == "user"], budget)
     remaining = int((budget - tokens(words)) * part)
     slim = list(turns[:least]) + list(without_superseded(turns[least:]))
@@ -189,7 +178,7 @@ class Window:
     """Selects the part of a long conversation to send.
 
     budget: tokens for the turns (see `room`). tools: the names of all tools, to parse the replies. file: a copy of the
-    checkpoint for the user to edit; None for no copy.
+    checkpoint for the user; None for no copy.
     """
 
     budget: int
@@ -203,7 +192,7 @@ class Window:
     def is_due(self, state: State) -> bool:
         """Whether a checkpoint has to be made before the next call."""
         mark = newest(state.turns)
-        if mark and all(map(is_checkpoint, state.turns[mark.at :])):  # a new one would be the same
+        if mark and all(map(is_checkpoint, state.turns[mark[0] :])):  # a new one would be the same
             return False
         words, rest = self._sizes(state)
         return words > self.budget * WORDS or rest > (self.budget - words) * HIGH
@@ -216,16 +205,14 @@ class Window:
         *,
         force: bool = False,
     ) -> State:
-        """The state for the next call: with a new checkpoint if it is due or with `force`, and with the user's edit of
-        its file.
+        """The state for the next call: with a new checkpoint if it is due or with `force`.
 
         `ask` sends turns and returns the reply and its meta data (model, tokens). Without it, if it raises LimitReached
         or ModelError, or if the reply is not a checkpoint, one is made from the `known` facts and the first lines of
         the replies. Raises what writing the file raises.
         """
-        state = self._with_edit(state)
         mark = newest(state.turns)
-        replies = any(turn.role == "assistant" for turn in state.turns[mark.at if mark else 0 :])
+        replies = any(turn.role == "assistant" for turn in state.turns[mark[0] if mark else 0 :])
         if not (force and replies) and not self.is_due(state):
             return state
         words, rest = self._sizes(state)
@@ -246,7 +233,10 @@ class Window:
         body = checkpoint.joined(text or "Nothing has been done yet.", facts, self._most(state))
         turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
         state = state.with_turn(turn)
-        self._write(body)
+        if self.file is not None:
+            from repoagent.storage.atomic import write_whole
+
+            write_whole(self.file, f"{body}\n".encode("utf-8", "replace"))
         return state
 
     def _sizes(self, state: State) -> tuple[int, int]:
@@ -260,11 +250,9 @@ class Window:
         anyway; () if that is not enough."""
         question = checkpoint.question(self._most(state) * 2 // 3)
         mark = newest(state.turns)
-        least = max(start, mark.at + 1 if mark else 0)
-        for end in [
-            len(state.turns),
-            *(border for border in reversed(borders(state.turns)) if border >= least),
-        ]:
+        least = max(start, mark[0] + 1 if mark else 0)
+        ends = [border for border in reversed(borders(state.turns)) if border >= least]
+        for end in [len(state.turns), *ends]:
             turns = (*shown_turns(state.turns[:end]), question)
             if tokens(turns) <= self.budget and len(turns) > 1:
                 return turns
@@ -275,30 +263,6 @@ class Window:
         words = _clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
         most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
         return max(0, most - 20) * checkpoint.BYTES
-
-    def _with_edit(self, state: State) -> State:
-        """The state with the user's edit of the checkpoint file, if any."""
-        from repoagent.storage.atomic import read_regular
-
-        written = [turn for turn in state.turns if is_checkpoint(turn)]
-        if not written or self.file is None:
-            return state
-        text = (read_regular(self.file) or b"").decode("utf-8", "replace")
-        if _hash(text) == written[-1].meta.get("hash"):
-            return state
-        if not text.strip() or _hash(text) in {turn.meta.get("hash") for turn in written}:
-            self._write(
-                checkpoint.body_of(written[-1].text)
-            )  # the file is missing or, after a kill, out of date
-            return state
-        body = checkpoint.joined(text.strip(), Known(), self._most(state))
-        return state.with_turn(_turn(body, {"by": "person", "hash": _hash(text)}))
-
-    def _write(self, body: str) -> None:
-        from repoagent.storage.atomic import write_whole
-
-        if self.file is not None:
-            write_whole(self.file, f"{body}\n".encode("utf-8", "replace"))
 
 
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
@@ -314,9 +278,5 @@ def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
 
 
 def _turn(body: str, meta: Mapping[str, str]) -> Turn:
-    fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT, "hash": _hash(body)}
+    fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT}
     return Turn("observation", checkpoint.checkpoint_text(body), {**fixed, **meta})
-
-
-def _hash(text: str) -> str:
-    return sha256(text.strip().encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,15 +1,14 @@
-"""A running command: its process group, a thread that copies its output to a file, its environment, its ports.
+"""A running command: its process group, a thread that copies its output to a file, its environment.
 
-The environment has no terminal, so that no pager or editor opens and waits. Listening ports are read from the kernel's
-table, in the network namespace of the command: a connection would not show which process owns the port.
+The environment has no terminal, so that no pager or editor opens and waits.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -19,15 +18,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
-from repoagent.agent.exec.render_output import CLOSED
 from repoagent.dataclass import dataclass
 from repoagent.git.process import uninterrupted
 from repoagent.storage.secrets import secrets_of
 
+CLOSED = 141  # the exit code after SIGPIPE: 128 plus its number
 GRACE = 0.5  # seconds to wait for output after the command has ended, while another process has its pipe open
 MERCY = 2.0  # seconds between TERM and KILL
 TAIL = 256 * 1024  # bytes of the end of an output that is too long
 _CHUNK = 1 << 16
+_SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just before a wait only after it
 
 
 class OutputFile:
@@ -84,14 +84,23 @@ class Job:
 
 class Command:
     """A running or ended command in its own session, without input, whose output a thread copies to `file`: at most
-    `keep` bytes and the end. Raises OSError if it cannot be started."""
+    `keep` bytes and the end. `why` tells, after the end, why the sandbox ended it. Raises OSError if it cannot be
+    started."""
 
-    def __init__(self, job: Job, argv: Sequence[str], file: Path, env: Mapping[str, str], keep: int) -> None:
-        self.job, self.file = job, file
+    def __init__(
+        self,
+        job: Job,
+        argv: Sequence[str],
+        file: Path,
+        env: Mapping[str, str],
+        keep: int,
+        *,
+        why: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self.job, self.file, self.why = job, file, why
         self.began = time.monotonic()
         self.took: float | None = None
-        self.stopped = ""  # why we ended it
-        self.why: Callable[[], str | None] = lambda: None  # why the sandbox ended it
+        self.stopped = ""  # why it was ended
         self.shown = 0  # bytes of the file that a model has seen
         self.left_running = False  # another process still had the pipe open after the command ended
         self.output = OutputFile(file, keep)
@@ -101,20 +110,15 @@ class Command:
         try:
             with uninterrupted():  # a ^C right after the start must find the process to end
                 self.process = subprocess.Popen(
-                    list(argv),
-                    cwd=job.folder,
-                    env=dict(env),
-                    stdin=subprocess.DEVNULL,
-                    stdout=writing,
-                    stderr=writing,
+                    list(argv), cwd=job.folder, env=dict(env), stdin=subprocess.DEVNULL, stdout=writing, stderr=writing,
                     start_new_session=True,
-                )
+                )  # fmt: skip
                 started = True
                 self._copier = threading.Thread(target=self._copy, args=(reading,), daemon=True)
                 self._copier.start()
         except BaseException:
             if started:
-                _signal(self.process.pid, signal.SIGKILL)
+                self._signal(signal.SIGKILL)
             else:
                 os.close(reading)
                 self.output.close()
@@ -150,14 +154,17 @@ class Command:
 
     def wait(self, seconds: float | None) -> bool:
         """Wait until it has ended and its output is saved; False if that takes longer than `seconds`."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        self._copier.join(None if seconds is None else max(seconds, 0.0))
-        try:
-            if not self._copier.is_alive():
-                self.process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
-        return self.has_ended()
+        deadline = math.inf if seconds is None else time.monotonic() + seconds
+        while not self.has_ended():
+            remaining = min(_SLICE, deadline - time.monotonic())
+            if remaining <= 0:
+                return False
+            if self._copier.is_alive():
+                self._copier.join(remaining)
+            else:
+                with suppress(subprocess.TimeoutExpired):
+                    self.process.wait(remaining)
+        return True
 
     def has_ended(self) -> bool:
         """Whether it has ended and its output is saved."""
@@ -167,23 +174,27 @@ class Command:
             self.took = time.monotonic() - self.began
             self.stopped = self.stopped or self.why() or ""
             if self.left_running:
-                _signal(self.process.pid, signal.SIGKILL)
+                self._signal(signal.SIGKILL)
         return True
 
     def end(self, why: str = "") -> None:
         """End it and its process group with TERM, then with KILL."""
         self.stopped = self.stopped or why
-        _signal(self.process.pid, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
         try:
             ended = self.wait(MERCY)
         except BaseException:  # a second ^C
-            _signal(self.process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             raise
         if not ended:
-            _signal(self.process.pid, signal.SIGKILL)
+            self._signal(signal.SIGKILL)
             if not self.wait(MERCY):
                 self._abandoned.set()
                 self.wait(MERCY)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # it has ended, or belongs to another user
+            os.killpg(self.process.pid, number)
 
     @property
     def label(self) -> str:
@@ -226,34 +237,16 @@ class Command:
         }
 
 
-def _signal(group: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it has ended, or belongs to another user
-        os.killpg(group, number)
-
-
-COLUMNS, LINES = 100, 40
-
 # Output goes to a pipe: in a terminal programs draw progress bars, ask, page and wait. COLUMNS and LINES make tables
 # and reports readable.
 _SET = {
-    "COLUMNS": str(COLUMNS),
-    "LINES": str(LINES),
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-    "PAGER": "cat",
-    "MANPAGER": "cat",
-    "GIT_PAGER": "cat",
-    "SYSTEMD_PAGER": "",
-    "EDITOR": "false",
-    "VISUAL": "false",
-    "GIT_EDITOR": "false",
-    "GIT_SEQUENCE_EDITOR": "false",
-    "GIT_TERMINAL_PROMPT": "0",
+    "COLUMNS": "100", "LINES": "40", "TERM": "dumb", "NO_COLOR": "1",
+    "PAGER": "cat", "MANPAGER": "cat", "GIT_PAGER": "cat", "SYSTEMD_PAGER": "",
+    "EDITOR": "false", "VISUAL": "false", "GIT_EDITOR": "false", "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_TERMINAL_PROMPT": "0", "DEBIAN_FRONTEND": "noninteractive", "PIP_NO_INPUT": "1",
     "GIT_OPTIONAL_LOCKS": "0",  # `git status` does not write the index
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
     "PYTHONUNBUFFERED": "1",  # so that output and errors come in order, and before a time-out
-}
+}  # fmt: skip
 # These run programs or read files that the command does not name.
 _DROPPED = {
     "BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "GREP_OPTIONS",
@@ -275,48 +268,3 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
     if "PATH" in env:
         env["PATH"] = ":".join(folder for folder in env["PATH"].split(":") if folder.startswith("/"))
     return env
-
-
-_PROC = Path("/proc")
-_LISTEN = "0A"  # the state of a socket in /proc/net/tcp, see proc(5)
-
-
-def listens(pid: int, port: int) -> bool:
-    """Whether the process `pid`, or a descendant, listens on the TCP port `port`."""
-    if not (_PROC / "self" / "net").exists():
-        with socket.socket() as connection:
-            connection.settimeout(0.2)
-            return connection.connect_ex(("127.0.0.1", port)) == 0
-    children: dict[int, list[int]] = {}
-    for entry in _PROC.glob("[1-9]*"):
-        fields = _read(entry / "stat").rpartition(")")[2].split()
-        if len(fields) > 1:
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-    family = [pid]
-    for process in family:
-        family += children.get(process, [])
-    own_namespace = _link(_PROC / "self/ns/net")
-    for folder in (_PROC / str(process) for process in family):
-        tables = _read(folder / "net/tcp") + _read(folder / "net/tcp6")
-        rows = [row for line in tables.splitlines() if len(row := line.split()) > 9 and row[3] == _LISTEN]
-        inodes = {row[9] for row in rows if int(row[1].rpartition(":")[2], 16) == port}
-        if inodes and _link(folder / "ns/net") not in {own_namespace, ""}:  # in another network namespace
-            return True
-        with suppress(OSError):
-            if inodes & {_link(entry).strip("socket:[]") for entry in (folder / "fd").iterdir()}:
-                return True
-    return False
-
-
-def _link(path: Path) -> str:
-    try:
-        return str(path.readlink())
-    except OSError:
-        return ""
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:  # the process has ended
-        return ""

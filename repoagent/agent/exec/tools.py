@@ -6,16 +6,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.exec import process
-from repoagent.agent.exec.command_runner import CommandRunner, unfit
+from repoagent.agent.exec.command_advice import bash_options, unfit, unmatched, was_cut_off
+from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.process import Command, Job, environment
-from repoagent.agent.exec.render_output import Shown, bash_options, drawn, show, unmatched, was_cut_off
+from repoagent.agent.exec.render_output import drawn, show
 from repoagent.agent.state import Needs, Tool, check_arguments, failing, switched_on
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -39,10 +39,7 @@ def command_tools(runner: CommandRunner) -> tuple[Tool, ...]:
         f'{runner.timeout:g} s; timeout="600", cwd="DIR", background="yes" for a server. Long output is '
         "cut to head and tail. Any exit code but 0, of any part of a pipe, is a failure."
     )
-    wait_text = (
-        '<wait command="b1" seconds="30"/> waits until a background command ends, prints a line for="REGEX" '
-        'or listens on port="8000".'
-    )
+    wait_text = '<wait command="b1" seconds="30"/> waits until a background command ends, or prints a line for="REGEX".'
     kill_text = '<kill command="b1"/> ends a background command.'
 
     def needs(action: Action) -> Needs:
@@ -92,8 +89,7 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
             runner.audit({**event, "by": job.by, "stopped": "interrupted"})
         raise
     runner.audit(command.record())
-    shown = show(command.file, runner.shown_as(command.file), runner.budget)
-    return _ended(runner, command, shown, look_again())
+    return _ended(runner, command, look_again)
 
 
 def _folder_of(top: Path, name: str) -> tuple[Path, str]:
@@ -129,55 +125,59 @@ def _start(runner: CommandRunner, job: Job, name: str = "") -> Command:
 
 def _run_in_background(runner: CommandRunner, job: Job) -> Observation:
     """Start a command in the background, and wait a moment."""
-    name = runner.next_name()
+    name = f"b{len(runner.background) + 1}"
     changed = runner.look()() if job.may != "read" else ""  # the baseline for its own changes
     command = _start(runner, job, name)
     runner.background[name] = command
     runner.audit({**command.record(), "background": name})
-    ended = command.wait(FIRST_LOOK)
-    shown = show(command.file, runner.shown_as(command.file), runner.budget)
-    command.shown = shown.until
-    if ended:
+    if command.wait(FIRST_LOOK):
         runner.report(name)
-        changes = "\n".join(filter(None, [changed, runner.look_before(job)()]))
-        return _ended(runner, command, shown, changes, name)
+        return _ended(runner, command, lambda: f"{changed}\n{runner.look_before(job)()}", name)
     head = f'It runs in the background as {name}: <wait command="{name}"/>, <kill command="{name}"/>.'
-    text = "\n".join(filter(None, [head, fence(shown.text, "output") if shown.text else "", changed]))
+    text = "\n".join(filter(None, [head, _new_output(runner, command), changed]))
     return Observation("run", text, data=_data(runner, command, name))
 
 
 def _ended(
-    runner: CommandRunner, command: Command, shown: Shown, changed: str, name: str = ""
+    runner: CommandRunner, command: Command, look_again: Callable[[], str], name: str = ""
 ) -> Observation:
     """The observation on a command that has ended: its exit code, its output, and the changed files."""
-    meaning = unmatched(command.job.text, command.exit, shown.text)
+    output = _new_output(runner, command)
+    changed = look_again().strip()
+    meaning = unmatched(command.job.text, command.exit, output)
     head = f"{command.how()}: {meaning}" if meaning else command.how()
     if command.seconds >= NOTICEABLE:
         head += f", {command.seconds:.0f} s"
-    if not shown.text and not meaning:
+    if not output and not meaning:
         head += ", no output"
-    parts = [head, fence(shown.text, "output") if shown.text else ""]
+    parts = [head, output]
     if command.output.write_error:
         parts.append(f"Some of the output was not saved: {command.output.write_error}.")
     if command.left_running:
         parts.append(
             'Processes that it left running were killed; use background="yes" for what should keep running.'
         )
-    parts += [changed.strip(), runner.explain(shown.text).strip()]
+    text = "\n".join(filter(None, [*parts, changed, runner.explain(output).strip()]))
     ok = command.exit == 0 or bool(meaning)
-    ok = ok or was_cut_off(read_command(command.job.text), command.exit, shown.text)
-    text = "\n".join(filter(None, parts))
+    ok = ok or was_cut_off(read_command(command.job.text), command.exit, output)
     return Observation("run", text, ok=ok, data=_data(runner, command, name), blocks=False)
 
 
+def _new_output(runner: CommandRunner, command: Command) -> str:
+    """The output since the last call, as quoted text; "" for none."""
+    text, command.shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
+    return fence(text, "output") if text else ""
+
+
 def _data(runner: CommandRunner, command: Command, name: str) -> dict[str, object]:
+    state = "runs" if command.exit is None else "ended"
     return {
         "command": command.job.text,
         "exit": command.exit,
         "seconds": round(command.seconds, 3),
         "output": runner.shown_as(command.file),
         **({"stopped": command.stopped} if command.stopped else {}),
-        **({"background": name} if name else {}),
+        **({"background": name, "state": state} if name else {}),
     }
 
 
@@ -189,43 +189,36 @@ def _kill(runner: CommandRunner, action: Action) -> Observation:
 
 
 def _wait(runner: CommandRunner, action: Action) -> Observation:
-    args = action.args
-    check_arguments(action, ("command", "for", "port", "seconds"))
+    check_arguments(action, ("command", "for", "seconds"))
     name, command = _background_command(runner, action)
-    seconds = runner.within_run(_number(args, "seconds", LONGEST_WAIT) or SECONDS)
-    port = int(_number(args, "port", 65535))
-    awaited = args.get("for", "")
-    seen = _line_watch(command.file, awaited) if awaited else None
+    text = action.args.get("seconds", "").strip() or f"{SECONDS:g}"
+    if not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= LONGEST_WAIT:
+        raise UsageError(f'seconds="{text}": use a number above 0, at most {LONGEST_WAIT:g}.')
+    seconds = runner.within_run(float(text))
+    awaited = action.args.get("for", "")
+    seen = _line_watch(command.file, awaited) if awaited else lambda: False
     deadline = time.monotonic() + seconds
     while True:
         ended = command.has_ended()
         timed_out = time.monotonic() >= deadline
-        if (seen and seen()) or (port and not ended and process.listens(command.process.pid, port)):
+        if seen():
             return _state("wait", runner, name, command, "Ready. ")
         if ended or timed_out:
             within = "" if ended else f" within {seconds:g} s"
-            return _state("wait", runner, name, command, f"Not ready{within}. " if awaited or port else "")
-        command.wait(min(_POLL * (4 if port else 1), max(0.0, deadline - time.monotonic())))
+            return _state("wait", runner, name, command, f"Not ready{within}. " if awaited else "")
+        command.wait(min(_POLL, max(0.0, deadline - time.monotonic())))
 
 
 def _state(kind: str, runner: CommandRunner, name: str, command: Command, ready: str = "") -> Observation:
     """The observation on a background command: `ready` (a sentence or ""), its state, and its new output."""
-    shown = show(command.file, runner.shown_as(command.file), runner.budget, command.shown)
-    command.shown = shown.until
+    output = _new_output(runner, command)
     ended = command.has_ended()
     head = f"{ready}{name} has ended: {command.how()}" if ended else f"{ready}{name} runs"
     changed = runner.look_before(command.job)() if ended and runner.report(name) else ""
-    output = fence(shown.text, "output") if shown.text else "No new output."
-    text = "\n".join(filter(None, [head, output, changed, runner.explain(shown.text)]))
+    text = "\n".join(filter(None, [head, output or "No new output.", changed, runner.explain(output)]))
     succeeded = not ended or command.exit == 0 or command.stopped == "ended by you"
-    data = {
-        "background": name,
-        "state": "ended" if ended else "runs",
-        "exit": command.exit,
-        "output": runner.shown_as(command.file),
-    }
     ok = ready == "Ready. " if ready else succeeded
-    return Observation(kind, text, ok, data=data)
+    return Observation(kind, text, ok, data=_data(runner, command, name))
 
 
 def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Command]:
@@ -236,22 +229,10 @@ def _background_command(runner: CommandRunner, action: Action) -> tuple[str, Com
         name = running[0]
     if name in runner.background:
         return name, runner.background[name]
-    if re.fullmatch(r"b\d+", name) and (file := runner.earlier(name)):
-        raise UsageError(
-            f"{name} ended with the run that started it; its output is in {runner.shown_as(file)}."
-        )
     choices = f"running: {', '.join(running)}" if running else "none runs"
     if name:
         raise UsageError(f"no background command {name}: {choices}.")
     raise UsageError(f'name the command, as in command="b1": {choices}.')
-
-
-def _number(args: Mapping[str, str], name: str, most: float) -> float:
-    """A number above 0, 0 by default. Raises UsageError."""
-    text = args.get(name, "").strip()
-    if text and (not re.fullmatch(r"\d{1,6}(\.\d+)?", text) or not 0 < float(text) <= most):
-        raise UsageError(f'{name}="{text}": use a number above 0, at most {most:g}.')
-    return float(text or 0)
 
 
 def _line_watch(file: Path, awaited: str) -> Callable[[], bool]:

@@ -144,40 +144,6 @@ def test_small_window_makes_no_call_for_a_checkpoint() -> None:
     assert not calls
 
 
-def test_edit_of_the_checkpoint_by_the_user_is_used(tmp_path: Path) -> None:
-    file = tmp_path / "checkpoint.md"
-    window = Window(10_000, TOOLS, file)
-    calls, ask = asked(WRITTEN, WRITTEN.replace("about goal", "another"))
-    state = window.ready(State((user("x"), *long(40))), ask)
-    assert window.ready(state, ask) == state
-    file.write_text(file.read_text().replace("about goal", "mine"))
-    edited = window.ready(state, ask)
-    assert edited.turns[-1].meta["by"] == "person"
-    shown = window.turns(edited)
-    assert "mine" in shown[1].text
-    assert shown[2:] == window.turns(state)[2:]
-    assert window.ready(edited, ask) == edited
-    file.unlink()
-    assert window.ready(edited, ask) == edited
-    assert "mine" in file.read_text()
-    more = window.ready(replace(edited, turns=(*edited.turns, *long(25))), ask)
-    assert "mine" in calls[1][1].text
-    assert "another" in file.read_text()
-    assert "another" in window.turns(more)[1].text
-
-
-def test_kill_before_the_checkpoint_file_is_written_is_not_an_edit(tmp_path: Path) -> None:
-    file = tmp_path / "checkpoint.md"
-    window = Window(10_000, TOOLS, file)
-    _, ask = asked(WRITTEN, WRITTEN.replace("goal", "second"))
-    state = window.ready(State((user("x"), *long(40))), ask)
-    first = file.read_text()
-    state = window.ready(replace(state, turns=(*state.turns, *long(25))), ask)
-    file.write_text(first)
-    assert window.ready(state, ask) == state
-    assert "second" in file.read_text()
-
-
 def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
     spilled = (
         fence(lines(60), "o") + '\n[Lines 1-9 of 99 are left out here; all of it is in "out/1.txt": x]\n'
@@ -318,7 +284,7 @@ def check(state: State, shown: tuple[Turn, ...], budget: int) -> None:
     if tokens(words) <= budget * WORDS:
         assert sent == words
     mark = newest(state.turns)
-    start = mark.start if mark else 0
+    start = mark[1] if mark else 0
     wanted = [
         turn
         for n, turn in enumerate(state.turns)

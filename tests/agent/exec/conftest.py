@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -45,14 +46,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.runner.close()
 
 
-@pytest.fixture
-def until() -> Callable[[Callable[[], bool]], None]:
-    import time
-
-    def wait(true: Callable[[], bool]) -> None:
-        end = time.monotonic() + 10
-        while not true():
-            assert time.monotonic() < end, "that took too long"
-            time.sleep(0.02)
-
-    return wait
+def until(true: Callable[[], object]) -> None:
+    """Wait until `true` is; fail after some seconds."""
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end, "that took too long"
+        time.sleep(0.02)

@@ -15,7 +15,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.exec.process import TAIL, OutputFile
-from repoagent.agent.kernel import CONNECTION, LARGEST, Cell
+from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, Message
 from repoagent.agent.python_tool import LOST_STATE, interpreter
 from repoagent.agent.sandbox.backends import Landlock, find
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
@@ -127,15 +127,11 @@ def test_choice_of_the_interpreter(tmp_path: Path) -> None:
     assert interpreter(top, {"VIRTUAL_ENV": "top/.venv"}, confined=False) == sys.executable
 
 
-def message(kind: str, content: dict[str, object]) -> dict[str, object]:
-    return {"kind": kind, "parent": "us", "content": content, "public": True}
-
-
 def test_output_is_limited_and_keeps_its_end(tmp_path: Path) -> None:
     run = Cell("us", OutputFile(tmp_path / "o", 10))
     for text in ("12345", "6789012345", "lost", "x" * TAIL):
-        run.handle(message("stream", {"text": text}))
-    run.handle(message("error", {"traceback": ["the error"]}))
+        run.handle(Message("stream", "us", {"text": text}))
+    run.handle(Message("error", "us", {"traceback": ["the error"]}))
     run.output.close()
     text = (tmp_path / "o").read_text()
     assert text.startswith("1234567890\n[… 20 bytes were not saved …]\nxxx") and text.endswith(
@@ -154,7 +150,7 @@ def test_invalid_message_is_ignored(tmp_path: Path, content: dict[str, object]) 
     kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
     output = OutputFile(tmp_path / "o", 1000)
     for kind in kinds:
-        Cell("us", output).handle(message(kind, content))
+        Cell("us", output).handle(Message(kind, "us", content))
     output.close()
     assert (tmp_path / "o").stat().st_size < 500
 

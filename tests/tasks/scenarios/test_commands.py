@@ -185,11 +185,11 @@ def test_five_megabytes_of_output(stage: Make) -> None:
 
 
 def test_a_server_in_the_background(stage: Make) -> None:
-    """Start it, wait for its port, send a request, kill it; it is gone after the run."""
+    """Start it, wait for its first line, send a request, kill it; it is gone after the run."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    serve = f"python3 -S -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind=\"127.0.0.1\")'"
+    serve = f"python3 -u -S -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind=\"127.0.0.1\")'"
     get = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/README.md\").read().decode())'"
 
     def rule(see: Sight) -> str:
@@ -197,7 +197,9 @@ def test_a_server_in_the_background(stage: Make) -> None:
         name = re.search(r'<wait command="(\w+)"/>', began.seen or "")
         if not name:
             return f"<reject>{began.seen}</reject>"
-        waited = see.once("wait", f'<wait command="{name[1]}" port="{port}" seconds="20"/>', command=name[1])
+        waited = see.once(
+            "wait", f'<wait command="{name[1]}" for="Serving HTTP" seconds="20"/>', command=name[1]
+        )
         if "Ready. " not in waited:
             return f"<reject>{waited}</reject>"
         page = see.ran(get, again=False)
