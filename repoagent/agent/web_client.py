@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx2
@@ -31,8 +32,7 @@ _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
 _SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or query
 
 
-@dataclass(frozen=True)
-class Url:
+class Url(NamedTuple):
     """A normalized URL. host: in lower case and IDNA. target: the path and query."""
 
     scheme: str
@@ -71,9 +71,7 @@ def read_url(text: str, base: Url | None = None) -> Url:
     port = PORTS[parts.scheme] if port is None else port
     if port not in PORTS.values() and port < _LOWEST:
         raise UsageError(f"port {port} is not a web port.")
-    target = quote(parts.path or "/", safe=_SAFE) + (
-        f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
-    )
+    target = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=_SAFE)
     try:
         host = host.lower() if host.isascii() else host.encode("idna").decode("ascii").lower()
     except UnicodeError as error:
@@ -86,12 +84,8 @@ def read_url(text: str, base: Url | None = None) -> Url:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
 # Reserved by IANA, but global in some versions of Python; some clouds have services there.
-_RESERVED = tuple(
-    map(
-        ipaddress.ip_network,
-        ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "2001::/23", "3fff::/20", "5f00::/16"),
-    )
-)
+_RESERVED = "192.0.0.0/24 192.88.99.0/24 64:ff9b:1::/48 2001::/23 3fff::/20 5f00::/16"
+_NETWORKS = tuple(map(ipaddress.ip_network, _RESERVED.split()))
 
 
 def is_public(address: str) -> bool:
@@ -99,9 +93,8 @@ def is_public(address: str) -> bool:
 
     An IPv6 address that embeds an IPv4 address is judged by the latter; tunnels are not public.
     """
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    parsed = ip_address(address)
+    if parsed is None:
         return False
     if isinstance(parsed, ipaddress.IPv6Address):
         if parsed.ipv4_mapped is not None:
@@ -110,22 +103,16 @@ def is_public(address: str) -> bool:
             return is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
         if parsed.sixtofour is not None or parsed.teredo is not None or parsed.is_site_local:
             return False
-    return parsed.is_global and not (
-        any(parsed in network for network in _RESERVED)
-        or parsed.is_multicast
-        or parsed.is_reserved
-        or parsed.is_unspecified
-        or parsed.is_loopback
-    )
+    special = parsed.is_multicast or parsed.is_reserved or parsed.is_unspecified or parsed.is_loopback
+    return parsed.is_global and not special and not any(parsed in network for network in _NETWORKS)
 
 
-def is_address(host: str) -> bool:
-    """Whether `host` is an IP address and not a name."""
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that `host` is; None for a name."""
     try:
-        ipaddress.ip_address(host.partition("%")[0])
+        return ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def resolve(host: str, port: int) -> list[str]:
@@ -136,6 +123,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 LARGEST = 2 * 1024 * 1024  # bytes of a page, also after decompression
 SECONDS = 30.0  # including redirects
+_SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just before a wait only after it
 _REDIRECTS = 5
 _MOVED = {301, 302, 303, 307, 308}
 _TRIES = 4  # addresses of a name to try
@@ -222,33 +210,35 @@ def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
     # in a thread, so that a step that hangs or drips is abandoned in time
     thread = threading.Thread(target=exchange, daemon=True)
     thread.start()
-    thread.join(max(0.0, deadline - time.monotonic()))
+    while thread.is_alive() and (remaining := deadline - time.monotonic()) > 0:
+        thread.join(min(_SLICE, remaining))
     result = results[0] if results else TimeoutError()
-    site = url.site
     if isinstance(result, tuple):
         return result
-    if isinstance(result, TimeoutError | httpx2.TimeoutException):
-        raise UsageError(f"{site} did not complete its answer within {net.seconds:g} s.") from result
-    if isinstance(result, httpx2.DecodingError):
-        raise UsageError(f"could not decompress the response ({result}).") from result
-    if isinstance(result, httpx2.ProtocolError | httpx2.InvalidURL | ValueError):
-        raise UsageError(f"invalid response from {site} ({type(result).__name__}).") from result
-    if not isinstance(result, httpx2.NetworkError | OSError):
+    if isinstance(result, UsageError):
         raise result
-    causes = [arg for error in (result, result.__cause__) if error for arg in error.args]
-    cause = next((cause for cause in causes if isinstance(cause, OSError)), result)
+    raise UsageError(_failure(url.site, result, net.seconds)) from result
+
+
+def _failure(site: str, error: Exception, seconds: float) -> str:
+    """Why nothing was fetched from `site`."""
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
+        return f"{site} did not complete its answer within {seconds:g} s."
+    if isinstance(error, httpx2.DecodingError):
+        return f"could not decompress the response ({error})."
+    if not isinstance(error, httpx2.NetworkError | OSError):
+        return f"invalid response from {site} ({type(error).__name__})."
+    causes = [arg for cause in (error, error.__cause__) if cause for arg in cause.args]
+    cause = next((cause for cause in causes if isinstance(cause, OSError)), error)
     if isinstance(cause, ssl.SSLCertVerificationError):
-        message = f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
-    elif isinstance(cause, ssl.SSLError):
-        message = f"could not open an encrypted connection to {site}: {cause.reason or cause}."
-    else:
-        message = f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}."
-        names = [f"{name}_proxy" for name in ("https", "http", "all")]
-        if proxy := next(
-            (name for name in names if os.environ.get(name) or os.environ.get(name.upper())), ""
-        ):
-            message += f" (The proxy of {proxy} is not used.)"
-    raise UsageError(message) from result
+        return f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
+    if isinstance(cause, ssl.SSLError):
+        return f"could not open an encrypted connection to {site}: {cause.reason or cause}."
+    proxies = [
+        name for name in os.environ if re.fullmatch("(https?|all)_proxy", name.lower()) and os.environ[name]
+    ]
+    proxy = f" (The proxy of {proxies[0]} is not used.)" if proxies else ""
+    return f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}.{proxy}"
 
 
 def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:

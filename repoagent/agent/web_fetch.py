@@ -16,7 +16,7 @@ from importlib.resources import files
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.state import Tool, check_arguments, failing
-from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, is_address, not_public, read_url
+from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, ip_address, not_public, read_url
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -39,21 +39,21 @@ _MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf
 Wrap = Callable[[Sequence[str]], list[str]]
 
 
-def is_html(page: Page) -> bool:
+def _is_html(page: Page) -> bool:
     """Whether it is HTML, by its type, or by its beginning if it has none."""
     start = page.data[:1024].lstrip().lower()
     return page.kind in _HTML or (not page.kind and start.startswith((b"<!doctype html", b"<html")))
 
 
-def readable(page: Page, wrap: Wrap) -> str:
+def _readable(page: Page, wrap: Wrap) -> str:
     """The text of `page`; `wrap` puts the HTML parser into a sandbox. Raises UsageError if it is not text."""
-    if is_html(page):
-        return _of_html(decoded(page), str(page.url), wrap)
+    text = decoded(page)
+    if _is_html(page):
+        return _of_html(text, str(page.url), wrap)
     if page.kind and not _TEXT.fullmatch(page.kind):
         is_named = re.fullmatch(r"[\w.+-]{1,40}/[\w.+-]{1,80}", page.kind)
         kind = page.kind if is_named else "of an unknown type"
         raise UsageError(f"{page.url} is {kind}; only pages and text are fetched.")
-    text = decoded(page)
     if "\0" in text[:8192]:
         raise UsageError(f"{page.url} is binary; only pages and text are fetched.")
     return text
@@ -62,18 +62,13 @@ def readable(page: Page, wrap: Wrap) -> str:
 def decoded(page: Page) -> str:
     """Decode `page` by its byte order mark, header or meta element; as UTF-8 by default."""
     data = page.data
-    for mark, codec in _MARKS.items():
-        if data.startswith(mark):
-            return data.decode(codec, "replace")
-    names = [page.charset]
-    if is_html(page) and (match := _META.search(data[:4096])):
-        names.append(match[1].decode("ascii"))
+    meta = _META.search(data[:4096]) if _is_html(page) else None
+    names = [codec for mark, codec in _MARKS.items() if data.startswith(mark)]
+    names += [page.charset, meta[1].decode("ascii") if meta else ""]
     for name in names:
-        if _CODECS.fullmatch(name.lower()):
-            try:
+        if name in _MARKS.values() or _CODECS.fullmatch(name.lower()):
+            with suppress(LookupError):  # an unknown encoding with a valid name
                 return data.decode(name, "replace")
-            except LookupError:  # an unknown encoding with a valid name
-                continue
     return data.decode("utf-8", "replace")
 
 
@@ -135,12 +130,9 @@ class Browser:
         url = read_url(action.args.get("url") or action.body)
         by = self._require_approval(url)
         began = time.monotonic()
-        remaining = self.seconds_left()
-        net = (
-            self.net
-            if remaining is None
-            else replace(self.net, seconds=max(0.1, min(self.net.seconds, remaining)))
-        )
+        net, remaining = self.net, self.seconds_left()
+        if remaining is not None:
+            net = replace(net, seconds=max(0.1, min(net.seconds, remaining)))
         event = {"kind": "browse", "url": str(url), "by": by}
         try:
             page = fetch(url, net, self._follow)
@@ -159,7 +151,7 @@ class Browser:
         if mask(str(url)) != str(url):
             raise UsageError("the URL contains a key.")
         digits = url.host.strip("[]")
-        if is_address(digits) and not self.net.may(digits):
+        if ip_address(digits) is not None and not self.net.may(digits):
             raise not_public(url, digits)
         notes = [why]
         if url.scheme == "http":
@@ -188,13 +180,10 @@ class Browser:
 
 def _text(page: Page, wrap: Wrap) -> str:
     if page.ok:
-        return readable(page, wrap)
-    if is_html(page):
-        return ""
-    try:
-        return readable(page, wrap)[:_ERROR_TEXT]
-    except UsageError:  # for example an image: only the status matters
-        return ""
+        return _readable(page, wrap)
+    with suppress(UsageError):  # for example an image: only the status matters
+        return "" if _is_html(page) else _readable(page, wrap)[:_ERROR_TEXT]
+    return ""
 
 
 def _report(requested: Url, page: Page, text: str) -> str:

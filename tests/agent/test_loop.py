@@ -320,16 +320,9 @@ def test_other_text_and_messages_are_in_the_outcome() -> None:
     game = play(
         "<message>half way</message>\n<run>make</run>", "b.py is not done.\n<finish>a.py is done</finish>"
     )
-    outcome = game.outcome
-    assert (outcome.text, outcome.words, outcome.messages) == (
-        "a.py is done",
-        "b.py is not done.",
-        ("half way",),
-    )
-    assert [event.words for event in game.events if event.kind == "reply"][
-        -1
-    ] == "b.py is not done.\n\na.py is done"
-    assert play(f"Only half.\n{DIFF}").outcome.text == "Only half."
+    outcome, words = game.outcome, [event.words for event in game.events if event.kind == "reply"]
+    assert (outcome.text, outcome.words) == ("a.py is done", "b.py is not done.")
+    assert outcome.messages == ("half way",) and words[-1] == "b.py is not done.\n\na.py is done"
 
 
 def test_imitated_observation_is_dropped_and_reported() -> None:
@@ -362,50 +355,41 @@ def test_last_commit_message_and_all_notes_count() -> None:
     assert account(game.table.tools(), game.outcome.state) == ("Two", ("a", "b"))
 
 
-def test_prose_is_an_answer() -> None:
-    game = play("<think>hm</think>\nWhich of the two do you mean?")
-    assert (game.outcome.kind, game.outcome.text) == ("answered", "Which of the two do you mean?")
+@pytest.mark.parametrize(
+    ("replies", "kind", "text"),
+    [
+        (["<think>hm</think>\nWhich of the two do you mean?"], "answered", "Which of the two do you mean?"),
+        (["I have changed it."], "answered", "I have changed it."),
+        (['<reject why="not needed"/>'], "rejected", "not needed"),
+        (["<think>a</think>", "<message>wait</message>", "<finish>x</finish>"], "finished", "x"),
+        ([f"Only half.\n{DIFF}"], "finished", "Only half."),
+    ],
+)
+def test_end_of_a_run(replies: list[str], kind: str, text: str) -> None:
+    outcome = play(*replies).outcome
+    assert (outcome.kind, outcome.text) == (kind, text)
 
 
-def test_reject_is_not_checked() -> None:
-    game = play('<reject why="not needed"/>', before_finish=lambda state: refusal())
-    assert (game.outcome.kind, game.outcome.text) == ("rejected", "not needed")
-
-
-def test_run_continues_after_thinking_and_messages() -> None:
-    game = play("<think>a</think>", "<message>wait</message>", "<finish>x</finish>")
-    assert [event.action.kind for event in game.events if event.action] == ["think", "message", "finish"]
-
-
-@pytest.mark.parametrize("last", [DIFF, "<finish>done</finish>", f"{DIFF}<finish>done</finish>"])
+@pytest.mark.parametrize(
+    "last", [DIFF, "<finish>done</finish>", f"{DIFF}<finish>done</finish>", "It is changed."]
+)
 def test_objection_is_returned_to_the_model(last: str) -> None:
     objections = [Observation("person", "no, because it is ugly")]
-    game = play(
-        last, f"Nicer.\n{OTHER}", before_finish=lambda state: objections.pop() if objections else None
-    )
+
+    def object_once(state: State) -> Observation | None:
+        return objections.pop() if objections else None
+
+    game = play(last, f"Nicer.\n{OTHER}", before_finish=object_once, before_answer=object_once)
     assert game.outcome.kind == "finished"
     assert game.agent.last_seen() == "no, because it is ugly"
-
-
-def test_text_alone_can_be_returned() -> None:
-    objections = [Observation("form", "where is the file?", ok=False)]
-    game = play(
-        "I have changed it.", OTHER, before_answer=lambda state: objections.pop() if objections else None
-    )
-    assert game.outcome.kind == "finished"
-    assert game.agent.last_seen() == "where is the file?"
-    assert play("I have changed it.").outcome.kind == "answered"
+    rejected = play("<reject>x</reject>", before_finish=lambda state: refusal())
+    assert rejected.outcome.kind == "rejected"  # which is not checked
 
 
 def test_caller_can_replace_the_message_tool() -> None:
-    messages: list[str] = []
-
-    def show(action: Action) -> Observation:
-        messages.append(action.body)
-        return Observation("message", "Shown.")
-
-    run(Scripted(["<message>hi</message>\n<finish/>"]), [Tool("message", "", show)], ASKED)
-    assert messages == ["hi"]
+    tool = Tool("message", "", lambda action: Observation("message", f"Shown: {action.body}"))
+    outcome = run(Scripted(["<message>hi</message>", "<finish/>"]), [tool], ASKED)
+    assert "Shown: hi" in [turn.text for turn in outcome.state.turns]
 
 
 # Resuming after a kill.
@@ -467,14 +451,9 @@ def test_finish_is_checked_again_after_a_kill(tmp_path: Path) -> None:
     file = tmp_path / "conversation.md"
     with pytest.raises(Killed):
         run(Scripted([DIFF]), Table().tools(), started(file), before_finish=kill)
-    asked: list[State] = []
-
-    def note(state: State) -> None:
-        asked.append(state)
-
-    outcome = run(Scripted([]), Table().tools(), open_state(file), before_finish=note)
-    assert outcome.kind == "finished"
-    assert len(asked) == 1
+    checked: list[State] = []
+    outcome = run(Scripted([]), Table().tools(), open_state(file), before_finish=checked.append)
+    assert outcome.kind == "finished" and len(checked) == 1
 
 
 def test_dropped_end_stays_dropped_after_a_kill(tmp_path: Path) -> None:

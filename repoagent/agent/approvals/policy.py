@@ -8,15 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from repoagent.agent.approvals.read_only_commands import (
-    Blobs,
-    Known,
-    can_do_no_harm,
-    git_names,
-    may_show,
-    names_off_limits,
-    only_reads,
-)
+from repoagent.agent.approvals.read_only_commands import Blobs, HiddenFiles, Known, can_do_no_harm, only_reads
 from repoagent.agent.approvals.rules import Rule, ignores_case, propose, sets_harmlessly
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.approvals.shell_words import Reading, Simple, Word
@@ -151,7 +143,7 @@ class Gate:
             if check.reading is None:
                 return _no("the mode is read-only.", "mode read-only")
             few = "" if self.sandbox else " (without a sandbox, only a few are)"
-            why = check.reading.doubt or check.hidden() or f"this command is not known to only read{few}"
+            why = check.reading.doubt or check.why_hidden() or f"this command is not known to only read{few}"
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {mode}")
@@ -160,7 +152,7 @@ class Gate:
         if not self.sandbox:
             why = self.why_none or "no sandbox is available."
             return _no(f"mode auto runs commands only in a sandbox: {why} Use `--mode ask`.", "mode auto")
-        if check.reading and any(map(check.git_names, check.reading.commands)):
+        if any(map(check.hidden.named_by_git, check.commands)):
             return None
         return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
 
@@ -169,7 +161,10 @@ class Gate:
         request = replace(request, sandbox=sandbox)
         if check.reading is not None:
             ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""
-            patterns, why = request.patterns or check.patterns(), request.why or ambiguous or check.hidden()
+            patterns, why = (
+                request.patterns or check.patterns(),
+                request.why or ambiguous or check.why_hidden(),
+            )
             request = replace(request, patterns=patterns, why=why)
         verdict = self.asker(request)
         if not verdict.allowed:
@@ -184,19 +179,19 @@ class Gate:
 
 
 class _Check:
-    """The checks of the commands of one request. `withheld` is cached, because it searches all folders."""
+    """The checks of the commands of one request. The hidden files are cached, because that searches all folders."""
 
     def __init__(self, gate: Gate, cwd: str, reading: Reading | None) -> None:
         self.gate, self.cwd, self.reading = gate, cwd, reading
         self.commands = reading.commands if reading else ()
         self.moves = any(command.name == "cd" for command in self.commands)
-        self.withheld = cache(gate.withheld)
+        self.hidden = HiddenFiles(gate.top, cwd, gate.off_limits, cache(gate.withheld), gate.blobs)
 
     def passes(self, further: Sequence[Rule] = ()) -> str:
         """Why all commands pass without asking, also by `further` rules; "" if any does not."""
         if self.reading is None or self.reading.doubt or not self.commands:
             return ""
-        if any(command.name == "xargs" for command in self.commands) and self.withheld():
+        if any(command.name == "xargs" for command in self.commands) and self.hidden.withheld():
             return ""  # its files are named by the output of another command
         passed = [self.passes_one(command, further) for command in self.commands if command.role == "runs"]
         return ", ".join(dict.fromkeys(passed)) if all(passed) else ""
@@ -205,7 +200,11 @@ class _Check:
         """Why this command passes; "" if it does not."""
         gate = self.gate
         silent = replace(command, writes=tuple(word for word in command.writes if word.text not in _NOWHERE))
-        if sets_harmlessly(silent) or self.only_reads(silent):
+        if gate.sandbox:
+            reads = only_reads(silent) and not self.hidden.named_by(silent)
+        else:
+            reads = not self.moves and can_do_no_harm(silent, gate.top, self.cwd, gate.path, gate.off_limits)
+        if sets_harmlessly(silent) or (reads and not self.hidden.may_be_shown_by(silent)):
             return _READS
         if gate.mode == "read-only" or not all(map(self.may_write, silent.writes)):
             return ""
@@ -213,28 +212,9 @@ class _Check:
             return ""
         return next((f"rule {rule.pattern}" for rule in (*gate.allow, *further) if rule.allows(command)), "")
 
-    def only_reads(self, command: Simple) -> bool:
-        """Whether the command only reads, and no hidden file."""
-        gate, cwd = self.gate, self.cwd
-        if gate.sandbox:
-            reads = only_reads(command) and not names_off_limits(command, gate.top, cwd, gate.off_limits)
-        else:
-            reads = not self.moves and can_do_no_harm(command, gate.top, cwd, gate.path, gate.off_limits)
-        return reads and not self.may_show(command)
-
-    def may_show(self, command: Simple) -> bool:
-        unsure = command.name == "git" and any(word.kind == "open" for word in command.words)
-        return (
-            unsure or self.git_names(command) or may_show(command, self.gate.top, self.cwd, self.withheld())
-        )
-
-    def git_names(self, command: Simple) -> bool:
-        """Whether git would show a file that the sandbox hides on disk but not in the object database."""
-        return git_names(command, self.cwd, self.gate.off_limits, self.withheld(), self.gate.blobs)
-
-    def hidden(self) -> str:
+    def why_hidden(self) -> str:
         """The reason if a command that only reads may show a hidden file; else ""."""
-        if any(only_reads(command) and self.may_show(command) for command in self.commands):
+        if any(only_reads(command) and self.hidden.may_be_shown_by(command) for command in self.commands):
             return "it may show a file that is hidden from the model; name other files or commits"
         return ""
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from repoagent.agent.approvals.shell_words import Simple, Word
+from repoagent.dataclass import dataclass
 
 # Variables that only change how programs print, and may be set in front of a command.
 HARMLESS = {
@@ -199,19 +200,6 @@ def can_do_no_harm(
     return True
 
 
-def names_off_limits(command: Simple, top: Path, cwd: str, off_limits: Callable[[str], str | None]) -> bool:
-    """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""
-    base = top.resolve()
-    for word in (*command.words[1:], *command.reads):
-        if "\0" in word.text or len(word.text) > 4096:
-            return True
-        target = Path(os.path.normpath(base / cwd / word.text))
-        inside = target.is_relative_to(base) and target != base and target.is_file()
-        if inside and off_limits(str(target.relative_to(base))) is not None:
-            return True
-    return False
-
-
 # Whether git tracks a hidden file: "" if not, "excluded" if it does and the user excluded the file by name.
 Known = Literal["", "tracked", "excluded"]
 Blobs = Callable[[Sequence[str]], bool]
@@ -233,85 +221,107 @@ _PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
 _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
 
 
-def may_show(command: Simple, top: Path, cwd: str, withheld: Mapping[str, Known]) -> bool:
-    """Whether `command`, which only reads, may show one of the `withheld` files, which are relative to the top. cwd:
-    its folder, relative to the top."""
-    if not withheld:
-        return False
-    if command.name == "git":
-        return _git_shows(command.texts, withheld)
-    words = command.reads if command.name in _OUTSIDE else (*command.words[1:], *command.reads)
-    if any(_names(word, top, cwd, withheld) for word in words):
-        return True
-    return command.name not in _OUTSIDE and _goes_deep(command, top, cwd, withheld)
+@dataclass(frozen=True)
+class HiddenFiles:
+    """The files that models may not see, for a command in the folder `cwd` of the work tree `top`.
 
+    off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
+    to the top, and their names in git. blobs: whether any of some git object names is the content of a hidden file.
+    """
 
-def git_names(
-    command: Simple, cwd: str, off_limits: Callable[[str], str | None], withheld: Iterable[str], blobs: Blobs
-) -> bool:
-    """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. `blobs`:
-    whether one of some object names is the content of a hidden file."""
-    texts = command.texts
-    if command.name != "git" or not _CONTENT_OF_GIT.intersection(texts[:3]):
-        return False
-    names = tuple(path.rpartition("/")[2] for path in withheld)
-    if names and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
-        return True
-    if names and any(text.endswith(names) for text in texts):
-        return True
-    for text in texts:
-        name = text.rpartition(":")[2]
-        for path in (name, f"{cwd}/{name}"):  # relative to the top, or to `cwd`
-            path = os.path.normpath(path.lstrip("/"))
-            if path not in {".", ""} and not path.startswith("..") and "\0" not in path and off_limits(path):
+    top: Path
+    cwd: str
+    off_limits: Callable[[str], str | None]
+    withheld: Callable[[], Mapping[str, Known]]
+    blobs: Blobs
+
+    def named_by(self, command: Simple) -> bool:
+        """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""
+        base = self.top.resolve()
+        for word in (*command.words[1:], *command.reads):
+            if "\0" in word.text or len(word.text) > 4096:
                 return True
-    revisions = texts[: texts.index("--")] if "--" in texts else texts
-    objects = [part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")]
-    return bool(_WHOLE_OF_GIT.intersection(texts[:3])) and blobs([name for name in objects if name])
-
-
-def _git_shows(texts: Sequence[str], withheld: Mapping[str, Known]) -> bool:
-    """Whether git may show a hidden file. A tracked file that is hidden only by its name, such as the certificate of a
-    test, counts only if it is named."""
-    verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
-    if not verb or (verb in {"log", "reflog"} and not any(map(_PATCH.match, texts))):
+            target = Path(os.path.normpath(base / self.cwd / word.text))
+            inside = target.is_relative_to(base) and target != base and target.is_file()
+            if inside and self.off_limits(str(target.relative_to(base))) is not None:
+                return True
         return False
-    if verb == "grep":
-        return any(withheld.values()) or any(text.startswith("--unt") for text in texts)
-    names = tuple(path.rpartition("/")[2] for path, known in withheld.items() if known)
-    return "excluded" in withheld.values() or any(text.endswith(names) for text in texts)
 
+    def may_be_shown_by(self, command: Simple) -> bool:
+        """Whether `command`, which only reads, may show a hidden file."""
+        if command.name == "git":
+            unsure = any(word.kind == "open" for word in command.words)
+            return unsure or self.named_by_git(command) or self._shown_by_git(command.texts)
+        if not self.withheld():
+            return False
+        outside = command.name in _OUTSIDE
+        words = command.reads if outside else (*command.words[1:], *command.reads)
+        return any(map(self._is_named, words)) or (not outside and self._is_below(command))
 
-def _names(word: Word, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
-    """Whether a word may be the name of a hidden file, or end with it, as an option does."""
-    names = {path.rpartition("/")[2] for path in withheld}
-    if word.kind == "glob":
-        return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
-    if word.kind == "open" or word.text.endswith(tuple(names)):
-        return True
-    return any(_real(top, path) == _real(top, cwd, word.text) for path in withheld)
-
-
-def _goes_deep(command: Simple, top: Path, cwd: str, withheld: Iterable[str]) -> bool:
-    """Whether the command recursively reads a folder with a hidden file."""
-    options = [text for text in command.texts if text.startswith("-")]
-    if command.name != "rg" and not any(map(_DEEP.match, options)):
-        return False
-    if command.name == "rg" and not any(map(_HIDDEN_TOO.match, options)):
-        withheld = [path for path in withheld if not any(part.startswith(".") for part in path.split("/"))]
-    # the words that may be folders; by default the current folder
-    folders = [text for text in command.texts if not text.startswith("-")]
-    if command.name in _GREPS and not any(map(_PATTERN_APART.match, options)):
-        folders = folders[1:]
-    elif command.name in _GREPS:
-        folders = [".", *folders]
-    for path in withheld:
-        if any(word.kind == "glob" for word in command.words[1:]):
+    def named_by_git(self, command: Simple) -> bool:
+        """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. The sandbox
+        hides it on disk but not in the object database."""
+        texts = command.texts
+        if command.name != "git" or not _CONTENT_OF_GIT.intersection(texts[:3]):
+            return False
+        names = tuple(path.rpartition("/")[2] for path in self.withheld())
+        if names and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
             return True
-        real = f"{_real(top, path)}/"
-        if any(real.startswith(_real(top, cwd, folder).rstrip("/") + "/") for folder in folders or ["."]):
+        if names and any(text.endswith(names) for text in texts):
             return True
-    return False
+        for text in texts:
+            name = text.rpartition(":")[2]
+            for path in (name, f"{self.cwd}/{name}"):  # relative to the top, or to `cwd`
+                path = os.path.normpath(path.lstrip("/"))
+                known = path in {".", ""} or path.startswith("..") or "\0" in path
+                if not known and self.off_limits(path):
+                    return True
+        revisions = texts[: texts.index("--")] if "--" in texts else texts
+        objects = [
+            part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")
+        ]
+        return bool(_WHOLE_OF_GIT.intersection(texts[:3])) and self.blobs([name for name in objects if name])
+
+    def _shown_by_git(self, texts: Sequence[str]) -> bool:
+        """Whether git may show a hidden file. A tracked file that is hidden only by its name, such as the certificate
+        of a test, counts only if it is named."""
+        withheld = self.withheld()
+        verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
+        if not verb or (verb in {"log", "reflog"} and not any(map(_PATCH.match, texts))):
+            return False
+        if verb == "grep":
+            return any(withheld.values()) or (
+                bool(withheld) and any(text.startswith("--unt") for text in texts)
+            )
+        names = tuple(path.rpartition("/")[2] for path, known in withheld.items() if known)
+        return "excluded" in withheld.values() or any(text.endswith(names) for text in texts)
+
+    def _is_named(self, word: Word) -> bool:
+        """Whether a word may be the name of a hidden file, or end with it, as an option does."""
+        names = {path.rpartition("/")[2] for path in self.withheld()}
+        if word.kind == "glob":
+            return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
+        if word.kind == "open" or word.text.endswith(tuple(names)):
+            return True
+        target = _real(self.top, self.cwd, word.text)
+        return any(_real(self.top, path) == target for path in self.withheld())
+
+    def _is_below(self, command: Simple) -> bool:
+        """Whether the command recursively reads a folder with a hidden file."""
+        options = [text for text in command.texts if text.startswith("-")]
+        hidden: Iterable[str] = self.withheld()
+        if command.name != "rg" and not any(map(_DEEP.match, options)):
+            return False
+        if command.name == "rg" and not any(map(_HIDDEN_TOO.match, options)):
+            hidden = [path for path in hidden if not any(part.startswith(".") for part in path.split("/"))]
+        # the words that may be folders; by default the current folder
+        folders = [text for text in command.texts if not text.startswith("-")]
+        if command.name in _GREPS:
+            apart = any(map(_PATTERN_APART.match, options))
+            folders = [".", *folders] if apart else folders[1:]
+        roots = [_real(self.top, self.cwd, folder).rstrip("/") + "/" for folder in folders or ["."]]
+        any_glob = any(word.kind == "glob" for word in command.words[1:])
+        return any(any_glob or f"{_real(self.top, path)}/".startswith(tuple(roots)) for path in hidden)
 
 
 def _real(*parts: str | Path) -> str:
