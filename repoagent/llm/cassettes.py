@@ -13,7 +13,7 @@ from dataclasses import asdict, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
@@ -86,11 +86,11 @@ class Replay:
         return f"replay:{self.path}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. Raises ModelError with the differences for a request that was not recorded."""
+        """See `llm.model.Model`. Raises ModelError for a request that was not recorded."""
         if request.key not in self._left:
             raise ModelError(
-                f"{self.path} has no reply to this request{_difference(request.key, list(self._left))}: "
-                "record it with --record, or run it on the files it was recorded on"
+                f"{self.path} has no reply to this request: record it with --record, or run it on the files it was "
+                "recorded on"
             )
         if not self._left[request.key]:
             raise ModelError(
@@ -123,29 +123,6 @@ def _read(path: Path) -> Iterator[tuple[str, Reply]]:
             yield str(value["key"]), Reply(value["reply"], stop, Usage(**value["usage"]), value["model"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ModelError(f"line {number} of {path} is not a recorded reply: record it again") from error
-
-
-def _difference(key: str, recorded: list[str]) -> str:
-    """The differences between `key` and the most similar recorded key, if keys are JSON objects."""
-    mine = _flat(key)
-    differences = [
-        sorted(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
-        for other in map(_flat, recorded)
-        if mine.keys() & other.keys()
-    ]
-    closest = min(differences, key=len, default=[])
-    return f" (unlike what is recorded: {', '.join(closest)})" if closest else ""
-
-
-def _flat(key: str) -> dict[str, Any]:
-    """`{"turn": 1, "files": {"a.py": "3f2"}}` as `{"turn": 1, "files a.py": "3f2"}`; {} if `key` is no JSON object."""
-    try:
-        flat = dict(json.loads(key))
-    except (ValueError, TypeError):
-        return {}
-    for name in [name for name, content in flat.items() if isinstance(content, dict)]:
-        flat |= {f"{name} {inner}": innermost for inner, innermost in flat.pop(name).items()}
-    return flat
 
 
 class ReplayBackend(Backend):

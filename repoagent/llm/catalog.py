@@ -121,15 +121,15 @@ def data_date() -> str:
     return str(_data()["date"])
 
 
-def names() -> dict[str, str]:
-    """Aliases by name with their specs, and the specs of models with ""; for completion."""
-    return {**dict.fromkeys(_data()["models"], ""), **aliases()}
-
-
 def aliases() -> Mapping[str, str]:
     """The built-in aliases."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
+
+
+def names() -> dict[str, str]:
+    """Aliases by name with their specs, and the specs of models with ""; for completion."""
+    return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 
 
 def family(name: str) -> list[str]:
@@ -205,24 +205,18 @@ def parameters(spec: str) -> float | None:
     return parsed.backend.parameters(parsed.model) if parsed.provider.model_file else None
 
 
-def format_by_size(billions: float) -> Format:
-    """The best edit format for a model of that size: whole functions (and short files) for a small one, diffs for a
-    large one."""
-    return "function" if billions <= SMALL else "search" if billions < MIDDLE else "diff"
-
-
 def _format(spec: str) -> tuple[Format, str]:
+    """The best edit format, and why: whole functions (and short files) for a small model, diffs for a large one."""
     size = parameters(spec)
-    by_size = f"by its size, {size:g}b" if size is not None else ""
-    if size is not None and size <= SMALL:  # regardless of its family
-        return format_by_size(size), by_size
-    for row in _data()["families"]:
-        if fnmatchcase(_base(spec), row["match"]):
-            return row["format"], f"as {row['match']}"
-    if size is not None:
-        return format_by_size(size), by_size
-    # An unknown model is probably small if it runs from a file, and large otherwise.
-    return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
+    if size is None or size > SMALL:  # a small one regardless of its family
+        for row in _data()["families"]:
+            if fnmatchcase(_base(spec), row["match"]):
+                return row["format"], f"as {row['match']}"
+    if size is None:
+        # An unknown model is probably small if it runs from a file, and large otherwise.
+        return ("function", "a model file") if provider_of(spec).model_file else ("diff", "by default")
+    form: Format = "function" if size <= SMALL else "search" if size < MIDDLE else "diff"
+    return form, f"by its size, {size:g}b"
 
 
 def _base(spec: str) -> str:

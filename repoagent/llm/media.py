@@ -123,17 +123,14 @@ def foreign(data: bytes) -> str:
 @dataclass(frozen=True)
 class MediaLimits:
     """The limits of a provider; None if a limit is unknown. `image_bytes` and `request_bytes` count the bytes sent, in
-    base64; `side` is in pixels, replaced by `many_side` for more than `many` images; `pages` is the total of all PDFs.
-    `not_taken` are rejected image types. `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
+    base64; `side` is in pixels; `pages` is the total of all PDFs.
+    `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
 
     image_bytes: int | None = None
     request_bytes: int | None = None
     images: int | None = None
     side: int | None = None
-    many: int | None = None
-    many_side: int | None = None
     pages: int | None = None
-    not_taken: frozenset[str] = frozenset()
     no_pdf: str = ""
 
 
@@ -153,24 +150,16 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
         return
     images = [item for item in request.media if item.is_image]
     documents = [item for item in request.media if not item.is_image]
-    many = limits.many is not None and len(images) > limits.many
-    side = limits.many_side if many else limits.side
     for image in images:
-        if image.type in limits.not_taken:
-            form = image.type.removeprefix("image/").upper()
-            raise UsageError(
-                f"{image.name} is {form}, which {spec} does not take: convert it to PNG or JPEG first"
-            )
         if limits.image_bytes is not None and image.base64_size > limits.image_bytes:
             raise UsageError(
                 f"{image.name} has {image.base64_size:,} bytes when sent (base64) and {spec} takes "
                 f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
             )
-        if side is not None and max(image.width, image.height) > side:
-            also = f" if there are more than {limits.many} images" if many else ""
+        if limits.side is not None and max(image.width, image.height) > limits.side:
             raise UsageError(
-                f"{image.name} is {image.width} x {image.height} pixels and {spec} takes at most {side} per side"
-                f"{also}: make it smaller first"
+                f"{image.name} is {image.width} x {image.height} pixels and {spec} takes at most {limits.side} per "
+                "side: make it smaller first"
             )
     if documents and limits.no_pdf:
         raise UsageError(f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
@@ -263,15 +263,6 @@ class Model(Protocol):
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """Send `request`, call `on_text` with each piece of text as it arrives, and return the reply. Raises Retryable
         for a transient failure, ModelError for any other."""
-        ...
-
-
-@runtime_checkable
-class CountsTokens(Protocol):
-    """A model whose provider counts tokens."""
-
-    def count_tokens(self, request: Request) -> int | None:
-        """The number of input tokens of `request`; None if the server does not count. Raises ModelError."""
         ...
 
 

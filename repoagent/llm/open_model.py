@@ -5,7 +5,7 @@ The report covers keys, reachable servers, and support for images and PDFs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,23 +17,12 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.llm import catalog
 from repoagent.llm.complete import ignore
-from repoagent.llm.model import (
-    CountsTokens,
-    Message,
-    Model,
-    OnText,
-    Part,
-    Reply,
-    Request,
-    Wishes,
-    display_name,
-)
+from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Wishes, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.llm.registry import (
     PROVIDERS,
     SERVERS,
     ModelOptions,
-    Provider,
     Status,
     parse_spec,
     provider_names,
@@ -42,6 +31,9 @@ from repoagent.llm.registry import (
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
+
+THREADS = 16
+_MEDIA_WORDS = {"image": "images", "pdf": "PDFs"}
 
 
 class NoModel(ModelError):
@@ -127,33 +119,32 @@ def open_model(
         first = choice.spec
         if choice.origin == settings.theirs:
             say(f"using {first}, as set in {choice.origin.removeprefix('file:')} of this repository")
+    fallbacks = settings.texts("fallback") if provider_of(first).answered_by == "model" else ()
     wishes = wishes_of(settings)
-    others = () if provider_of(first).answered_by != "model" else settings.texts("fallback")
-    specs = dict.fromkeys([first, *(resolve(settings, name) for name in others)])
     options = ModelOptions(settings, wishes, reply, on_progress)
-    models = [_open(item, options) for item in specs]
-    default = Wishes()
+    models: list[Model] = []
+    for item in dict.fromkeys([first, *(resolve(settings, name) for name in fallbacks)]):
+        parsed = parse_spec(item)
+        is_complete = parsed.model.strip() or not parsed.provider.separator
+        opened = parsed.backend.open_model(parsed.model, options) if is_complete else None
+        if opened is None:
+            raise ModelError(_unknown(settings, item))
+        models.append(opened)
+    model = models[0]
     for name in ("effort", "temperature", "stop", "cache"):
         value = getattr(wishes, name)
-        if value != getattr(default, name) and name not in models[0].takes:
+        if value != getattr(Wishes(), name) and name not in model.takes:
             shown = ", ".join(map(repr, value)) if isinstance(value, tuple) else value
-            say(f"{models[0].spec} does not support {name} = {shown}: ignored")
-    model = models[0]
+            say(f"{model.spec} does not support {name} = {shown}: ignored")
     if len(models) > 1:
         from repoagent.llm.complete import Fallback
 
         model = Fallback(models)
-    if record is None:
-        return model
-    from repoagent.llm.cassettes import Recorder
+    if record is not None:
+        from repoagent.llm.cassettes import Recorder
 
-    return Recorder(model, record)
-
-
-def count_tokens(model: Model, request: Request) -> int | None:
-    """The number of input tokens of `request`, counted by the provider, which gets the prompt for that; None if it does
-    not count. Raises ModelError if it cannot be reached."""
-    return model.count_tokens(request) if isinstance(model, CountsTokens) else None
+        model = Recorder(model, record)
+    return model
 
 
 def wishes_of(settings: Settings) -> Wishes:
@@ -178,48 +169,25 @@ def _has_default() -> bool:
     return parse_spec(DEFAULT_MODEL).backend.has_credentials()
 
 
-def _open(spec: str, options: ModelOptions) -> Model:
-    parsed = parse_spec(spec)
-    model = None
-    if parsed.model.strip() or not parsed.provider.separator:
-        model = parsed.backend.open_model(parsed.model, options)
-    if model is None:
-        raise ModelError(_unknown(options.settings, spec))
-    return model
-
-
 def _unknown(settings: Settings, spec: str) -> str:
     """The error for a spec that names no model, with a suggestion."""
     provider, slash, model = spec.partition("/")
     providers = provider_names(settings)
     usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
-    if not slash and ":" not in spec:
-        start = f"no model or alias {spec!r}"
-        if len(several := catalog.family(spec)) > 1:
-            return f"{spec!r} is ambiguous: use {', '.join(several[:-1])} or {several[-1]}"
-        if maker := catalog.maker(spec):
-            return f"{start}; if {maker} has it, use {maker}/{spec}"
-        if spec in PROVIDERS and PROVIDERS[spec].model_file:
-            return f"{start} yet: {file_alias(PROVIDERS[spec])}"
-        known = [*_aliases(settings), *catalog.families(), *providers, *PROVIDERS]
-        if near := get_close_matches(spec, known, n=1, cutoff=0.7):
-            return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
-        return f"{start}: {usage}"
-    if model and (near := get_close_matches(provider, providers, n=1)):
-        return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
-    return (
-        f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set "
-        f"providers.{provider or 'NAME'}.base_url in your configuration"
-    )
-
-
-def file_alias(provider: Provider) -> str:
-    """How to define the name of `provider` as an alias for a model file."""
-    return f"set it with `git config --global repoagent.alias.{provider.name} {provider.usage}`"
-
-
-THREADS = 16
-_MEDIA_WORDS = {"image": "images", "pdf": "PDFs"}
+    if slash or ":" in spec:
+        if model and (near := get_close_matches(provider, providers, n=1)):
+            return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
+        setting = f"providers.{provider or 'NAME'}.base_url"
+        return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
+    if len(several := catalog.family(spec)) > 1:
+        return f"{spec!r} is ambiguous: use {', '.join(several[:-1])} or {several[-1]}"
+    start = f"no model or alias {spec!r}"
+    if maker := catalog.maker(spec):
+        return f"{start}; if {maker} has it, use {maker}/{spec}"
+    known = [*_aliases(settings), *catalog.families(), *providers, *PROVIDERS]
+    if spec not in PROVIDERS and (near := get_close_matches(spec, known, n=1, cutoff=0.7)):
+        return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
+    return f"{start}: {usage}"
 
 
 @dataclass(frozen=True)
@@ -240,7 +208,19 @@ class StatusRow:
 
 def configured_models(settings: Settings) -> list[StatusRow]:
     """All roles and aliases; the models are checked in parallel. Raises UsageError as `resolve` does."""
-    rows = list(_named_models(settings))
+    rows = []
+    for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
+        try:
+            choice = choose_model(settings, role)
+            rows.append(StatusRow(role, choice.spec, ", ".join(filter(None, [choice.origin, choice.why]))))
+        except ModelError as error:
+            rows.append(StatusRow(role, "", "", Status(problem=_first_sentence(error))))
+    for name in settings.texts("fallback"):
+        rows.append(StatusRow("fallback", resolve(settings, name), settings.origin("fallback")))
+    for name in _aliases(settings):
+        is_own = name in settings.names("alias")
+        origin = settings.origin(f"alias.{name}") if is_own else "built in"
+        rows.append(StatusRow(name, resolve(settings, name), origin))
     statuses = _statuses(settings, [row.spec for row in rows if row.spec])
     return [
         replace(row, status=statuses[row.spec], known=model_info(settings, row.spec)) if row.spec else row
@@ -255,8 +235,9 @@ def provider_rows(settings: Settings) -> list[StatusRow]:
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
 
 
-def _statuses(settings: Settings, specs: Sequence[str]) -> dict[str, Status]:
+def _statuses(settings: Settings, specs: Collection[str]) -> dict[str, Status]:
     """The status of each model or provider (`openai/`) by spec. Takes some seconds at most."""
+    from concurrent.futures import ThreadPoolExecutor
 
     def check(spec: str) -> Status:
         parsed = parse_spec(spec)
@@ -265,11 +246,13 @@ def _statuses(settings: Settings, specs: Sequence[str]) -> dict[str, Status]:
         except RepoagentError as error:
             return Status(problem=_first_sentence(error))
 
-    from concurrent.futures import ThreadPoolExecutor
-
     specs = list(dict.fromkeys(specs))
     with ThreadPoolExecutor(THREADS) as pool:
         return dict(zip(specs, pool.map(check, specs), strict=True))
+
+
+def _first_sentence(error: RepoagentError) -> str:
+    return str(error).splitlines()[0].partition(". ")[0]
 
 
 def smallest_request(spec: str) -> Request:
@@ -277,37 +260,10 @@ def smallest_request(spec: str) -> Request:
     return Request((), (Message("user", (Part("Reply with the single word: ok"),)),), 64, f"test {spec}")
 
 
-def _named_models(settings: Settings) -> Iterator[StatusRow]:
-    for role in ("edit", "summary") if settings.text_or_none("summary.model") else ("edit",):
-        try:
-            choice = choose_model(settings, role)
-            yield StatusRow(role, choice.spec, ", ".join(filter(None, [choice.origin, choice.why])))
-        except ModelError as error:
-            yield StatusRow(role, "", "", Status(problem=_first_sentence(error)))
-    for name in settings.texts("fallback"):
-        yield StatusRow("fallback", resolve(settings, name), settings.origin("fallback"))
-    user_aliases = settings.names("alias")
-    for name in _aliases(settings):
-        origin = settings.origin(f"alias.{name}") if name in user_aliases else "built in"
-        yield StatusRow(name, resolve(settings, name), origin)
-    for provider in PROVIDERS.values():
-        if provider.model_file and provider.name not in user_aliases:
-            status = Status(problem=f"no model file yet: {file_alias(provider)}")
-            yield StatusRow(provider.name, "", "", status)
-
-
-def _first_sentence(error: RepoagentError) -> str:
-    return str(error).splitlines()[0].partition(". ")[0]
-
-
 def _unsupported(settings: Settings, spec: str, media: Collection[Media]) -> tuple[list[str], bool]:
     """The kinds of media that `spec` does not take, and whether that is known; all kinds if unknown."""
     kinds = [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]
-    takes, parsed = model_info(settings, spec).media, parse_spec(spec)
-    if parsed.provider.text_only:
-        takes = frozenset()
-    elif takes is not None and parsed.backend.extracts_pdf_text(settings):
-        takes |= {"pdf"}
+    takes = frozenset() if provider_of(spec).text_only else model_info(settings, spec).media
     return [kind for kind in kinds if kind not in (takes or ())], takes is not None
 
 
@@ -316,7 +272,7 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 
     Raises UsageError for a model that is known not to take images or PDFs.
     """
-    if not media or parse_spec(spec).provider.text_only:
+    if not media or provider_of(spec).text_only:  # a text-only model raises the error itself
         return ""
     missing, is_known = _unsupported(settings, spec, media)
     words = [_MEDIA_WORDS[kind] for kind in missing]
@@ -344,20 +300,18 @@ def attachment_refusal(
     """
     name = display_name(spec)
     missing, is_known = _unsupported(settings, spec, media)
-    for words in (_MEDIA_WORDS[kind] for kind in missing):
-        if not is_known:
-            return f'it is unknown whether {name} takes {words}; set media of [models."{name}"]'
-        return f"{name} does not take {words}"
-    limits = parse_spec(spec).backend.media_limits(settings, context)
-    if limits is None:
-        return ""
+    if missing:
+        words = _MEDIA_WORDS[missing[0]]
+        unknown = f'it is unknown whether {name} takes {words}; set media of [models."{name}"]'
+        return f"{name} does not take {words}" if is_known else unknown
     from repoagent.llm.media import refuse_over
 
-    # leave a quarter of the request for the text
-    size = None if limits.request_bytes is None else limits.request_bytes * 3 // 4
+    limits = parse_spec(spec).backend.media_limits(settings, context)
+    if limits.request_bytes is not None:  # leave a quarter of the request for the text
+        limits = replace(limits, request_bytes=limits.request_bytes * 3 // 4)
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
-        refuse_over(request, replace(limits, request_bytes=size), spec)
+        refuse_over(request, limits, spec)
     except UsageError as error:
         return str(error)
     return ""

@@ -193,13 +193,11 @@ class Backend:
         """Whether there is a key, as far as can be determined without an SDK."""
         return False
 
-    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
-        """The limits of media in a request, for a model with a window of `context` tokens; None if unlimited."""
-        return None
+    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
+        """The limits of media in a request, for a model with a window of `context` tokens."""
+        from repoagent.llm.media import MediaLimits
 
-    def extracts_pdf_text(self, settings: Settings) -> bool:
-        """Whether the server extracts the text of a PDF for models that do not accept PDFs."""
-        return False
+        return MediaLimits()
 
     def parameters(self, model: str) -> float | None:
         """Billions of parameters, if the model is a file that contains their number."""

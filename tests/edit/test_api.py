@@ -102,20 +102,6 @@ def test_no_network(repo: GitRepo, run: Run) -> None:
 
 
 @pytest.mark.soak
-def test_the_provider_counts_the_prompt(repo: GitRepo, run: Run) -> None:
-    with messages_server("unused") as server:
-        server.count = 4321
-        done = run(
-            "edit", "src/app.py", "x", "--show-prompt", "--count",
-            env={**server.environment, "REPOAGENT_MODEL": "fast"},
-        )  # fmt: skip
-    assert done.code == 0
-    assert "4,321  as counted by the provider" in done.err
-    silent = run("edit", "src/app.py", "x", "--show-prompt", "--count")
-    assert "the provider of this model does not count" in silent.err
-
-
-@pytest.mark.soak
 def test_an_overloaded_model_is_replaced(repo: GitRepo, run: Run) -> None:
     with messages_server([status(529, retry_after=0), status(529, retry_after=0), text(GREET)]) as server:
         done = run(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import UsageError
-from repoagent.llm.catalog import _data, aliases, data_date, format_by_size, model_info, parameters
+from repoagent.llm.catalog import _data, aliases, data_date, model_info, parameters
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Price
 from tests.llm.providers.tiny_model import write_tiny_model
@@ -113,6 +113,9 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
     [
         (SONNET, "diff"),
         ("ollama/qwen2.5-coder:1.5b", "function"),
+        ("ollama/x:8b", "function"),
+        ("ollama/x:8.1b", "search"),
+        ("ollama/x:100b", "diff"),
         ("ollama/qwen2.5-coder:32b", "search"),
         ("together/deepseek-ai/whatever-405B", "diff"),
         ("groq/openai/gpt-oss-120b", "search"),
@@ -124,12 +127,6 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
 )
 def test_the_format_of_a_model(spec: str, wanted: str) -> None:
     assert model_info(spec).format == wanted
-
-
-def test_the_rule_by_size() -> None:
-    assert [format_by_size(size) for size in (0.5, 8, 8.1, 70, 100, 400)] == [
-        *("function", "function", "search", "search", "diff", "diff")
-    ]
 
 
 def test_the_size_of_a_model_file(tmp_path: Path) -> None:

@@ -67,22 +67,11 @@ def test_failed_attempts_are_not_recorded(tmp_path: Path) -> None:
     assert path.read_bytes().count(b"\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (key(**{"a.py": "222", "b.py": "333"}), "unlike what is recorded: files a.py)"),
-        (key("slower", **{"a.py": "111", "b.py": "333"}), "unlike what is recorded: request)"),
-        (key(turn=7, **{"a.py": "111"}), "unlike what is recorded: files b.py, turn)"),
-        ("no JSON", "has no reply to this request: record it"),
-    ],
-)
-def test_another_request_is_an_error_that_says_what_differs(tmp_path: Path, asked: str, words: str) -> None:
+def test_a_request_that_was_not_recorded_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    recorded = key(**{"a.py": "111", "b.py": "333"})
-    record(path, (key("else", 9), Reply("x", "end")), (recorded, Reply("y", "end")))
-    with pytest.raises(ModelError) as raised:
-        Replay(path).complete(ask(key=asked), lambda piece: None)
-    assert words in str(raised.value)
+    record(path, (key(**{"a.py": "111"}), Reply("y", "end")))
+    with pytest.raises(ModelError, match="has no reply to this request: record it with --record"):
+        Replay(path).complete(ask(key=key(**{"a.py": "222"})), lambda piece: None)
 
 
 def test_more_than_was_recorded_is_an_error(tmp_path: Path) -> None:

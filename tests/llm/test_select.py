@@ -86,7 +86,7 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
         ("opneai/gpt-x", "did you mean openai/gpt-x"),
         ("nope", "no model or alias 'nope': use anthropic/NAME, "),
         ("acme/some", r"providers\.acme\.base_url"),
-        ("local", r"repoagent\.alias\.local"),
+        ("local", r"no model or alias 'local': use .*local/PATH\.gguf"),
     ],
 )
 def test_unknown_models(tmp_path: Path, spec: str, words: str) -> None:

@@ -1,6 +1,6 @@
 """The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe.
 
-The history is a file per repository in the user's state folder. Only this module imports prompt_toolkit.
+The history is a file per repository in the user's state folder. It imports prompt_toolkit, which is slow.
 """
 
 from __future__ import annotations

@@ -42,13 +42,12 @@ Examples:
     help="Use earlier exchanges about the files (continue, the default) or not (fresh).",
 )  # fmt: skip
 @click.option("--full", is_flag=True, help="Print the text of each block.")
-@click.option("--count", is_flag=True, help="Send the prompt to the provider to count its tokens.")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> Exit:
     """Show the prompt that an edit of FILEs would send: its blocks, their tokens, what is cached.
 
-    It needs no model and no key, and sends nothing except with --count. An INSTRUCTION selects the relevant parts of
+    It needs no model and no key, and sends nothing. An INSTRUCTION selects the relevant parts of
     long files.
     """
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
@@ -74,11 +73,11 @@ def command(session: Session, /, **values: Any) -> Exit:
         dry_run=True,
     )
     with terminal.working("reading the repository"):
-        prompt = prompt_of(repo.worktree, request, settings, count=options.count)
+        prompt = prompt_of(repo.worktree, request, settings)
     if options.as_json or options.full:
-        show_texts(prompt, terminal, as_json=options.as_json, count=options.count)
+        show_texts(prompt, terminal, as_json=options.as_json)
     else:
-        _show_table(prompt, terminal, count=options.count)
+        _show_table(prompt, terminal)
     return Exit.DONE
 
 
@@ -110,14 +109,13 @@ class Block:
 
 @dataclass(frozen=True)
 class ShownPrompt:
-    """The blocks that the first call would send to `model`, in order. `counted`: the tokens counted by the provider."""
+    """The blocks that the first call would send to `model`, in order."""
 
     model: str
     window: int | None
     blocks: tuple[Block, ...]
     warnings: tuple[str, ...] = ()
     asks_first: bool = False
-    counted: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -154,15 +152,15 @@ def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, count: bool) -> ShownPrompt:
-    """The prompt of the first call for `request`, with estimated tokens; `count` asks the provider for the total.
+def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> ShownPrompt:
+    """The prompt of the first call for `request`, with estimated tokens.
 
     Raises whatever preparing the edit raises.
     """
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare
-    from repoagent.llm.model import Message, Part, Request, display_name, tools_text
-    from repoagent.llm.open_model import count_tokens, open_model
+    from repoagent.llm.model import Part, display_name, tools_text
+    from repoagent.llm.open_model import open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
@@ -177,13 +175,8 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings, *, c
         if text := tools_text(tools):
             parts.insert(0, ("tools", Part(text, "tools")))
     blocks = blocks_from(parts)
-    counted = None
-    if count:
-        system = tuple(block.part for block in blocks if block.role == "system")
-        message = Message("user", tuple(block.part for block in blocks if block.role == "user"))
-        counted = count_tokens(open_model(settings), Request(system, (message,), tools=tools))
     warnings = prepared.context.context_files.warnings
-    return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question), counted)
+    return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question))
 
 
 def show_request(request: Request, settings: Settings, terminal: Terminal, *, as_json: bool) -> None:
@@ -196,7 +189,7 @@ def show_request(request: Request, settings: Settings, terminal: Terminal, *, as
     show_texts(prompt, terminal, as_json=as_json)
 
 
-def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count: bool = False) -> None:
+def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool) -> None:
     """Write the exact text of the blocks to standard output, and a list of them to standard error."""
     for warning in prompt.warnings:
         terminal.warn(warning)
@@ -209,7 +202,7 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count:
             }
             for block in prompt.blocks
         ]
-        head = select(prompt, "model", "window", "tokens", "counted", "masked", "warnings")
+        head = select(prompt, "model", "window", "tokens", "masked", "warnings")
         write_json(terminal, {**head, "blocks": blocks})
         return
     for block in prompt.blocks:
@@ -219,8 +212,6 @@ def show_texts(prompt: ShownPrompt, terminal: Terminal, *, as_json: bool, count:
         breakpoint_ = "  cache breakpoint" if block.part.cache else ""
         terminal.note(f"{block.tokens:>8,}  {block.role:<6}  {block.part.name}{breakpoint_}")
     terminal.note(f"{prompt.tokens:>8,}  total tokens, estimated")
-    if count:
-        terminal.note(_counted(prompt))
 
 
 _BAR = 12  # columns
@@ -233,7 +224,7 @@ _COLUMNS = (
 )
 
 
-def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None:
+def _show_table(prompt: ShownPrompt, terminal: Terminal) -> None:
     """Write the blocks as a table: tokens, cache breakpoint and sources."""
     for warning in prompt.warnings:
         terminal.warn(warning)
@@ -260,14 +251,6 @@ def _show_table(prompt: ShownPrompt, terminal: Terminal, *, count: bool) -> None
     if masked := prompt.masked:
         secrets = "1 key or token" if masked == 1 else f"{masked} keys and tokens"
         terminal.note(f"{secrets} masked in the prompt, and restored in the diff of the model", "dim")
-    if count:
-        terminal.note(_counted(prompt).strip(), "dim")
-
-
-def _counted(prompt: ShownPrompt) -> str:
-    if not prompt.counted:
-        return "the provider of this model does not count tokens"
-    return f"{prompt.counted:>8,}  as counted by the provider"
 
 
 def spec_of(settings: Settings) -> str:

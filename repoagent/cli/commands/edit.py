@@ -41,7 +41,7 @@ OPTION_GROUPS = {  # by their parameters
         "max_cost",
     ),
     "Input and output": ("message_file", "conversation", "as_json"),
-    "Model": ("effort", "edit_format", "max_turns", "max_tokens", "reply", "record", "show_prompt", "count"),
+    "Model": ("effort", "edit_format", "max_turns", "max_tokens", "reply", "record", "show_prompt"),
     "Safety": ("strict", "allow_sensitive", "no_parse_check", "check_unconfined"),
     "Commit": ("edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty"),
 }  # fmt: skip
@@ -80,7 +80,6 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--strict", is_flag=True, help="Apply exact matches only, without any tolerance.")
 @shared.record_option
 @shared.show_prompt_option
-@click.option("--count", is_flag=True, help="With --show-prompt: count the tokens with the provider.")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> Exit:
@@ -128,8 +127,8 @@ def command(session: Session, /, **values: Any) -> Exit:
         )  # fmt: skip
 
     if options.show_prompt:
-        shown = prompt_of(worktree, ask(), settings, count=options.count)
-        show_texts(shown, terminal, as_json=options.as_json, count=options.count)
+        shown = prompt_of(worktree, ask(), settings)
+        show_texts(shown, terminal, as_json=options.as_json)
         return Exit.DONE
     shared.require_answers(terminal, options)
     waiting = terminal.working("reading the repository")

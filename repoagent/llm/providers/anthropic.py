@@ -30,20 +30,20 @@ from repoagent.llm.model import (
     Reply,
     Request,
     Retryable,
+    Usage,
     Wishes,
     non_blank,
     wire_text,
     with_results,
 )
 from repoagent.llm.providers import anthropic_clouds as clouds
-from repoagent.llm.providers import errors
-from repoagent.llm.providers.anthropic_clouds import Api, api_of
+from repoagent.llm.providers import errors, http
 from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
 from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
 
 if TYPE_CHECKING:
     import httpx2
-    from anthropic import Anthropic
+    from anthropic import Anthropic, APIStatusError
 
     from repoagent.config.settings import Settings
 
@@ -65,9 +65,7 @@ def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
     """The limits of a platform for a request, by the window of the model."""
     image_bytes, request_bytes = _BYTES[platform]
     count = 600 if context_tokens is None or context_tokens >= _LONG_WINDOW else 100
-    return MediaLimits(
-        image_bytes, request_bytes, images=count, side=8000, many=20, many_side=2000, pages=count
-    )
+    return MediaLimits(image_bytes, request_bytes, images=count, side=8000, pages=count)
 
 
 @dataclass(frozen=True)
@@ -178,42 +176,42 @@ def may_have_credentials() -> bool:
 
 _CLIENT_VARIABLES = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
 _lock = threading.Lock()
-_clients: dict[tuple[Api, frozenset[tuple[str, str]]], Client] = {}
+_clients: dict[tuple[str, frozenset[tuple[str, str]]], Client] = {}
 
 
-def connect(api: Api = "anthropic") -> Client:
+def connect(platform: str = "anthropic") -> Client:
     """The client for the current environment, created once. Raises ModelError if there is no key."""
     settings = frozenset(item for item in os.environ.items() if item[0].startswith(_CLIENT_VARIABLES))
     with _lock:  # the thread of `preload` holds it during the import
-        if (api, settings) not in _clients:
-            with errors.without_gc():
-                _clients[api, settings] = _first_party() if api == "anthropic" else _cloud(api)
-        return _clients[api, settings]
+        if (platform, settings) not in _clients:
+            with http.without_gc():
+                _clients[platform, settings] = _first_party() if platform == "anthropic" else _cloud(platform)
+        return _clients[platform, settings]
 
 
-def _cloud(api: Api) -> Client:
-    if sentence := missing_extra("bedrock" if api == "mantle" else api):
+def _cloud(platform: str) -> Client:
+    if sentence := missing_extra(platform):
         raise ModelError(sentence)
-    http = errors.new_http_client()
-    client = clouds.new_client(api, http)
-    errors.open_early(http, str(client.base_url))
+    connection = http.new_http_client()
+    client = clouds.new_client(platform, connection)
+    http.open_early(connection, str(client.base_url))
     return client
 
 
 def _first_party() -> Anthropic:
     if not may_have_credentials():
         raise _no_key()  # before the slow import
-    http = errors.new_http_client()
+    connection = http.new_http_client()
     address = os.environ.get("ANTHROPIC_BASE_URL")
     if address is None and (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
         address = "https://api.anthropic.com"
     if address is not None:  # otherwise a profile may set it, which only the SDK reads
-        errors.open_early(http, address)
+        http.open_early(connection, address)
     import anthropic
     import httpx2
 
     try:
-        client = anthropic.Anthropic(http_client=http, max_retries=0)  # `client.complete` retries
+        client = anthropic.Anthropic(http_client=connection, max_retries=0)  # `client.complete` retries
     except httpx2.InvalidURL as error:
         raise ModelError(
             f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
@@ -246,11 +244,6 @@ def secrets_of(client: Client, request: httpx2.Request | None = None) -> list[st
 
 _THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 _STREAMS = ("text/event-stream", "application/vnd.amazon.eventstream")
-_TOO_LONG = re.compile(r"(?i)prompt is too long|context limit|context window|maximum context")
-_SPENT = (
-    "contract_spend_limit_reached",
-    "enforced_spend_limit_reached",
-)  # a 429 for which waiting does not help
 _ADVICE = {
     401: "set a valid one as ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
     404: "check the name, for example anthropic/claude-sonnet-5-5, and ANTHROPIC_BASE_URL if you set it",
@@ -316,8 +309,7 @@ class AnthropicModel:
 
     def _stream(self, request: Request, prompt: Prompt, received: StreamedReply) -> Iterator[str]:
         """The text of the reply. A generator, so that an exception of `on_text` is not treated as the server's."""
-        api = api_of(self.platform, self.name)
-        client = connect(api)
+        client = connect(self.platform)
         import anthropic
 
         wishes = self._supported_wishes()
@@ -328,10 +320,15 @@ class AnthropicModel:
             "stop_sequences": (*wishes.stop, *request.stop) or anthropic.omit,
             # the SDK has no parameter for it, since current models do not support it
             "extra_body": None if wishes.temperature is None else {"temperature": wishes.temperature},
-            **self._arguments(prompt),
+            "model": self.name,
+            "system": prompt.system or anthropic.omit,
+            "tools": prompt.tools or anthropic.omit,
+            "messages": prompt.messages,
+            "thinking": {"type": "adaptive"} if self._thinks else anthropic.omit,
+            "timeout": anthropic.Timeout(self.read_seconds, connect=http.CONNECT_SECONDS),
         }
         with (
-            self._errors(api, client, request, received, prompt.sent_back),
+            self._errors(client, request, received, prompt.sent_back),
             client.messages.create(**arguments) as events,
         ):
             kind = events.response.headers.get("content-type", _STREAMS[0])
@@ -345,50 +342,12 @@ class AnthropicModel:
                         yield received.take(event)
                 except (AttributeError, TypeError) as error:
                     raise anthropic.AnthropicError(f"malformed event: {error}") from error
-                except clouds.stream_errors(api) as error:
+                except clouds.stream_errors(self.platform) as error:
                     raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
-
-    def count_tokens(self, request: Request) -> int | None:
-        """The number of input tokens of `request`, counted by the server; None if it does not count. Raises ModelError
-        if the server cannot be reached."""
-        api = api_of(self.platform, self.name)
-        if api == "bedrock":
-            return None
-        client = connect(api)
-        import anthropic
-
-        prompt = prompt_of(request, self.wishes.cache, self.spec, self.refused)
-        try:
-            with self._errors(api, client, request, StreamedReply()):
-                count = client.messages.count_tokens(**self._arguments(prompt))
-        except ModelError as error:
-            cause = error.__cause__
-            if isinstance(cause, anthropic.APIStatusError) and cause.status_code in {400, 404, 405, 501}:
-                return None
-            raise
-        tokens = getattr(count, "input_tokens", None)
-        return tokens if isinstance(tokens, int) else None
-
-    def _arguments(self, prompt: Prompt) -> dict[str, Any]:
-        import anthropic
-
-        return {
-            "model": self.name,
-            "system": prompt.system or anthropic.omit,
-            "tools": prompt.tools or anthropic.omit,
-            "messages": prompt.messages,
-            "thinking": {"type": "adaptive"} if self._thinks else anthropic.omit,
-            "timeout": anthropic.Timeout(self.read_seconds, connect=errors.CONNECT_SECONDS),
-        }
 
     @contextmanager
     def _errors(
-        self,
-        api: Api,
-        client: Client,
-        request: Request,
-        received: StreamedReply,
-        sent_back: frozenset[str] = frozenset(),
+        self, client: Client, request: Request, received: StreamedReply, sent_back: frozenset[str]
     ) -> Iterator[None]:
         """Turn exceptions of the SDK and its libraries into a ModelError. `sent_back` is that of the prompt."""
         import anthropic
@@ -402,10 +361,9 @@ class AnthropicModel:
                 raise Retryable(
                     f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
                 ) from error
-            rejection = self._rejection(
-                api, error, received.usage(request), secrets_of(client, error.request)
-            )
-            raise errors.with_attached(rejection, request) from error
+            raise self._rejection(
+                error, request, received.usage(request), secrets_of(client, error.request)
+            ) from error
         except anthropic.APIConnectionError as error:
             host = error.request.url.host or str(error.request.url)
             secrets = secrets_of(client, error.request)
@@ -420,24 +378,30 @@ class AnthropicModel:
             raise ModelError(
                 f"the server for {self.spec} does not speak the Messages API ({message})"
             ) from error
-        except clouds.library_errors(api) as error:
-            raise clouds.no_credentials(api, error) from error
+        except clouds.library_errors(self.platform) as error:
+            raise clouds.no_credentials(self.platform, error) from error
         except ValueError as error:  # a name that is invalid in a URL
             raise ModelError(f"cannot build a request for {self.spec} ({error})") from error
 
-    def _rejection(self, api: Api, error: Any, usage: Any, secrets: list[str]) -> ModelError:
+    def _rejection(
+        self, error: APIStatusError, request: Request, usage: Usage, secrets: list[str]
+    ) -> ModelError:
         """The error for a status of 400 and above, or for an error event in a stream."""
-        status, message, headers = clouds.status_and_message(api, error, secrets)
-        if status == 400 and _TOO_LONG.search(message):
-            status = 413
+        headers = error.response.headers
+        body = error.body if isinstance(error.body, dict | list) else error.message
+        parsed = errors.parse_error(error.status_code, body, headers.get("x-amzn-errortype", ""))
+        if self.platform != "anthropic" and parsed.meaning == 401:
+            # the message about a signature quotes the request including its token
+            parsed = replace(parsed, message=parsed.code or "401")
         return errors.rejection(
-            402 if error.error_code in _SPENT else status,
-            message,
+            parsed,
             host=error.request.url.host,
             spec=self.spec,
             advice=clouds.ADVICE.get(self.platform, _ADVICE),
-            headers=headers,
+            headers=headers if error.status_code >= 400 else {},
             usage=usage,
+            request=request,
+            secrets=secrets,
         )
 
 
@@ -457,8 +421,7 @@ class AnthropicBackend(Backend):
         return AnthropicModel(model, options.wishes, options.seconds, self.name)
 
     def preload(self, model: str) -> None:
-        api = api_of(self.name, model)
-        errors.in_background(lambda: connect(api), "anthropic-preload")
+        http.in_background(lambda: connect(self.name), "anthropic-preload")
 
     def has_credentials(self) -> bool:
         return may_have_credentials()
@@ -490,14 +453,15 @@ def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
     headers = {"anthropic-version": "2023-06-01"}
     headers |= {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
     try:
-        with errors.new_http_client() as http:
+        with http.new_http_client() as connection:
             url = f"{base_url.rstrip('/')}/v1/models?limit=1"
-            response = http.get(url, headers=headers, timeout=_CHECK_SECONDS)
-    except (ModelError, httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        host = base_url.partition("://")[2].partition("/")[0] or base_url
-        cause = list(errors.causes(error))[-1]
-        reason = getattr(cause, "strerror", None) or cause
-        return errors.brief(f"cannot reach {host} ({reason})", [secret for secret in (key, token) if secret])
+            response = connection.get(url, headers=headers, timeout=_CHECK_SECONDS)
+    except ModelError as error:
+        return str(error)
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        host = base_url.partition("://")[2].partition("/")[0].rpartition("@")[2] or base_url
+        secrets = [secret for secret in (key, token) if secret]
+        return str(errors.unreachable(error, host, _CHECK_SECONDS, secrets, "ANTHROPIC_BASE_URL"))
     if response.status_code in {401, 403}:
         return f"{response.url.host} rejected the key"
     # A gateway may not list its models, so any other response is sufficient.

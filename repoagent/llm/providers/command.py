@@ -52,8 +52,8 @@ _OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|arg
 
 @dataclass(frozen=True)
 class CommandModel:
-    """Runs `command` in a shell. A known program gets arguments that make it only answer, and an agent runs in an empty
-    folder (see `command_agents`); any other command runs unchanged in the current folder."""
+    """Runs `command` in a shell. A known agent gets arguments that make it only answer, and runs in an empty folder
+    (see `command_agents`); any other command runs unchanged in the current folder."""
 
     command: str
     timeout: float = 600.0  # seconds
@@ -70,27 +70,18 @@ class CommandModel:
         after an exception. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, f"command:{masked_command(self.command)}")
         prompt = render(request)
-        known = agents.known_program(self.command)
-        reader: agents.PlainReader | agents.EventReader = agents.PlainReader()
-        if known and known.handler:
-            reader = agents.EventReader(known.handler)
-        shown: list[str] = []
-
-        def show(piece: str) -> None:
-            if piece:
-                shown.append(piece)
-                on_text(piece)
-
+        agent = agents.known_agent(self.command)
+        reader = agents.Reader(agent.handler if agent else None)
+        shown = False
         with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
-            with _running(self, known, folder, prompt.encode(), errors) as run:
-                for piece in _output(run):
-                    show(reader.feed(piece))
-                show(reader.finish())
+            with _running(self, _environment(agent), folder, prompt.encode(), errors) as run:
+                for text in reader.texts(_output(run)):
+                    shown = True
+                    on_text(text)
                 code = run.exit_code()
             errors.seek(0)
             stderr = errors.read().decode(errors="replace")
         reply = reader.reply()
-        reply.usage = reply.usage or agents.reported_usage(known, stderr)
         if run.ended_for or code or reply.error or not reply.text.strip():
             raise failure(self.command, run.ended_for, code, reply, stderr)
         if not shown:
@@ -125,12 +116,11 @@ class _Run:
 
 @contextmanager
 def _running(
-    model: CommandModel, known: agents.Program | None, folder: str, prompt: bytes, errors: IO[bytes]
+    model: CommandModel, env: dict[str, str], folder: str, prompt: bytes, errors: IO[bytes]
 ) -> Iterator[_Run]:
     """Run the command with `prompt` in a new process group, which is killed after the block or the time-out."""
     run: _Run | None = None
     alarm: threading.Timer | None = None
-    env = _environment(known)
     try:
         # ^C right after the start must not leave the process running or its pipe open.
         with uninterrupted():
@@ -197,7 +187,7 @@ def _output(run: _Run) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _environment(known: agents.Program | None) -> dict[str, str]:
+def _environment(agent: agents.Agent | None) -> dict[str, str]:
     """The inherited environment; for an agent, without variables that refer to the repository. Raises ModelError if
     repoagent calls itself."""
     depth = os.environ.get(_DEPTH, "")
@@ -207,13 +197,9 @@ def _environment(known: agents.Program | None) -> dict[str, str]:
             f"repoagent runs inside a command of repoagent, {level} deep: use a program that "
             "does not run repoagent"
         )
-    drops = set(known.drops) if known else set()
-    if known is not None and known.agent:
-        drops |= {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}
-    return {
-        **{name: value for name, value in os.environ.items() if name not in drops},
-        _DEPTH: str(level + 1),
-    }
+    drops = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", *agent.drops} if agent else set()
+    kept = {name: value for name, value in os.environ.items() if name not in drops}
+    return {**kept, _DEPTH: str(level + 1)}
 
 
 @contextmanager
@@ -242,14 +228,13 @@ def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
         return ModelError(f"{name} {ended_for} and was stopped: {advice}")
-    words = reply.error or _ending(agents.plain_text(stderr)) or (_ending(reply.text) if code else "")
-    words = agents.without_keys(" ".join(words.split()))
+    lines = agents.plain_text(stderr).strip() or (reply.text.strip() if code else "")
+    words = agents.without_keys(" ".join((reply.error or lines).split()))
     words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
     shown = f": {words}" if words else ""
-    known = agents.known_program(command)
+    agent = agents.known_agent(command)
     if code in (_CANNOT_RUN, _NOT_FOUND):
-        missing = known is not None and code == _NOT_FOUND
-        advice = f"to install it: {known.install}" if known and missing else "check --model command:..."
+        advice = f"to install it: {agent.install}" if agent else "check --model command:..."
         return ModelError(f"cannot run {name}{shown}; {advice}")
     if not reply.known and not code:
         return ModelError(
@@ -261,23 +246,12 @@ def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr
     if _PASSING.search(words) and not _SPENT.search(words):
         return Retryable(f"{name} {what}{shown}", usage=reply.usage)
     advice = ""
-    if known and known.login and _LOGIN.search(words):
-        advice = f"; {known.login}"
-    elif _OLD.search(words) and full_command(command) != command:
+    if agent and _LOGIN.search(words):
+        advice = f"; {agent.login}"
+    elif agent and _OLD.search(words):
         ran = masked_command(full_command(command))
         advice = f"; it was run as `{ran}`, which an older version does not support: update it"
     return ModelError(f"{name} {what}{shown}{advice}")
-
-
-def _ending(text: str) -> str:
-    """The last non-blank lines of `text`, in one line of at most _SHOWN characters if they are not longer each."""
-    ending = ""
-    for line in reversed(text.splitlines()):
-        longer = " ".join([*line.split(), *ending.split()])
-        if ending and len(longer) > _SHOWN:
-            break
-        ending = longer
-    return ending
 
 
 class CommandBackend(Backend):

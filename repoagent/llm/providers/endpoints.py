@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from repoagent.llm.media import MediaLimits
     from repoagent.llm.model import Model
 
+KEY_SECONDS = 30.0  # a password manager may ask for a fingerprint or a PIN
+_USER_KEYS = ("base_url", "api_key_env", "api_key_command", "traits")
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -53,6 +56,13 @@ class Endpoint:
         return display_address(self.base_url)
 
     @property
+    def address_setting(self) -> str:
+        """The settings of the address, for messages."""
+        variable = self.hint("address_variable")
+        setting = f"providers.{self.name}.base_url of your configuration"
+        return f"{variable} or {setting}" if variable else setting
+
+    @property
     def needs_key(self) -> bool:
         """Whether a call without a key is pointless."""
         uses_key = bool(self.key_variables or self.key_command)
@@ -61,6 +71,16 @@ class Endpoint:
     def hint(self, kind: str) -> str:
         """`key_page`, `start`, `get` or `address_variable` of a known server; "" if not defined."""
         return str(_known().get(self.name, {}).get(kind, ""))
+
+    def no_response(self, error: Exception, seconds: float | None, secrets: list[str]) -> ModelError:
+        """The error for a request without a response. If a local server does not run, do not retry."""
+        from repoagent.llm.providers.errors import causes, unreachable
+
+        if self.local and any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
+            start = self.hint("start")
+            remedy = f"start it with `{start}`" if start else "start it"
+            return ModelError(f"no server at {self.address}: {remedy}, or check {self.address_setting}")
+        return unreachable(error, self.address, seconds, secrets, "its base URL and the key")
 
 
 @dataclass(frozen=True)
@@ -72,22 +92,6 @@ class Key:
 
     def __repr__(self) -> str:
         return f"Key(***, {self.origin!r})"
-
-
-TRAITS = {"breakpoints", "cost", "grammar", "key_optional", "lmstudio_api", "max_completion_tokens", "no_gif"}
-TRAITS |= {
-    "no_webp",
-    "ollama_api",
-    "pdf",
-    "pdf_as_text",
-    "props",
-    "reasoning_object",
-    "responses",
-    "truncates",
-}
-TRAITS |= {"usage_unasked"}
-KEY_SECONDS = 30.0  # a password manager may ask for a fingerprint or a PIN
-_USER_KEYS = ("base_url", "api_key_env", "api_key_command", "traits")
 
 
 @cache
@@ -123,8 +127,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
         address, source = str(known["base_url"]), "endpoints.toml"
     else:
         return None
-    row = {**known, **user}
-    traits = frozenset(row.get("traits", ()))
+    traits = frozenset(user.get("traits", known.get("traits", ())))
     if "traits" not in user and address != known.get("base_url"):
         traits -= {"responses"}  # most gateways support only Chat Completions
     address = _checked_url(address, source)
@@ -141,7 +144,7 @@ def _checked(name: str, row: object) -> Mapping[str, Any]:
     """Check a row of the user's configuration. Errors do not quote values, which could be keys."""
     table = f"providers.{name} of the configuration"
     if not isinstance(row, Mapping):
-        raise UsageError(f'{table} is not a table: write [providers.{name}] and base_url = "https://host/v1"')
+        raise UsageError(f"{table} is not a table: set base_url in [providers.{name}]")
     for key, value in row.items():
         if key not in _USER_KEYS:
             raise UsageError(f"{table} has an unknown key {key!r}: use {', '.join(_USER_KEYS)}")
@@ -149,8 +152,9 @@ def _checked(name: str, row: object) -> Mapping[str, Any]:
         valid = is_list if key == "traits" else isinstance(value, str) or (is_list and key == "api_key_env")
         if not valid:
             raise UsageError(f"{key} in {table} is not a {'string' if key != 'traits' else 'list of names'}")
-    if unknown := set(row.get("traits", ())) - TRAITS:
-        raise UsageError(f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(TRAITS))}")
+    traits = {trait for server in _known().values() for trait in server.get("traits", ())}
+    if unknown := set(row.get("traits", ())) - traits:
+        raise UsageError(f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(traits))}")
     return row
 
 
@@ -238,18 +242,6 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
     return [name.removeprefix("models/") for name in names if isinstance(name, str)]
 
 
-def why_unreachable(endpoint: Endpoint) -> str:
-    """A short reason why the endpoint cannot be used; "" if it can. Takes about 5 seconds at most."""
-    try:
-        key = find_key(endpoint)
-        if key is None and endpoint.needs_key:
-            return f"no key: set {endpoint.key_variables[0]}" if endpoint.key_variables else "no key"
-        list_models(endpoint, key)
-    except ModelError as error:
-        return str(error)
-    return ""
-
-
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
     """The context window in tokens that a LOCAL server currently gives the model; None if it does not report it, and
     for any other server. Never raises."""
@@ -293,7 +285,8 @@ def _get(
     """The JSON at `url`, requested by POST if there is a `body`. Raises ModelError after about `seconds` at most."""
     import httpx2
 
-    from repoagent.llm.providers.errors import new_http_client, unusable_key
+    from repoagent.llm.providers.errors import unusable_key
+    from repoagent.llm.providers.http import new_http_client
 
     if key is not None and unusable_key(key.secret):
         raise ModelError(f"the key ({key.origin}) contains an invalid character")
@@ -305,7 +298,7 @@ def _get(
             method = "POST" if body else "GET"
             response = http.request(method, url, json=body, headers=headers, timeout=seconds / 2)
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-        raise ModelError(_no_response(endpoint, error, seconds, [key.secret] if key else [])) from error
+        raise endpoint.no_response(error, seconds / 2, [key.secret] if key else []) from error
     if response.status_code in {401, 403}:
         raise ModelError(f"the server rejected the key ({key.origin})" if key else "the server needs a key")
     if response.status_code >= 400:
@@ -313,27 +306,8 @@ def _get(
     try:
         return response.json()
     except ValueError as error:
-        raise ModelError(
-            f"the server at {endpoint.address} is not a model server: check the base URL"
-        ) from error
-
-
-def _no_response(endpoint: Endpoint, error: Exception, seconds: float, secrets: list[str]) -> str:
-    import ssl
-
-    import httpx2
-
-    from repoagent.llm.providers.errors import brief, causes
-
-    chain = list(causes(error))
-    if any(isinstance(cause, ConnectionRefusedError) for cause in chain):
-        start = endpoint.hint("start")
-        return f"not running: start it with `{start}`" if start and endpoint.local else "no server there"
-    if any(isinstance(cause, httpx2.TimeoutException) for cause in chain):
-        return f"too slow: no answer in {seconds:g} s"
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        return "its certificate is not trusted: set SSL_CERT_FILE"
-    return f"cannot be reached ({brief(str(chain[-1]), secrets) or type(chain[-1]).__name__})"
+        address = endpoint.address
+        raise ModelError(f"the server at {address} is not a model server: check the base URL") from error
 
 
 class ServerBackend(Backend):
@@ -361,19 +335,20 @@ class ServerBackend(Backend):
         if key is None and server.needs_key:
             variables = " or ".join(server.key_variables) or f"providers.{self.name}.api_key_env"
             return Status(problem=f"no key: set {variables}", tried=False)
-        problem = why_unreachable(server) if online else ""
-        context = context_of(server, model) if online and model and server.local and not problem else None
-        return Status(key.origin if key else "", problem, tried=online, context=context)
+        origin = key.origin if key else ""
+        if not online:
+            return Status(origin, tried=False)
+        try:
+            list_models(server, key)
+        except ModelError as error:
+            return Status(origin, str(error))
+        return Status(origin, context=context_of(server, model) if model else None)
 
-    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits | None:
+    def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
         from repoagent.llm.providers.openai_request import media_limits
 
         server = self._endpoint(settings)
-        return media_limits(server) if server else None
-
-    def extracts_pdf_text(self, settings: Settings) -> bool:
-        server = self._endpoint(settings)
-        return server is not None and "pdf_as_text" in server.traits
+        return media_limits(server) if server else super().media_limits(settings, context)
 
     def _endpoint(self, settings: Settings) -> Endpoint | None:
         return endpoint(self.name, settings.family("providers"))

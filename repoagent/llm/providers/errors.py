@@ -1,27 +1,20 @@
-"""The HTTP client of all providers, and one error sentence with a remedy for each failure of a model's API.
+"""One sentence with a remedy for each failure of a model's server, for all providers.
 
 No sentence contains a key, not even one echoed by a server or a library: their messages go through `brief`.
 """
 
 from __future__ import annotations
 
-import atexit
-import gc
+import json
 import re
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
 
+from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.model import Request, Retryable, Usage
-
-if TYPE_CHECKING:
-    import httpx2
-
-    from repoagent.llm.providers.endpoints import Endpoint
 
 MODEL_ADVICE = """\
 The shortest ways to get one:
@@ -32,14 +25,10 @@ The shortest ways to get one:
 To keep a choice: git config --global repoagent.model SPEC
 More: repoagent help docs/models.md"""
 
-CONNECT_SECONDS = 15.0
 THINKING_TOKENS = 32_000  # added to the limit on a reply, since thinking counts against it
 BREAKPOINTS = 4  # of the prompt cache, in one request
 _SHORTEST_KEY = 6  # characters; shorter keys are dummies for servers that require any key
-_IMPORT_SECONDS = 10.0  # to wait for an import at exit
-_ABOUT_MEDIA = (
-    r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
-)
+
 _TRANSIENT = {429: "the rate limit of the account is reached", 529: "the server is overloaded"}
 # By HTTP status: the failure, and the remedy unless the provider has a better one.
 _REJECTIONS = {
@@ -49,8 +38,8 @@ _REJECTIONS = {
     404: ("{host} has no {spec} ({message})", "check the name"),
     413: ("the prompt is too long for {spec} ({message})", "name fewer files, or a part of the file"),
 }
-# Errors in a stream have a name instead of an HTTP status.
-STATUS_OF = {
+# Errors in a stream have a name instead of an HTTP status; the last four are of AWS.
+_STATUS_OF = {
     "invalid_request_error": 400,
     "exceed_context_size_error": 400,
     "context_length_exceeded": 400,
@@ -64,75 +53,173 @@ STATUS_OF = {
     "insufficient_quota": 429,
     "timeout_error": 504,
     "overloaded_error": 529,
+    "throttlingException": 429,
+    "validationException": 400,
+    "modelTimeoutException": 504,
+    "serviceUnavailableException": 529,
 }
+_NO_MODEL = (
+    r"\bmodels?\b.*(not found|not exist|no such|unknown|not a valid|not available|not supported for"
+    r"|no longer|decommissioned|deprecated)|(no such|unknown|invalid|no|not a valid) model\b|no endpoints found"
+    r"|model identifier is invalid|on-demand throughput|inference profile|not servable in region"
+)
+# What servers mean by a general status: the statuses, what the body contains in lower case, and the meaning.
+_MEANINGS = (
+    (
+        {*range(400, 429), *range(430, 500)},
+        r"maximum context|context length|context size|context window|context limit|prompt is too long"
+        r"|input is too long|too many tokens(?! per)|exceeds? the (maximum|limit|model)[^.]*tokens|input token count"
+        r"|context_length_exceeded|exceed_context_size_error",
+        413,
+    ),
+    (
+        {400, 404, 410, 422},
+        _NO_MODEL,
+        404,
+    ),
+    (
+        {400, 402, 403, 429},
+        r"insufficient_quota|insufficient.{0,3}(balance|credit|quota)|billing_hard_limit|exceeded_current_quota"
+        r"|credit balance|out of credits|more credits|spend_limit_reached|too many tokens per day",
+        402,
+    ),
+    (
+        {400, 403},
+        r"api.?key not valid|invalid.{0,3}api.?key|incorrect api key|api_key_invalid|expiredtoken|requestexpired"
+        r"|unrecognizedclient|invalidclienttokenid|signatureexception|signaturedoesnot|missingauthenticationtoken",
+        401,
+    ),
+)
+_WAIT = re.compile(r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)(ms|s)\b")
+_ABOUT_MEDIA = (
+    r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
+)
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """An error of a server. `status` is the HTTP status, or the one in the body of a 200; `meaning` is the status that
+    describes the error best. `text` is the whole body in lower case, for searching."""
+
+    status: int
+    message: str
+    code: str = ""
+    param: str = ""
+    text: str = ""
+
+    @property
+    def meaning(self) -> int:
+        meanings = (
+            to for of, pattern, to in _MEANINGS if self.status in of and re.search(pattern, self.text)
+        )
+        return next(meanings, self.status)
+
+    @property
+    def is_about_model(self) -> bool:
+        """Whether the server says that it does not have the model."""
+        return re.search(_NO_MODEL, self.text) is not None
+
+
+def parse_error(status: int, body: object, code: str = "") -> ServerError:
+    """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, their inner value, {"detail": …},
+    {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the one in a header."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, str):
+        return ServerError(status if status >= 400 else 500, page_title(body), code, text=body.lower())
+    error: Any = body.get("error") or body if isinstance(body, Mapping) else {}
+    if not isinstance(error, Mapping):
+        error = {"message": error}
+    message = error.get("message") or error.get("Message") or error.get("detail") or error
+    upstream = error["metadata"].get("raw") if isinstance(error.get("metadata"), Mapping) else None
+    if isinstance(upstream, str) and upstream:
+        message = f"{message}: {upstream}"  # OpenRouter: the error of the provider behind it
+    values = [code, *(error.get(name) for name in ("status", "__type", "code", "type"))]
+    codes = [str(value).partition(":")[0].rpartition("#")[2] for value in values if value]
+    if status < 400:
+        numbers = [int(item) for item in codes if re.fullmatch(r"[45]\d\d", item)]
+        status = next(iter([*numbers, *(_STATUS_OF[item] for item in codes if item in _STATUS_OF)]), 500)
+    text = json.dumps(body, ensure_ascii=False, default=str)
+    return ServerError(
+        status,
+        message if isinstance(message, str) else json.dumps(message, default=str),
+        codes[0] if codes else "",
+        str(error.get("param") or ""),
+        f"{code} {text}".lower(),
+    )
 
 
 def rejection(
-    status: int,
-    message: str,
+    error: ServerError,
     *,
     host: str,
     spec: str,
     advice: Mapping[int, str],
     headers: Mapping[str, str],
-    wait: float | None = None,
     usage: Usage,
+    request: Request,
+    secrets: Collection[str] = (),
 ) -> ModelError:
-    """The error for an HTTP status of 400 and above: a Retryable if the same request may succeed later.
-
-    `status` must be 402 for an account without credit and 413 for a prompt that is too long, even if the server uses
-    another one. `advice` has the provider's remedies by status. `wait` in seconds is used if the headers have none.
-    """
-    hint = headers.get("x-should-retry")
-    if hint == "true" or (hint != "false" and (status in {408, 409, 424, 429} or status >= 500)):
+    """The exception for an error of a server: a Retryable if the same request may succeed later. `advice` has the
+    provider's remedies by status."""
+    status, hint = error.meaning, headers.get("x-should-retry")
+    message = brief(error.message, secrets) or "no reason given"
+    is_transient = status in {408, 409, 424, 429} or status >= 500
+    if hint == "true" or (hint != "false" and is_transient):
         sentence = _TRANSIENT.get(status, f"the server failed ({status}: {message})")
-        by_header = retry_after(headers)
-        return Retryable(sentence, retry_after=wait if by_header is None else by_header, usage=usage)
+        wait = retry_after(headers)
+        if wait is None and (match := _WAIT.search(error.text)):  # "try again in 1m2.5s", "retry in 300ms"
+            wait = int(match[1] or 0) * 60 + float(match[2]) / (1000 if match[3] == "ms" else 1)
+        return Retryable(sentence, retry_after=wait, usage=usage)
     status = 402 if status == 429 else status
-    if status not in _REJECTIONS:
-        return ModelError(f"{spec} does not accept the request ({status}: {message})")
-    sentence, remedy = _REJECTIONS[status]
-    sentence = sentence.format(host=host, spec=spec, message=message)
-    return ModelError(f"{sentence}: {advice.get(status, remedy)}")
+    if status in _REJECTIONS:
+        sentence, remedy = _REJECTIONS[status]
+        sentence = sentence.format(host=host, spec=spec, message=message)
+        sentence = f"{sentence}: {advice.get(status, remedy)}"
+    else:
+        sentence = f"{spec} does not accept the request ({status}: {message})"
+    if (media := request.media) and re.search(_ABOUT_MEDIA, sentence):
+        more = f" and {len(media) - 1} more" if len(media) > 1 else ""
+        sentence += (
+            f". The attachment was {media[0].name or 'a file'} ({media[0].described()}){more}: make it smaller, "
+            "convert it, or leave it out"
+        )
+    return ModelError(sentence)
 
 
-def with_attached(error: ModelError, request: Request) -> ModelError:
-    """`error`, extended by the attachment and a remedy if the server may have rejected that."""
-    media = request.media
-    if not media or isinstance(error, Retryable) or not re.search(_ABOUT_MEDIA, str(error)):
-        return error
-    more = f" and {len(media) - 1} more" if len(media) > 1 else ""
-    return ModelError(
-        f"{error}. The attachment was {media[0].name or 'a file'} ({media[0].described()}){more}: make it smaller, "
-        "convert it, or leave it out"
-    )
+# By a class of an exception or of its causes: the sentence, and whether the request may succeed later. Names instead of
+# classes, so that no library is imported.
+_EXCEPTIONS = (
+    (
+        {"UnsupportedProtocol", "LocalProtocolError", "InvalidURL"},
+        "cannot build a request to {host} ({message}): check {settings}",
+        False,
+    ),
+    (
+        {"SSLCertVerificationError"},
+        "the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your own authority's",
+        False,
+    ),
+    ({"ReadTimeout"}, "no answer from {host} for {seconds:g} s", True),
+    ({"TimeoutException"}, "connecting to {host} timed out", True),
+    ({"object"}, "cannot reach {host} ({message})", True),
+)
 
 
 def unreachable(
-    error: BaseException, host: str, read_seconds: float | None, secrets: Collection[str], settings: str
+    error: BaseException,
+    host: str,
+    seconds: float | None,
+    secrets: Collection[str] = (),
+    settings: str = "its base URL",
 ) -> ModelError:
     """The error for a request without a response. `settings` names the settings to check."""
-    import ssl
-
-    import httpx2
-
     chain = list(causes(error))
+    names = {base.__name__ for cause in chain for base in type(cause).__mro__}
     message = brief(str(chain[-1]), secrets) or type(chain[-1]).__name__
-
-    def has(*types: type[BaseException]) -> bool:
-        return any(isinstance(cause, types) for cause in chain)
-
-    if has(httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL):
-        return ModelError(f"cannot build a request to {host} ({message}): check {settings}")
-    if has(ssl.SSLCertVerificationError):
-        return ModelError(
-            f"the certificate of {host} is not trusted ({message}): set SSL_CERT_FILE to your own authority's"
-        )
-    if has(httpx2.ReadTimeout):
-        return Retryable(f"no answer from {host} for {read_seconds:g} s")
-    if has(httpx2.TimeoutException):
-        return Retryable(f"connecting to {host} timed out")
-    return Retryable(f"cannot reach {host} ({message})")
+    sentence, is_transient = next(row[1:] for row in _EXCEPTIONS if names & row[0])
+    sentence = sentence.format(host=host, message=message, settings=settings, seconds=seconds or 0)
+    return Retryable(sentence) if is_transient else ModelError(sentence)
 
 
 def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) -> Retryable:
@@ -175,78 +262,14 @@ def brief(text: str, secrets: Collection[str] = ()) -> str:
     return " ".join(text.split())[:300]
 
 
+def page_title(text: str) -> str:
+    """The title of an HTML page; any other text unchanged."""
+    if not re.match(r"\s*<(!doctype|html|head|body|\?xml)", text, re.IGNORECASE):
+        return text
+    title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+    return f"a web page: {title[1].strip()}" if title else "a web page"
+
+
 def unusable_key(secret: str) -> bool:
     """Whether a key contains a line end, a space or another character that is invalid in an HTTP header."""
     return not secret.isascii() or not secret.isprintable() or " " in secret
-
-
-def in_background(work: Callable[[], object], name: str) -> None:
-    """Start an import in a thread; a ModelError is ignored, since the first call raises it again.
-
-    The program waits for it at exit: the interpreter crashes if it is finalized while C modules load.
-    """
-
-    def run() -> None:
-        with suppress(ModelError):
-            work()
-
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
-    atexit.register(thread.join, _IMPORT_SECONDS)
-
-
-@contextmanager
-def without_gc() -> Iterator[None]:
-    """Disable the garbage collector for the block, and exclude all objects that exist after it permanently.
-
-    The import of an SDK creates up to 150,000 permanent objects. Scanning them takes a fifth of its time, and freeing
-    them at exit another half a second.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()
-
-
-def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:
-    """A client with the proxies and certificates of the environment. Idle connections stay open for the duration of a
-    check between two calls, not for the usual five seconds.
-
-    A local `endpoint` is reached without a proxy; without TLS, no certificates are loaded, which saves 30 ms. Raises
-    ModelError for unusable settings.
-    """
-    import ssl
-
-    import httpx2
-
-    options: dict[str, Any] = {}
-    if endpoint is not None and endpoint.socket:
-        verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        options["transport"] = httpx2.HTTPTransport(uds=endpoint.socket, verify=verify)
-    elif endpoint is not None and endpoint.local:
-        address = urlsplit(endpoint.base_url)
-        options["mounts"] = {f"all://{address.netloc.rpartition('@')[2]}": None}
-        if address.scheme == "http":
-            options["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        return httpx2.Client(follow_redirects=True, limits=httpx2.Limits(keepalive_expiry=60), **options)
-    except (OSError, ValueError, httpx2.InvalidURL) as error:
-        raise ModelError(
-            f"cannot connect ({error}): check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
-        ) from error
-
-
-def open_early(http: httpx2.Client, address: str) -> None:
-    """Open a connection to `address` in a thread, for the pool of `http`. Sends no key and ignores failures."""
-
-    def connect() -> None:
-        import httpx2
-
-        with suppress(httpx2.HTTPError, httpx2.InvalidURL, ValueError):  # ValueError: an invalid host name
-            http.head(address, timeout=CONNECT_SECONDS)
-
-    threading.Thread(target=connect, name="open-early", daemon=True).start()

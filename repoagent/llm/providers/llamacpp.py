@@ -33,9 +33,8 @@ from repoagent.errors import ModelError, UsageError, install_extra
 from repoagent.git.process import uninterrupted
 from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
-from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Wishes
+from repoagent.llm.model import OnText, Reply, Request, Retryable, Wishes
 from repoagent.llm.providers.endpoints import Endpoint
-from repoagent.llm.providers.gguf import ModelFile, available_memory, cores, read_model_file, window_for
 from repoagent.llm.providers.openai import OpenAIModel
 from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
 
@@ -44,19 +43,35 @@ if TYPE_CHECKING:
 
 OnProgress = Callable[[float], None]
 
+DEFAULT_WINDOW = 16_384  # tokens; the cache for 128k and more, as many models support, would need gigabytes
 SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
+_BYTES_PER_WEIGHT = 0.6  # at the usual quantization to 4 bits
 _POLL_SECONDS = 0.1  # while the model loads
 _LONGEST_SOCKET = 100  # bytes of a socket's path that every system supports
 
 
+def model_file(path: str) -> Path:
+    """The absolute path of the model file at `path` (`~` is allowed). Raises ModelError if it is not a GGUF file;
+    llama.cpp checks the rest."""
+    try:
+        file = Path(path).expanduser().absolute()
+        if not file.is_file():
+            raise FileNotFoundError(0, "not a regular file" if file.exists() else "No such file")
+        with file.open("rb") as stream:
+            is_gguf = stream.read(4) == b"GGUF"
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~name of an unknown user
+        reason = getattr(error, "strerror", None) or error
+        raise ModelError(f"cannot read {path} ({reason}): name a model file, local/PATH") from error
+    if not is_gguf:
+        raise ModelError(f"{path} is not a model file in the GGUF format: download or copy it again")
+    return file
+
+
 @dataclass
 class Engine:
-    """A llama.cpp process for `model` with a window of `window` tokens. `key` is the path, the modification time of the
-    file and the wanted window."""
+    """A llama.cpp process. `key` is the path, the modification time of the file, and the window in tokens."""
 
-    key: tuple[Path, int, int | None]
-    model: ModelFile
-    window: int
+    key: tuple[Path, int, int]
     process: subprocess.Popen[bytes]
     folder: Path
     log: IO[bytes]
@@ -79,9 +94,10 @@ class Engine:
         except subprocess.TimeoutExpired:
             return ""
         if code == -signal.SIGKILL:
-            return "it was killed, probably because memory ran out"
-        if code == -signal.SIGILL:
-            return "this processor lacks instructions that xllamacpp was built for"
+            return (
+                "it was killed, probably because memory ran out: close other programs, use a smaller model, or set a "
+                "smaller `context` for it in the configuration"
+            )
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"llama.cpp failed with {how}; try another file of this model"
 
@@ -90,35 +106,21 @@ _engines: list[Engine] = []  # at most one
 _lock = threading.RLock()
 
 
-def _key(model: ModelFile, wanted_window: int | None) -> tuple[Path, int, int | None]:
-    return model.path, model.path.stat().st_mtime_ns, wanted_window
+def loaded_engine(path: str, window: int, on_progress: OnProgress | None = None) -> Engine:
+    """Load the model with a window of `window` tokens; `on_progress` gets fractions up to 1.0.
 
-
-def window_of(path: str, wanted_window: int | None) -> int:
-    """The window in tokens of the loaded model, or the one it would be loaded with. Raises ModelError, UsageError."""
-    model = read_model_file(Path(path))
-    for engine in _engines:
-        if engine.key == _key(model, wanted_window):
-            return engine.window
-    return window_for(model, wanted_window, available_memory(), path)
-
-
-def loaded_engine(path: str, wanted_window: int | None, on_progress: OnProgress | None = None) -> Engine:
-    """Load the model; `on_progress` gets fractions up to 1.0.
-
-    Raises ModelError if the file is not a model, does not fit into memory or cannot be loaded, or if the library is
-    missing. An interrupt ends the loading.
+    Raises ModelError if the file is not a model or cannot be loaded, or if the library is missing. An interrupt ends
+    the loading.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise ModelError(f"a local/ model needs xllamacpp: {install_extra('local')}")
-    model = read_model_file(Path(path))
+    file = model_file(path)
     with _lock:
-        key = _key(model, wanted_window)
+        key = file, file.stat().st_mtime_ns, window
         if not _engines or _engines[0].key != key or _engines[0].process.poll() is not None:
             stop_all()
-            window = window_for(model, wanted_window, available_memory(), path)
             with uninterrupted():  # ^C right after the start must not leave the process running
-                _engines.append(_start(key, model, window))
+                _engines.append(_start(key))
         engine = _engines[0]
         if not engine.loaded:
             try:
@@ -137,7 +139,7 @@ def stop_all() -> None:
         _engines.pop().stop()
 
 
-def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> Engine:
+def _start(key: tuple[Path, int, int]) -> Engine:
     folder = Path(tempfile.mkdtemp(prefix="repoagent-"))  # mode 0700
     if len(os.fsencode(folder / SOCKET)) > _LONGEST_SOCKET:
         folder.rmdir()
@@ -145,15 +147,14 @@ def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> 
     log = tempfile.TemporaryFile()  # noqa: SIM115
     order = {
         "import_path": [str(Path(entry).absolute()) for entry in sys.path if entry],
-        "model": str(model.path),
+        "model": str(key[0]),
         "socket": str(folder / SOCKET),
-        "window": window,
-        "threads": cores(),
+        "window": key[2],
     }
-    server = Path(__file__).with_name("llamacpp_server.py")
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", str(server)],  # isolated: imports nothing from the current folder
+            # isolated: imports nothing from the current folder
+            [sys.executable, "-I", str(Path(__file__).with_name("llamacpp_server.py"))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -164,51 +165,46 @@ def _start(key: tuple[Path, int, int | None], model: ModelFile, window: int) -> 
         with contextlib.suppress(BrokenPipeError):  # it ended at once: _wait reports the reason
             process.stdin.write(json.dumps(order).encode() + b"\n")
             process.stdin.flush()
-        return Engine(key, model, window, process, folder, log)
+        return Engine(key, process, folder, log)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
         raise ModelError(f"{sys.executable} cannot run llama.cpp: {error.strerror}") from error
 
 
-def _wait(engine: Engine, shown: str, on_progress: OnProgress | None) -> None:
-    """Wait until the model is loaded. Raises ModelError if that fails."""
+def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
+    """Wait until the model is loaded. Raises ModelError with llama.cpp's reason if that fails."""
     stdout = engine.process.stdout
     assert stdout is not None
-    started = time.monotonic()
+    started, size = time.monotonic(), engine.key[0].stat().st_size
     while not select.select([stdout], [], [], _POLL_SECONDS)[0]:
         if on_progress:
             resident = 0
             with contextlib.suppress(OSError, IndexError):  # not on macOS
                 pages = Path(f"/proc/{engine.process.pid}/statm").read_text("ascii").split()[1]
                 resident = int(pages) * os.sysconf("SC_PAGE_SIZE")
-            on_progress(min(resident / engine.model.memory(engine.window), 0.99))
+            on_progress(min(resident / size, 0.99))
     line = stdout.readline().decode(errors="replace").strip()
-    if line != "ready":
-        raise ModelError(f"llama.cpp cannot load {shown}: {_cause(engine, line)}")
-    if on_progress and time.monotonic() - started > _POLL_SECONDS:
-        on_progress(1.0)
-
-
-def _cause(engine: Engine, line: str) -> str:
-    """The cause from the child's output or llama.cpp's log, short enough for a sentence."""
-    if line.startswith("ImportError"):
-        return f"{line[:300]}. Reinstall the package xllamacpp"
+    if line == "ready":
+        if on_progress and time.monotonic() - started > _POLL_SECONDS:
+            on_progress(1.0)
+        return
     engine.log.seek(0)
     log = engine.log.read(1 << 20).decode(errors="replace")
     match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
-    if match:
-        return f"{' '.join(match[1].split())[:300]}. Try another file of this model"
-    if line and not line.startswith("RuntimeError"):  # RuntimeError gives no cause
-        return line[:300]
-    return engine.why_ended() or "no reason given"
+    if line.startswith("ImportError"):
+        reason = f"{line[:300]}. Reinstall the package xllamacpp"
+    elif match:
+        reason = f"{' '.join(match[1].split())[:300]}. Try another file of this model"
+    else:  # a RuntimeError has no reason
+        reason = line[:300] if line and not line.startswith("RuntimeError") else engine.why_ended()
+    raise ModelError(f"llama.cpp cannot load {path}: {reason or 'no reason given'}")
 
 
 @dataclass(frozen=True)
 class LocalModel:
-    """The GGUF file at `path` (`~` and relative paths are allowed).
+    """The GGUF file at `path` (`~` and relative paths are allowed), with a window of `context` tokens.
 
-    `context` is the window in tokens, by default as large as fits. `on_progress` gets fractions while the model loads,
-    `on_prompt` while it reads the prompt, which may take minutes.
+    `on_progress` gets fractions while the model loads, `on_prompt` while it reads the prompt, which may take minutes.
     """
 
     path: str
@@ -224,23 +220,21 @@ class LocalModel:
         return f"local/{self.path}"
 
     @property
-    def context_tokens(self) -> int | None:
-        try:
-            return window_of(self.path, self.context)
-        except (ModelError, UsageError):
-            return None  # `complete` raises the error
+    def context_tokens(self) -> int:
+        return DEFAULT_WINDOW if self.context is None else self.context
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation.
 
-        Raises UsageError if an image or PDF is attached.
+        Raises UsageError for an invalid window, or if an image or PDF is attached.
         """
         refuse_any(request, self.spec, "model files run without image support")
-        engine = loaded_engine(self.path, self.context, self.on_progress)
+        if self.context_tokens < 1:
+            raise UsageError(f"a window of {self.context_tokens} tokens is invalid: use a positive number")
+        engine = loaded_engine(self.path, self.context_tokens, self.on_progress)
         socket = str(engine.folder / SOCKET)
-        endpoint = Endpoint(
-            "local", "http://localhost/v1", local=True, traits=frozenset({"grammar"}), socket=socket
-        )
+        traits = frozenset({"grammar"})
+        endpoint = Endpoint("local", "http://localhost/v1", local=True, traits=traits, socket=socket)
         temperature = 0.0 if self.wishes.temperature is None else self.wishes.temperature
         wishes = Wishes(temperature=temperature, stop=self.wishes.stop)
         extra = {
@@ -267,21 +261,19 @@ class LocalModel:
 class LocalBackend(Backend):
     """Local model files."""
 
-    def open_model(self, model: str, options: ModelOptions) -> Model:
+    def open_model(self, model: str, options: ModelOptions) -> LocalModel:
         loading = partial(options.on_progress, "loading the model")
         reading = partial(options.on_progress, "the model is reading the prompt")
-        return LocalModel(model, options.wishes, self._context(options.settings, model), loading, reading)
+        context = catalog.model_info(f"{self.name}/{model}", options.settings.family("models")).context
+        return LocalModel(model, options.wishes, context, loading, reading)
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        context = window_of(model, self._context(settings, model))
-        return Status(problem=missing_extra(self.name), context=context)
+        model_file(model)
+        context = catalog.model_info(f"{self.name}/{model}", settings.family("models")).context
+        return Status(problem=missing_extra(self.name), context=context or DEFAULT_WINDOW)
 
     def parameters(self, model: str) -> float | None:
         try:
-            return read_model_file(Path(model)).parameters
-        except ModelError:  # the first call reports it
+            return model_file(model).stat().st_size / _BYTES_PER_WEIGHT / 1e9
+        except (ModelError, OSError):  # the first call reports it
             return None
-
-    def _context(self, settings: Settings, model: str) -> int | None:
-        """The configured window."""
-        return catalog.model_info(f"{self.name}/{model}", settings.family("models")).context

@@ -43,21 +43,17 @@ def _parameters(library: Any, order: dict[str, Any]) -> Any:
     params.n_ctx = order["window"]
     params.n_parallel = 1
     params.n_threads_http = 2
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = order["threads"]
     params.cache_ram_mib = 0  # the prompt of the previous turn is cached in its slot anyway
     params.no_extra_bufts = True  # no rearranged copy of the weights: loads in a third of the time
     params.warmup = False
-    params.fit_params = _has_gpu(library)  # to the memory of the GPU; reads the vocabulary twice
+    # to the memory of a GPU; reads the vocabulary twice
+    params.fit_params = any("CPU" not in device["type"].name for device in library.get_device_info())
     params.ctx_shift = False  # a full window ends the reply instead of dropping its beginning
     params.use_jinja = True
     params.ui = False
     params.offline = True
     params.verbosity = 1  # errors
     return params
-
-
-def _has_gpu(library: Any) -> bool:
-    return any("CPU" not in device["type"].name for device in library.get_device_info())
 
 
 def _end_with_the_parent() -> None:

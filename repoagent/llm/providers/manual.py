@@ -1,21 +1,16 @@
 """The model `manual`: the user copies the prompt to any chat, and the reply back.
 
 At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard, from a file, or pasted.
-The line mode of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so keys are read one by
-one, with an echo and a few editing keys.
+The line mode of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so prompt_toolkit reads
+the keys.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
-import re
-import select
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TextIO
@@ -31,103 +26,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
 END = "."  # alone on a line, it ends a reply
-_EOT, _KILL = "\x04", "\x15"  # ^D, ^U
-_POLL_SECONDS = 0.25  # maximum delay of a ^C
-_PASTE, _PASTED = "\x1b[200~", "\x1b[201~"
-_ESCAPE = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|O.|[^\[O])")
 _LIKE_THE_PROMPT = 80  # characters; a text that begins with as many of the prompt is not a reply
-
-
-def read_reply(keys: Iterator[str], echo: Callable[[str], None], first: Callable[[str], str | None]) -> str:
-    """Read a reply key by key, up to a line with a single ".", ^D, or Enter after a bracketed paste. Line ends are
-    `\\n`.
-
-    `first` gets the first line when Enter is pressed. It returns the reply; "" if the line is not part of the reply;
-    None if it is.
-    """
-    lines: list[str] = []
-    line = before = ""
-    pasted = False  # the last key was a paste of several lines
-    for key in keys:
-        if key.startswith(_PASTE):
-            text = key[len(_PASTE) : -len(_PASTED)].replace("\r\n", "\n").replace("\r", "\n")
-            *whole, last = text.split("\n")
-            if whole:  # show the number of lines only
-                lines += [line + whole[0], *whole[1:], *([last] if last else [])]
-                line, pasted = "", True
-                echo(f"[{len(whole) + bool(last)} lines pasted: Enter to use them]\n")
-            else:
-                line += last
-                echo(last)
-        elif key == _EOT:
-            echo("\n")
-            break
-        elif key in {"\r", "\n"} and (before, key) != ("\r", "\n"):  # \r\n is one line end
-            echo("\n")
-            answer = None if lines else first(line)
-            if answer:
-                return answer
-            if answer is not None:
-                line = ""
-            elif line == END or (pasted and not line):
-                line = ""
-                break
-            else:
-                lines.append(line)
-                line, pasted = "", False
-        elif key in {"\x7f", "\b", _KILL}:
-            count = len(line) if key == _KILL else min(1, len(line))
-            echo("\b \b" * count)
-            line = line[: len(line) - count]
-        elif key >= " " or key == "\t":
-            line += key
-            echo(key if key.isprintable() or key == "\t" else "")
-        before = key
-    return "\n".join([*lines, line])
-
-
-@contextmanager
-def raw_keys(fd: int, echo: Callable[[str], None]) -> Iterator[Iterator[str]]:
-    """The keys of the terminal `fd` as they are pressed; a bracketed paste is one key. ^C interrupts as usual."""
-    import termios
-
-    before = termios.tcgetattr(fd)
-    raw = termios.tcgetattr(fd)
-    raw[0] &= ~termios.ICRNL  # a pasted \r\n must not become two lines
-    raw[3] &= ~(termios.ICANON | termios.ECHO)
-    raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
-    try:
-        termios.tcsetattr(fd, termios.TCSADRAIN, raw)  # keeps earlier input
-        echo("\x1b[?2004h")
-        yield _keys(fd)
-    finally:
-        echo("\x1b[?2004l")
-        termios.tcsetattr(fd, termios.TCSADRAIN, before)
-
-
-def _keys(fd: int) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    key = ""
-    while True:
-        try:
-            # Python handles ^C between bytecodes only: one just before a blocking read would wait for the next key.
-            while not select.select([fd], [], [], _POLL_SECONDS)[0]:
-                pass
-            byte = os.read(fd, 1)  # not more: input after the reply belongs to the next prompt
-        except OSError:  # the terminal was closed
-            byte = b""
-        if not byte:
-            yield _EOT
-            return
-        for character in decoder.decode(byte):
-            key += character
-            if key.startswith(_PASTE):
-                whole = key.endswith(_PASTED)
-            else:
-                whole = not key.startswith("\x1b") or _ESCAPE.fullmatch(key) is not None
-            if whole:
-                yield key
-                key = ""
 
 
 TIMEOUT = 5.0  # seconds; pyperclip has no time limit
@@ -201,7 +100,7 @@ class ManualModel:
             return text
         path = _write_prompt(prompt, self.folder)
         if source.isatty() and out.isatty():
-            text = _ask_user(prompt, path, source.fileno(), out)
+            text = _ask_user(prompt, path, source, out)
         elif self.reply is not None:
             raise ModelError(
                 f"the reply in {self.reply} led to another prompt: give {path} to a model and use --reply with its "
@@ -217,58 +116,77 @@ class ManualModel:
         return text
 
 
-def _ask_user(prompt: str, path: Path, terminal: int, out: TextIO) -> str:
+def _ask_user(prompt: str, path: Path, source: TextIO, out: TextIO) -> str:
     """The user's reply at the terminal; "" if there is none."""
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.input import create_input
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.output import create_output
 
-    def say(text: str) -> None:
-        out.write(text)
-        out.flush()
+    keys = KeyBindings()
 
-    def first(line: str) -> str | None:
-        word = line.strip()
-        if word in {"", "c"}:
-            return _from_clipboard(prompt, say) if has_clipboard else ("" if not word else None)
-        if not word.startswith("@") or word.startswith("@@"):
-            return None
-        try:
-            file = Path(word[1:]).expanduser()
-            if file.is_file():
-                return _read(file)
-        except (OSError, RuntimeError):  # the name is too long, or the user is unknown
-            return None
-        if " " in word or not ("/" in word or "." in word):
-            return None  # code
-        say(f"No such file: {file}\n")
-        return ""
+    @keys.add("tab")
+    def insert_tab(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\t")
 
-    with raw_keys(terminal, say) as keys:  # before the prompt is shown: an early paste must not be cut
-        has_clipboard = copy_to_clipboard(prompt)
-        if has_clipboard:
-            say(f"The prompt is in the clipboard, and in {path}\n")
-            say("Give it to a model, copy the reply and press Enter here.\n")
-            say(f'(Or paste the reply, or type @FILE; a line "{END}" ends what is pasted.)\n')
-        else:
-            say(f"The prompt is in {path}\n")
-            say(
-                f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n'
-            )
-        while True:
-            text = read_reply(keys, say, first)
-            reply = _strip_prompt(text, prompt)
-            if reply or not text.strip():
-                return reply
-            say("That is the prompt, not the reply to it: paste the reply.\n")
-
-
-def _from_clipboard(prompt: str, say: OnText) -> str:
-    text = paste_from_clipboard() or ""
-    reply = _strip_prompt(text, prompt)
-    if reply:
-        say(f"Read {len(reply.splitlines())} lines from the clipboard.\n")
+    session: PromptSession[str] = PromptSession(
+        input=create_input(source), output=create_output(out), key_bindings=keys
+    )
+    has_clipboard = copy_to_clipboard(prompt)
+    if has_clipboard:
+        message = (
+            f"The prompt is in the clipboard, and in {path}\n"
+            "Give it to a model, copy the reply and press Enter here.\n"
+            f'(Or paste the reply, or type @FILE; a line "{END}" ends what is typed.)\n'
+        )
     else:
-        what = "still contains the prompt" if text.strip() else "contains no text"
-        say(f"The clipboard {what}: copy the reply, then press Enter.\n")
-    return reply
+        message = (
+            f"The prompt is in {path}\n"
+            f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n'
+        )
+    lines: list[str] = []
+    while True:
+        try:
+            line, is_last = session.prompt(message), False
+        except EOFError:
+            line, is_last = END, True
+        message = ""
+        if not lines and line.strip() in {"", "c"} and (has_clipboard or not line.strip()):
+            text = (paste_from_clipboard() or "") if has_clipboard else ""
+            if reply := _strip_prompt(text, prompt):
+                return reply
+            if has_clipboard:
+                what = "still contains the prompt" if text.strip() else "contains no text"
+                message = f"The clipboard {what}: copy the reply, then press Enter.\n"
+            continue
+        if not lines and (file := _named_file(line)):
+            if file.is_file():
+                return _strip_prompt(_read(file), prompt)
+            message = f"No such file: {file}\n"
+            continue
+        if line != END:
+            lines.append(line)
+        if line == END or "\n" in line:  # a paste of several lines is the whole reply
+            text = "\n".join(lines)
+            text += "" if text.endswith("\n") and lines[-1] else "\n"
+            if (reply := _strip_prompt(text, prompt)) or not text.strip() or is_last:
+                return reply
+            lines, message = [], "That is the prompt, not the reply to it: paste the reply.\n"
+
+
+def _named_file(line: str) -> Path | None:
+    """The file of `@FILE`; None for code that begins with "@"."""
+    word = line.strip()
+    if not word.startswith("@") or word.startswith("@@") or "\n" in word:
+        return None
+    try:
+        file = Path(word[1:]).expanduser()
+        if file.is_file():
+            return file
+    except (OSError, RuntimeError):  # the name is too long, or the user is unknown
+        return None
+    is_code = " " in word or not ("/" in word or "." in word)
+    return None if is_code else file
 
 
 def _strip_prompt(text: str, prompt: str) -> str:

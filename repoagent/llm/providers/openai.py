@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,9 +18,8 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes, wire_text
-from repoagent.llm.providers import errors, openai_errors
-from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key
-from repoagent.llm.providers.openai_errors import parse_error
+from repoagent.llm.providers import errors, http
+from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key, list_models
 from repoagent.llm.providers.openai_request import (
     THINKS,
     Learned,
@@ -43,7 +43,7 @@ _clients: dict[tuple[str, str], httpx2.Client] = {}
 
 def preload(endpoint: Endpoint) -> None:
     """Import the HTTP library and open a connection in a thread."""
-    errors.in_background(lambda: connect(endpoint), "openai-preload")
+    http.in_background(lambda: connect(endpoint), "openai-preload")
 
 
 def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str]]:
@@ -54,8 +54,8 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
         page = endpoint.hint("key_page")
         raise ModelError(
             f"no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
-            + (f"with a key from {page}" if page else "with your key")
-            + f", or set api_key_command in [providers.{endpoint.name}] of your configuration"
+            f"with {f'a key from {page}' if page else 'your key'}, or set api_key_command in "
+            f"[providers.{endpoint.name}] of your configuration"
         )
     if key is not None and errors.unusable_key(key.secret):
         raise ModelError(
@@ -69,10 +69,10 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
     with _lock:  # the thread of `preload` holds it during the import
         client_key = endpoint.socket or endpoint.base_url, os.environ.get("SSL_CERT_FILE", "")
         if client_key not in _clients:
-            _clients[client_key] = errors.new_http_client(endpoint)
+            _clients[client_key] = http.new_http_client(endpoint)
             atexit.register(_clients[client_key].close)
             if not endpoint.socket:
-                errors.open_early(_clients[client_key], endpoint.base_url)
+                http.open_early(_clients[client_key], endpoint.base_url)
         client = _clients[client_key]
     password = urlsplit(endpoint.base_url).password
     return client, headers, [secret for secret in (key.secret if key else "", password) if secret]
@@ -120,8 +120,10 @@ class OpenAIModel:
         refuse_over(request, media_limits(self.endpoint), self.spec)
         truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
         if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
-            raise openai_errors.cut_prompt(self.endpoint, self.name, least, context=window)
-        http, headers, secrets = connect(self.endpoint)
+            raise self._truncated(
+                f"gives {self.name} a context of {window:,} tokens, and the prompt has about {least:,}", least
+            )
+        client, headers, secrets = connect(self.endpoint)
         import ssl
 
         import httpx2
@@ -133,83 +135,139 @@ class OpenAIModel:
         else:
             path, received = "/chat/completions", StreamedChat(request.tools, self.on_event)
             body = chat_body(self.endpoint, self.name, request, self.wishes, self.learned) | {**self.extra}
-        timeout = httpx2.Timeout(self.read_seconds, connect=errors.CONNECT_SECONDS)
-        connected = False
+        timeout = httpx2.Timeout(self.read_seconds, connect=http.CONNECT_SECONDS)
+        status, response_headers, content = 0, {}, None  # status 0: no response
         try:
             url = self.endpoint.base_url + path
-            with http.stream("POST", url, json=body, headers=headers, timeout=timeout) as response:
-                connected = True
-                if response.status_code >= 400:
-                    text = response.read().decode("utf-8", "replace")
-                    try:
-                        content = json.loads(text)
-                    except ValueError:
-                        content = text
-                    raise self._rejection(
-                        response.status_code,
-                        content,
-                        response.headers,
-                        body=body,
-                        request=request,
-                        usage=Usage(),
-                        secrets=secrets,
-                    )
-                received.take(response.iter_bytes(), on_text)
+            with client.stream("POST", url, json=body, headers=headers, timeout=timeout) as response:
+                status, response_headers = response.status_code, dict(response.headers)
+                if status >= 400:
+                    content = response.read().decode("utf-8", "replace")
+                else:
+                    received.take(response.iter_bytes(), on_text)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError, ValueError) as error:
-            if not connected:
-                if isinstance(error, ValueError):
-                    raise
-                raise openai_errors.no_response(error, self.endpoint, self.read_seconds, secrets) from error
+            if not status and isinstance(error, ValueError):
+                raise
+            if not status:
+                raise self.endpoint.no_response(error, self.read_seconds, secrets) from error
             if not received.ended:
                 raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
-        return self._reply(request, received, body, secrets)
-
-    def _reply(
-        self, request: Request, received: StreamedChat, body: Mapping[str, Any], secrets: list[str]
-    ) -> Reply:
         usage = received.usage(request, in_dollars="cost" in self.endpoint.traits)
-        if received.error is not None:
+        if content is not None or received.error is not None:
+            if content is None:
+                failure = errors.parse_error(200, received.error)
+            else:
+                failure = errors.parse_error(status, _json_or_text(content))
             raise self._rejection(
-                200, received.error, {}, body=body, request=request, usage=usage, secrets=secrets
+                failure, headers=response_headers, body=body, request=request, usage=usage, secrets=secrets
             )
         if received.failed:
             raise Retryable(f"the server failed during the reply ({received.finish})", usage=usage)
         if not received.ended or received.garbled:
             if received.other and not received.began:
-                raise openai_errors.not_chat_completions(self.endpoint, received.other, secrets)
+                shown = errors.brief(errors.page_title(received.other), secrets)[:100] or "an empty answer"
+                raise ModelError(
+                    f"the server at {self.endpoint.address} does not speak Chat Completions ({shown}): "
+                    f"{self._check_address()}"
+                )
             raise Retryable("the reply broke off: the server ended it early", usage=usage)
-        read, least = received.prompt_tokens, _min_tokens(request)
-        if "truncates" in self.endpoint.traits and read and read * 2 < least:
-            raise openai_errors.cut_prompt(self.endpoint, self.name, least, read=read)
+        read = received.counts.get("prompt", 0)
+        if truncates and read and read * 2 < least:
+            what = f"read only {read:,} of about {least:,} tokens of the prompt for {self.name}"
+            raise self._truncated(f"{what}, so the reply was discarded", least)
         model = f"{self.endpoint.name}/{received.model}" if received.model else self.spec
         blocks = received.blocks(self.spec) if received.stop == "end" else None
         return Reply(received.refusal or received.text, received.stop, usage, model, blocks)
 
     def _rejection(
         self,
-        status: int,
-        content: object,
-        headers: Mapping[str, str],
+        error: errors.ServerError,
         *,
+        headers: Mapping[str, str],
         body: Mapping[str, Any],
         request: Request,
         usage: Usage,
         secrets: list[str],
     ) -> ModelError:
         """The error for a response; a Retryable if the next attempt can omit the fields that the server rejects."""
-        error = parse_error(status, content)
-        change: str | None
-        if "input" in body and error.status in {404, 405} and not openai_errors.NO_MODEL.search(error.all):
+        endpoint, is_path = self.endpoint, error.status in {404, 405} and not error.is_about_model
+        if "input" in body and is_path:
             self.learned.without.add(RESPONSES)
-            change = "has no Responses API: continuing with Chat Completions"
+            change: str | None = "has no Responses API: continuing with Chat Completions"
         else:
             change = learn(error, body, self.learned)
         if change is not None:
             return Retryable(f"{self.spec} {change}", retry_after=0, usage=usage)
-        rejection = openai_errors.rejected(
-            error, self.endpoint, self.name, headers=headers, usage=usage, secrets=secrets
+        message = errors.brief(error.message, secrets) or "no reason given"
+        if "more system memory" in error.text:  # Ollama, with a 500
+            return ModelError(f"the server cannot load {self.spec} ({message}): use a smaller model")
+        if is_path:
+            return ModelError(
+                f"{endpoint.address} has no Chat Completions ({error.status}: {message}): {self._check_address()}"
+            )
+        variables = " or ".join(endpoint.key_variables)
+        advice = {
+            401: f"set a valid one as {variables}"
+            if variables
+            else f"set api_key_env in [providers.{endpoint.name}] of your configuration to the name of its variable"
+        }
+        if error.meaning == 404:
+            advice[404] = self._available_models()
+        return errors.rejection(
+            error,
+            host=endpoint.address,
+            spec=self.spec,
+            advice=advice,
+            headers=headers,
+            usage=usage,
+            request=request,
+            secrets=secrets,
         )
-        return errors.with_attached(rejection, request)
+
+    def _available_models(self) -> str:
+        """The remedy for a missing model: the command that gets it, and up to five similar models of the server."""
+        command = self.endpoint.hint("get").format(name=self.name)
+        try:
+            models = list_models(self.endpoint, seconds=3.0)
+        except ModelError:
+            models = []
+        if len(models) > 6:
+            short = self.name.lower()
+            similar = [
+                model
+                for model in models
+                if short in model.lower() or model.lower().rpartition("/")[2] in short
+            ]
+            models = list(
+                dict.fromkeys([*sorted(similar, key=len), *get_close_matches(self.name, models, 5)])
+            )[:5]
+        specs = ", ".join(f"{self.endpoint.name}/{model}" for model in models)
+        if not specs:
+            return f"`{command}` gets it" if command else "check the name"
+        return f"`{command}` gets it, or use {specs}" if command else f"check the name: there is {specs}"
+
+    def _truncated(self, what: str, sent: int) -> ModelError:
+        """The error for a prompt of about `sent` tokens that the server truncates: an edit based on the rest would be
+        wrong."""
+        size = 8192
+        while size < sent * 1.5:  # the prompt and a reply
+            size *= 2
+        remedy = f"load the model with a context of {size} tokens or more"
+        if "ollama_api" in self.endpoint.traits:
+            remedy = f"restart it with OLLAMA_CONTEXT_LENGTH={size} ollama serve"
+        return ModelError(f"{self.endpoint.name} {what}: {remedy}, or name fewer files")
+
+    def _check_address(self) -> str:
+        path = self.endpoint.base_url.rpartition("/")[2]
+        ending = ", which usually ends in /v1" if not re.fullmatch(r"v\d\w*|openai", path) else ""
+        return f"check {self.endpoint.address_setting}{ending}"
+
+
+def _json_or_text(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _min_tokens(request: Request) -> int:

@@ -13,8 +13,7 @@ from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits
 from repoagent.llm.model import Message, Part, Request, Schema, Wishes, non_blank, wire_text, with_results
-from repoagent.llm.providers.errors import BREAKPOINTS, THINKING_TOKENS
-from repoagent.llm.providers.openai_errors import ApiError
+from repoagent.llm.providers.errors import BREAKPOINTS, THINKING_TOKENS, ServerError
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -32,10 +31,6 @@ _NO_PDF = (
     "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "
     "(pdftoppm -png IN.pdf page)"
 )
-# By trait: xAI takes only JPEG and PNG, Google does not take GIF (documentation of 2026).
-_NOT_TAKEN = {"no_gif": "image/gif", "no_webp": "image/webp"}
-# Of a whole request. OpenAI's documentation allows more, but larger requests were rejected in September 2026.
-_REQUEST_BYTES = {"openai": 50_000_000}
 
 
 @dataclass
@@ -48,11 +43,7 @@ class Learned:
 
 def media_limits(endpoint: Endpoint) -> MediaLimits:
     """The known limits of the server. Most do not document any, and reject requests with their own messages."""
-    return MediaLimits(
-        request_bytes=_REQUEST_BYTES.get(endpoint.name),
-        not_taken=frozenset(kind for trait, kind in _NOT_TAKEN.items() if trait in endpoint.traits),
-        no_pdf="" if "pdf" in endpoint.traits else _NO_PDF,
-    )
+    return MediaLimits(no_pdf="" if "pdf" in endpoint.traits else _NO_PDF)
 
 
 def chat_body(
@@ -207,17 +198,17 @@ _FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.from
 )
 
 
-def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | None:
+def learn(error: ServerError, body: Mapping[str, Any], learned: Learned) -> str | None:
     """Record in `learned` the optional fields of `body` that the server rejects, and return a message to follow the
     model's name; None if it rejects none of them."""
-    if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.all)):
+    if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.text)):
         return None
     # a failed server (status 500) may quote the whole request
     fields = [key for key in body if key not in _REQUIRED and error.status < 500 and _is_about(error, key)]
     messages = body.get("messages", ())
-    if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.all):
+    if any(message["role"] == "system" for message in messages) and _NO_SYSTEM.search(error.text):
         fields = [_SYSTEM]
-    elif _CACHE in error.all and _CACHE in str(messages):
+    elif _CACHE in error.text and _CACHE in str(messages):
         fields.append(_CACHE)
     if not fields:
         return None
@@ -227,7 +218,7 @@ def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | N
         return f"does not support effort {effort}: continuing with high"
     learned.without.update(fields)
     limit = next((key for key in fields if key in _LIMITS), None)
-    if limit and _TOO_MUCH.search(error.all):
+    if limit and _TOO_MUCH.search(error.text):
         learned.without.update(_LIMITS)  # the other name would not help
     elif limit and not learned.without.issuperset(_LIMITS):
         other = next(name for name in _LIMITS if name != limit)
@@ -236,9 +227,9 @@ def learn(error: ApiError, body: Mapping[str, Any], learned: Learned) -> str | N
     return f"does not support {names}: continuing without"
 
 
-def _is_about(error: ApiError, key: str) -> bool:
+def _is_about(error: ServerError, key: str) -> bool:
     """Whether an error names the field `key`. `stop`, an ordinary word, must be quoted or follow a colon."""
     if error.param and error.param.split(".")[0] == key:
         return True
     pattern = r"['\"`]stop['\"`]|: stop\b" if key == "stop" else rf"(?<![a-z_]){key}(?![a-z_])"
-    return re.search(pattern, error.all) is not None
+    return re.search(pattern, error.text) is not None

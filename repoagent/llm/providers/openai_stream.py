@@ -75,7 +75,7 @@ class StreamedChat:
         self._pieces: list[str] = []
         self._thoughts: list[str] = []  # not part of the reply, but counted in the usage
         self._splitter = ThoughtSplitter()
-        self._counts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}  # as reported: "prompt", "output", "cached", "written"
         self._cost: float | None = None
 
     def take(self, chunks: Iterable[bytes], on_text: OnText) -> None:
@@ -124,11 +124,6 @@ class StreamedChat:
         """Whether the reason for the end is a failure of the server."""
         return self.finish in _FAILURES
 
-    @property
-    def prompt_tokens(self) -> int | None:
-        """The length of the prompt counted by the server; None if it does not report it."""
-        return self._counts.get("prompt")
-
     def _take_body(self, body: bytes, on_text: OnText) -> None:
         """Process a body that is not a stream: an error, or the reply of a server that does not stream."""
         if not body.strip() or self.began:
@@ -153,7 +148,7 @@ class StreamedChat:
         self.error = event.get("error") or self.error
         for usage in (_mapping(event.get("x_groq")).get("usage"), event.get("usage")):
             self._count(_mapping(usage))
-        self.began = self.began or bool(event.get("choices") or self._counts)
+        self.began = self.began or bool(event.get("choices") or self.counts)
         if not self.began and self.error is None:
             self.other = json.dumps(event)  # an event of another protocol
         for choice in _list(event.get("choices")):
@@ -162,11 +157,7 @@ class StreamedChat:
 
     def _take_choice(self, choice: Mapping[str, Any], on_text: OnText) -> None:
         delta = _mapping(choice.get("delta") or choice.get("message"))
-        names = (
-            "reasoning_content",
-            "reasoning",
-            "thinking",
-        )  # some servers send the same text under two names
+        names = ("reasoning_content", "reasoning", "thinking")  # some servers send the same text under two
         thought = next((delta[name] for name in names if isinstance(delta.get(name), str)), "")
         more, text = _content(delta.get("content"))
         self._add(thought + more, "", on_text)
@@ -227,15 +218,15 @@ class StreamedChat:
         )
         details = _mapping(usage.get("prompt_tokens_details"))
         if prompt:
-            self._counts["prompt"] = prompt
+            self.counts["prompt"] = prompt
             cached = _tokens(details.get("cached_tokens")) or _tokens(usage.get("prompt_cache_hit_tokens"))
             written = _tokens(details.get("cache_write_tokens"))
             if cached + written <= prompt:
-                self._counts |= {"cached": cached, "written": written}
+                self.counts |= {"cached": cached, "written": written}
         if prompt and total > prompt + output:
             output = total - prompt  # xAI and Google leave thinking out of completion_tokens
         if output:
-            self._counts["output"] = output
+            self.counts["output"] = output
         cost = usage.get("cost")
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < float("inf"):
             # if the user's key of another provider is used, that provider charges the cost
@@ -246,7 +237,7 @@ class StreamedChat:
         reported cost is in dollars."""
         if not self.began:
             return Usage()
-        counts = self._counts
+        counts = self.counts
         written_text = "".join([*self._pieces, *self._thoughts, self.refusal])
         output = counts.get("output", 0)
         exact = self.ended and "prompt" in counts and (output > 0 or not written_text)

@@ -280,7 +280,7 @@ def test_a_recording_is_matched_by_the_request(repo: GitRepo, ask: Ask, echo: Ec
     assert ask("what?", "a.txt", *replay).out == "Two lines,\r\nno end"
     repo.write("a.txt", "other\n")
     done = ask("what?", "a.txt", *replay)
-    assert done.code == 4 and "unlike what is recorded: files a.txt" in done.err
+    assert done.code == 4 and "has no reply to this request" in done.err
     reply = tmp_path / "reply.md"
     reply.write_text("by hand\n")
     assert ask("what?", "--model", "manual", "--reply", str(reply)).out == "by hand\n"

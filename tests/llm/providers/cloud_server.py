@@ -1,7 +1,6 @@
 """The protocols of Bedrock and Vertex AI, based on `messages_server`, and the environments that direct the SDK to it.
 
     with messages_server(script, Bedrock) as server: ...   # POST /model/NAME/invoke-with-response-stream, binary
-    with messages_server(script, Mantle) as server: ...    # Bedrock's Messages API
     with messages_server(script, Vertex) as server: ...    # …/models/NAME:streamRawPredict, and /token
 
 The binary framing of AWS ("application/vnd.amazon.eventstream") is a prelude of two lengths and their CRC, headers,
@@ -66,9 +65,6 @@ class Bedrock(Handler):
     def is_message(self) -> bool:
         return re.fullmatch(r"/model/[^/]+/invoke-with-response-stream", self.path) is not None
 
-    def is_count(self) -> bool:
-        return False
-
     def frame(self, event: Mapping[str, Any]) -> bytes:
         if event["type"] == "aws-exception":
             headers = {
@@ -87,14 +83,6 @@ class BrokenBedrock(Bedrock):
     broken = -3  # in the last CRC
 
 
-class Mantle(Handler):
-    def is_message(self) -> bool:
-        return self.path == "/anthropic/v1/messages"
-
-    def is_count(self) -> bool:
-        return self.path == "/anthropic/v1/messages/count_tokens"
-
-
 class Vertex(Handler):
     """`refused` is the response of the token endpoint instead of a token."""
 
@@ -102,9 +90,6 @@ class Vertex(Handler):
 
     def is_message(self) -> bool:
         return self.path.endswith(":streamRawPredict")
-
-    def is_count(self) -> bool:
-        return self.path.endswith("/models/count-tokens:rawPredict")
 
     def special(self) -> Behaviour | None:
         if self.path != "/token":

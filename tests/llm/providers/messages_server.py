@@ -198,7 +198,6 @@ class Server(streaming_server.Server[Received]):
 
     def __init__(self, script: Script, handler: type[Handler]) -> None:
         super().__init__(script, handler, text, status)
-        self.count: int | None = None  # the count of any prompt; None for a server that cannot count
 
     @property
     def environment(self) -> dict[str, str]:
@@ -217,13 +216,9 @@ class Handler(streaming_server.Handler):
     def is_message(self) -> bool:
         return self.path == "/v1/messages"
 
-    def is_count(self) -> bool:
-        return self.path == "/v1/messages/count_tokens"
-
     def special(self) -> Behaviour | None:
         """The response to any other request."""
-        count = self.server.owner.count
-        return Behaviour(body={"input_tokens": count}) if self.is_count() and count is not None else None
+        return None
 
     def frame(self, event: Mapping[str, Any]) -> bytes:
         if "raw" in event:  # not an event

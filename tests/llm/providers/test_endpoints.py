@@ -11,7 +11,6 @@ import pytest
 from repoagent.errors import ModelError, UsageError
 from repoagent.llm.providers import endpoints
 from repoagent.llm.providers.endpoints import (
-    TRAITS,
     Endpoint,
     Key,
     display_address,
@@ -44,7 +43,6 @@ def test_every_ready_name_is_usable() -> None:
         ready = made(name)
         assert ready.name == name
         assert ready.key_variables
-        assert ready.traits <= TRAITS
         assert ready.needs_key is not ready.local
         assert ready.base_url.startswith("http://127.0.0.1" if ready.local else "https://")
     assert {name for name in endpoint_names() if made(name).local} == {

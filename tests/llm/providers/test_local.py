@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError, UsageError
+from repoagent.llm.catalog import parameters
 from repoagent.llm.model import Request, Retryable, Wishes
 from repoagent.llm.providers import llamacpp as local_engine
-from repoagent.llm.providers.gguf import DEFAULT_WINDOW, available_memory, cores, read_model_file, window_for
-from repoagent.llm.providers.llamacpp import LocalModel
+from repoagent.llm.providers.llamacpp import DEFAULT_WINDOW, LocalModel, model_file
 from tests.llm.ask import ask
 from tests.llm.providers.tiny_model import write_tiny_model
 
@@ -109,15 +109,34 @@ def test_the_progress_of_the_prompt(model: Path) -> None:
 def test_the_window(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert LocalModel(str(model)).context_tokens == DEFAULT_WINDOW
     assert LocalModel(str(model), context=1_000).context_tokens == 1_000
-    assert LocalModel(str(model), context=1 << 20).context_tokens == 32_768
-    assert LocalModel(str(model), context=0).context_tokens is None
-    assert LocalModel(str(model.with_name("none.gguf"))).context_tokens is None
     with pytest.raises(UsageError, match="window of 0 tokens"):
         LocalModel(str(model), context=0).complete(ask(), lambda _: None)
-    monkeypatch.chdir(model.parent)
-    assert LocalModel(model.name).context_tokens == DEFAULT_WINDOW
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("none.gguf", None, "No such file"),
+        (".", None, "not a regular file"),
+        ("a\0b", None, "No such file|null byte"),
+        ("page.gguf", b"<!DOCTYPE html><html>", "not a model file in the GGUF format"),
+        ("empty.gguf", b"", "not a model file in the GGUF format"),
+    ],
+)
+def test_a_path_that_is_not_a_model_file(
+    tmp_path: Path, name: str, content: bytes | None, reason: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ModelError, match=reason):
+        LocalModel(f"{tmp_path}/{name}").complete(ask(), lambda _: None)
+    assert parameters(f"local/{tmp_path}/{name}") in (None, 0)
+
+
+def test_a_path_in_the_home_folder(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(model.parent))
-    assert LocalModel(f"~/{model.name}").context_tokens == DEFAULT_WINDOW
+    assert model_file(f"~/{model.name}") == model
+    assert parameters(f"local/~/{model.name}") == pytest.approx(model.stat().st_size / 0.6e9)
 
 
 def test_another_window_is_another_load(model: Path) -> None:
@@ -128,17 +147,6 @@ def test_another_window_is_another_load(model: Path) -> None:
     assert LocalModel(str(model)).complete(short(ask("word " * 400)), lambda _: None).text
 
 
-def test_a_model_that_does_not_fit_into_memory(model: Path) -> None:
-    tiny = read_model_file(model)
-    assert window_for(tiny, None, None, "M") == DEFAULT_WINDOW
-    enough = tiny.memory(DEFAULT_WINDOW)
-    assert window_for(tiny, None, enough - 1, "M") == DEFAULT_WINDOW // 2
-    with pytest.raises(ModelError, match=r"M needs about 0\.21 GB of memory .* 0\.10 GB are free"):
-        window_for(tiny, None, 99_000_000, "M")
-    with pytest.raises(ModelError, match="with a window of 16,384 tokens"):
-        window_for(tiny, DEFAULT_WINDOW, enough - 1, "M")
-
-
 def test_one_model_is_loaded_at_a_time(model: Path, tmp_path: Path) -> None:
     LocalModel(str(model)).complete(short(ask()), lambda _: None)
     first = engine_of(model).process
@@ -146,24 +154,6 @@ def test_one_model_is_loaded_at_a_time(model: Path, tmp_path: Path) -> None:
     assert LocalModel(str(second)).complete(short(ask()), lambda _: None).text
     assert engine_of(second).process is not first
     assert first.returncode is not None
-
-
-def test_memory_and_cores_within_control_groups(tmp_path: Path) -> None:
-    def put(path: str, text: str) -> None:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-
-    put("proc/meminfo", "MemTotal: 16000 kB\nMemAvailable:    8000 kB\n")
-    assert available_memory(tmp_path) == 8_000 * 1024
-    put("proc/self/cgroup", "0::/a/b\n")
-    put("sys/fs/cgroup/a/memory.max", "5000000\n")
-    put("sys/fs/cgroup/a/memory.current", "3000000\n")
-    put("sys/fs/cgroup/a/memory.stat", "anon 5\ninactive_file 1000000\nactive_file 7\n")
-    put("sys/fs/cgroup/a/b/memory.max", "max\n")
-    assert available_memory(tmp_path) == 3_000_000
-    assert cores(tmp_path) == len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    put("sys/fs/cgroup/cpu.max", "50000 100000")
-    assert cores(tmp_path) == 1
 
 
 def test_without_the_library(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -509,7 +509,7 @@ def test_a_missing_model_of_ollama(serve: Start, name: str, words: str) -> None:
     models = {"data": [{"id": "qwen2.5-coder:1.5b"}, *({"id": f"other-{n}"} for n in range(9))]}
     server = serve(status(404, f'model "{name}" not found, try pulling it first'), {"/v1/models": models})
     error = str(refused(OpenAIModel(server.endpoint("ollama"), name)))
-    assert f"{server.url}/v1 has no model {name}" in error
+    assert f"{server.url}/v1 has no ollama/{name}" in error
     assert words in error
     assert "other-" not in error
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.providers.endpoints import Endpoint, Key, context_of, list_models, why_unreachable
+from repoagent.llm.providers.endpoints import Endpoint, Key, ServerBackend, context_of, list_models
 from tests.llm.providers.openai_server import KEY, KEY_VARIABLE, openai_server, raw, status
 
 
@@ -38,19 +39,26 @@ def test_invalid_lists_of_models(page: Any, words: str) -> None:
     assert KEY not in str(raised.value)
 
 
+def problem(server: Endpoint) -> str:
+    row = {"base_url": server.base_url, "api_key_env": KEY_VARIABLE}
+    settings: Any = SimpleNamespace(family=lambda name: {server.name: row})
+    try:
+        return ServerBackend(server.name).check(settings, "").problem
+    except ModelError as error:
+        return str(error)
+
+
 def test_why_an_endpoint_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
     with openai_server(pages={"/v1/models": {"data": []}}) as server:
-        there = server.endpoint("ollama", local=False)
-        assert why_unreachable(there) == f"no key: set {KEY_VARIABLE}"
-        monkeypatch.setenv(KEY_VARIABLE, KEY)
-        assert why_unreachable(there) == ""
-        gone = server.endpoint("ollama")
-    assert why_unreachable(gone) == "not running: start it with `ollama serve`"
-    assert why_unreachable(there) == "no server there"
+        ollama = server.endpoint("ollama")
+        assert problem(ollama) == ""
+    assert problem(ollama).startswith(f"no server at {server.url}/v1: start it with `ollama serve`, or check")
+    assert "cannot reach http" in problem(Endpoint("mine", "http://no-such-host.invalid/v1"))
     monkeypatch.setenv(KEY_VARIABLE, KEY + "\n")
-    assert "invalid character" in why_unreachable(gone)
-    assert "cannot be reached" in why_unreachable(Endpoint("mine", "http://no-such-host.invalid/v1"))
+    assert "invalid character" in problem(ollama)
+    monkeypatch.delenv(KEY_VARIABLE)
+    assert problem(Endpoint("mine", "http://host.invalid/v1")) == f"no key: set {KEY_VARIABLE}"
 
 
 SHOW = {

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
+from repoagent.llm.providers.errors import parse_error
 from repoagent.llm.providers.openai import OpenAIModel
-from repoagent.llm.providers.openai_errors import parse_error
 from repoagent.llm.providers.openai_request import Learned, learn
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
