@@ -35,10 +35,6 @@ def test_without_models_it_shows_what_to_do(tmp_path: Path) -> None:
     done = program(tmp_path, "models")
     assert done.returncode == 0
     assert re.search(r"^edit +no model is configured$", done.stdout, re.MULTILINE)
-    assert re.search(
-        done.stdout,
-        re.MULTILINE,
-    )
     assert "no key: set ANTHROPIC_API_KEY" in done.stdout
     assert "without a key or a running server: anthropic, " in done.stderr
     assert "sonnet: anthropic/claude-sonnet-5-5" in done.stdout

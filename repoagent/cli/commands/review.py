@@ -104,7 +104,7 @@ VERBS = {
     "dismiss": _verb("dismiss", "dismissed", "Hide a finding from now on: it is wrong or unimportant."),
     "accept": _verb("accept", "accepted", "Hide a finding from now on: it is right, and accepted."),
 }
-FORMS = ("text", "json", "sarif", "github", "gitlab", "rdjson", "markdown")
+FORMS = ("text", "json", "sarif", "github", "gitlab", "markdown")
 LEVELS = ("note", "warning", "error", "never")
 _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
 
@@ -146,7 +146,7 @@ OPTION_GROUPS = {  # by their parameters
 @click.option("--commit", metavar="REV", help="Review one commit.")
 @click.option(
     "--format", "form", type=click.Choice(FORMS), default="text", metavar="FORM",
-    help="Report as text, json, sarif, github, gitlab, rdjson or markdown.",
+    help="Report as text, json, sarif, github, gitlab or markdown.",
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @click.option(

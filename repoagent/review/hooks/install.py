@@ -53,14 +53,6 @@ _MANAGERS = (
         "add to lefthook.yml, under {name}: commands: {{repoagent: {{run: {lefthook}}}}}",
     ),
     _HUSKY,
-    Manager(
-        "overcommit", rb"(?i:\bovercommit\b|OVERCOMMIT_DISABLE)",
-        "add to .overcommit.yml a hook whose command is: {line}",
-    ),
-    Manager(
-        "simple-git-hooks", rb"simple-git-hooks|SIMPLE_GIT_HOOKS",
-        "add to its configuration in package.json, as {name}: {line}",
-    ),
     # a hook that reads the name of its own file breaks if it is renamed
     Manager(
         "a program that depends on its file name",

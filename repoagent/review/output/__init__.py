@@ -1,1 +1,1 @@
-"""Write reports: `formats` by name (JSON, GitHub, GitLab, Reviewdog), `sarif`, `markdown`."""
+"""Write reports: `formats` by name (JSON, GitHub, GitLab), `sarif`, `markdown`."""

@@ -1,5 +1,5 @@
-"""Render a report in a format by name. The formats for CI are here: JSON, GitHub workflow commands, a GitLab Code
-Quality report, and the Reviewdog Diagnostic Format.
+"""Render a report in a format by name. The formats for CI are here: JSON, GitHub workflow commands, and a GitLab
+Code Quality report.
 
 Also helpers for all formats: text without control characters that is always writable as UTF-8, and the lines of a text
 that a finding or its suggestion concerns.
@@ -23,7 +23,6 @@ _RENDERERS = {
     "sarif": "sarif:render",
     "github": "formats:render_github",
     "gitlab": "formats:render_gitlab",
-    "rdjson": "formats:render_rdjson",
     "markdown": "markdown:render",
 }
 FORMATS = tuple(_RENDERERS)
@@ -137,39 +136,6 @@ def render_gitlab(report: Report, *, change: Change | None = None) -> str:
         }
         issues.append(issue)
     return json.dumps(issues, indent=2) + "\n"
-
-
-def render_rdjson(report: Report, *, change: Change | None = None) -> str:
-    """One document; ranges are whole lines, without columns."""
-    diagnostics = [_diagnostic(finding) for finding in report.findings]
-    return json.dumps({"source": {"name": "repoagent"}, "diagnostics": diagnostics}, indent=2) + "\n"
-
-
-def _diagnostic(finding: Finding) -> dict[str, object]:
-    location: dict[str, object] = {"path": writable(finding.location.path)}
-    if lines := region(finding):
-        location["range"] = _range(*lines)
-    title, body = plain_line(finding.title), plain(finding.body).strip()
-    diagnostic: dict[str, object] = {
-        "message": f"{title}\n\n{body}" if body else title,
-        "location": location,
-        "severity": finding.level.name,
-        "code": {"value": finding.rule},
-    }
-    if finding.level is Level.NOTE:
-        diagnostic["severity"] = "INFO"
-    if suggestion := finding.suggestion:
-        target, text = suggestion.location, suggestion.text
-        fits = target.path == finding.location.path and not target.old and 1 <= target.start <= target.end
-        if fits and text not in ("\n", "\r\n"):  # an empty line alone would read as no line
-            # reviewdog adds the last line ending
-            text = writable(text.removesuffix("\n").removesuffix("\r"))
-            diagnostic["suggestions"] = [{"range": _range(target.start, target.end), "text": text}]
-    return diagnostic
-
-
-def _range(start: int, end: int) -> dict[str, object]:
-    return {"start": {"line": start}, "end": {"line": end}}
 
 
 def plain(text: str) -> str:

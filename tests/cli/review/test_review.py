@@ -109,7 +109,7 @@ def test_a_dismissed_finding_is_not_reported_again(pair: GitRepo) -> None:
 
 @SOAK
 def test_every_format_is_written(pair: GitRepo) -> None:
-    for form in ("json", "sarif", "github", "gitlab", "rdjson", "markdown"):
+    for form in ("json", "sarif", "github", "gitlab", "markdown"):
         done = review(pair.top, "--format", form)
         assert done.returncode == 0 and "api.md usually changes along with api.py" in done.stdout
     done = review(pair.top, "--format", "sarif", "-o", "out.sarif")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import ModelError
-from repoagent.llm.model import Reply, Retryable, Usage, Wishes
+from repoagent.llm.model import Reply, Retryable, Wishes
 from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel
 from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm.ask import ask
@@ -42,9 +42,7 @@ from tests.llm.providers.messages_server import (
     Handler,
     Script,
     Server,
-    cut,
     error_event,
-    hang_up,
     messages_server,
     page,
     status,
@@ -118,16 +116,6 @@ def refused(model: AnthropicModel, kind: type[ModelError] = ModelError) -> str:
 
 
 @EACH
-def test_a_reply_is_streamed_and_counted(serve: Start, model: AnthropicModel) -> None:
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    usage = dict(zip(names, (7, 20, 5, 3), strict=True))
-    serve(model, text("hello wörld", thinking="hm", usage=usage, model="claude-sonnet-5-5"))
-    reply, pieces = call(model)
-    assert reply == Reply("hello wörld", "end", Usage(7, 20, 5, 3), f"{model.platform}/claude-sonnet-5-5")
-    assert len(pieces) > 1 and "".join(pieces) == reply.text
-
-
-@EACH
 def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
     server = serve(model, "ok")
     wishing = replace(model, wishes=Wishes(effort="low", temperature=0.5, stop=("END",), cache="1h"))
@@ -150,30 +138,9 @@ def test_the_content_of_a_request(serve: Start, model: AnthropicModel) -> None:
         assert sent.headers["x-amz-security-token"] == SESSION and "x-amz-date" in sent.headers
 
 
-@EACH
-def test_missing_usage_is_estimated(serve: Start, model: AnthropicModel) -> None:
-    serve(model, text("0123456789" * 30, report_usage=False))
-    usage = call(model)[0].usage
-    assert usage.estimated and 50 < usage.output < 200
-
-
-@pytest.mark.parametrize(
-    ("model", "script", "handler"),
-    [
-        *(
-            (model, script, None)
-            for model in (AWS, GOOGLE)
-            for script in (cut("a part"), cut("a", cleanly=True), hang_up())
-        ),
-        (AWS, text("a text"), BrokenBedrock),
-    ],
-)
-def test_a_cut_stream_is_not_a_reply(
-    serve: Start, model: AnthropicModel, script: Script, handler: type[Handler] | None
-) -> None:
-    serve(model, script, handler)
-    words = refused(model, Retryable)
-    assert "broke off" in words or "cannot reach" in words
+def test_a_broken_event_is_not_a_reply(serve: Start) -> None:
+    serve(AWS, text("a text"), BrokenBedrock)
+    assert "broke off" in refused(AWS, Retryable)
 
 
 TRANSIENT = [
@@ -189,13 +156,8 @@ TRANSIENT = [
     (AWS, error_event("part"), "overloaded"),
     (AWS, aws_status(429, "ThrottlingException", "Too many requests"), "the rate limit of the account"),
     (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),
-    (AWS, aws_status(500, "InternalServerException", "oops"), "500: oops"),
-    (AWS, aws_status(503, "ServiceUnavailableException", "busy"), "503: busy"),
-    (AWS, status(529), "overloaded"),
     (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "the rate limit of the account"),
     (GOOGLE, google_status(503, "UNAVAILABLE", "busy"), "503: busy"),
-    (GOOGLE, google_status(500, "INTERNAL", "oops"), "500: oops"),
-    (GOOGLE, status(529), "overloaded"),
     (GOOGLE, error_event("part"), "overloaded"),
 ]
 FINAL = [
@@ -257,13 +219,11 @@ FINAL = [
         google_status(400, "FAILED_PRECONDITION", "It is not servable in region us-east9."),
         f"has no {GOOGLE.spec}",
     ),
-    (GOOGLE, status(400, "prompt is too long: 9 tokens > 8 maximum"), "too long"),
     (
         GOOGLE,
         google_status(400, "INVALID_ARGUMENT", "odd field"),
         "does not accept the request (400: odd field)",
     ),
-    (GOOGLE, status(413), "too long"),
     (GOOGLE, page(), "it answered with text/html"),
 ]
 
@@ -292,18 +252,6 @@ def test_the_usage_of_a_throttled_stream(serve: Start) -> None:
     with pytest.raises(Retryable) as raised:
         call(AWS)
     assert raised.value.usage.input == 100 and raised.value.usage.output > 10
-
-
-@pytest.mark.soak
-@EACH
-def test_time_limits(serve: Start, model: AnthropicModel) -> None:
-    serve(
-        model, [text("late", first_delay=0.5), text("a long reply", delay=0.5), text("late", first_delay=0.3)]
-    )
-    quick = replace(model, read_seconds=0.2)
-    assert "for 0.2 s" in refused(quick, Retryable)
-    assert "no data for 0.2 s" in refused(quick, Retryable)
-    assert call(model)[0].text == "late"
 
 
 def test_an_arn_is_one_part_of_the_path(serve: Start) -> None:

@@ -181,8 +181,6 @@ def test_commit_msg_gets_the_file_and_pre_push_the_lines_for_both(
         ("#!/bin/sh\ncall_lefthook run \"pre-commit\" \"$@\"\n", "lefthook",
          "lefthook.yml, under pre-commit: commands: {repoagent: {run: repoagent hook run pre-commit}}"),
         ("#!/bin/sh\n. \"$(dirname \"$0\")/husky.sh\"\n", "husky", ".husky/pre-commit: repoagent hook run pre-commit"),
-        ("#!/usr/bin/env ruby\nrequire 'overcommit'\n", "overcommit", ".overcommit.yml"),
-        ("#!/bin/sh\n# simple-git-hooks\n", "simple-git-hooks", "package.json"),
         ("#!/bin/sh\nexec tools/$(basename \"$0\")\n", "depends on its file name", "repoagent hook run pre-commit"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""JSON, annotations, Code Quality and rdjson: each can represent any text, and no text is markup."""
+"""JSON, annotations and Code Quality: each can represent any text, and no text is markup."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 
-from repoagent.review.finding import Finding, Level, Report
+from repoagent.review.finding import Level, Report
 from repoagent.review.output.formats import FORMATS, render
 from tests.review.output import sarif_shape
-from tests.review.output.samples import HOSTILE, finding, hostile, report, reports, suggesting
+from tests.review.output.samples import HOSTILE, finding, hostile, report, reports
 from tests.review.output.test_markdown import check_comment
 
 TOP = Path("/nowhere")
@@ -47,7 +47,6 @@ def test_every_format_represents_all_findings_and_nothing_else(subject: Report) 
     check_json(subject)
     check_annotations(subject)
     check_gitlab(subject)
-    check_rdjson(subject)
     check_sarif(subject)
     check_comment(subject)
 
@@ -118,16 +117,6 @@ def check_gitlab(subject: Report) -> None:
         json.dumps(entry, ensure_ascii=False).encode("utf-8")  # without half of a surrogate pair
 
 
-def check_rdjson(subject: Report) -> None:
-    for entry, one in zip(load(subject, "rdjson")["diagnostics"], subject.findings, strict=True):
-        assert entry["code"] == {"value": one.rule}
-        assert entry["severity"] == {1: "INFO", 2: "WARNING", 3: "ERROR"}[one.level]
-        assert all(
-            set(suggestion["range"]["start"]) == {"line"} for suggestion in entry.get("suggestions", [])
-        )
-        json.dumps(entry, ensure_ascii=False).encode("utf-8")
-
-
 def test_the_text_of_an_annotation() -> None:
     text = render(report(finding(body="100%\nsure: a, b")), "github", top=TOP).decode()
     assert text == (
@@ -147,16 +136,3 @@ def test_the_most_important_annotations_come_first_and_the_others_are_counted() 
 def test_equal_findings_have_different_fingerprints_for_gitlab() -> None:
     fingerprints = [entry["fingerprint"] for entry in load(report(finding(), finding()), "gitlab")]
     assert fingerprints == [finding().id, f"{finding().id}-2"]
-
-
-@pytest.mark.parametrize(
-    ("one", "text"),
-    [
-        (suggesting("a\nb\n", 4, 5), "a\nb"), (suggesting("", 4, 5), ""), (suggesting("\n", 4, 5), None),
-        (suggesting("a\r\n", 4, 5), "a"), (suggesting("a\n\n", 4, 5), "a\n"),
-    ],
-)  # fmt: skip
-def test_a_suggestion_for_reviewdog_has_no_last_line_ending(one: Finding, text: str | None) -> None:
-    (entry,) = load(report(one), "rdjson")["diagnostics"]
-    lines = {"start": {"line": 4}, "end": {"line": 5}}
-    assert entry.get("suggestions") == (None if text is None else [{"range": lines, "text": text}])

@@ -1,0 +1,186 @@
+"""What all providers of servers do: Claude's API, Bedrock, Vertex AI, and Chat Completions, each against its server."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from repoagent.errors import ModelError
+from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.providers.anthropic import AnthropicModel
+from repoagent.llm.providers.endpoints import Endpoint
+from repoagent.llm.providers.openai import OpenAIModel
+from tests.llm.ask import ask
+from tests.llm.providers import cloud_server, messages_server, openai_server
+
+KEYS = (messages_server.KEY, openai_server.KEY, *cloud_server.SECRETS)
+CLAUDES = {
+    "anthropic": "claude-sonnet-5-5",
+    "bedrock": "us.anthropic.claude-sonnet-5-5-v1:0",
+    "vertex": "claude-sonnet-5-5@20260901",
+}
+
+
+@dataclass
+class Wire:
+    """A provider and the server that speaks its protocol; `build` has the behaviors of that server."""
+
+    name: str
+    build: Any
+    running: ExitStack
+    monkeypatch: pytest.MonkeyPatch
+    folder: Path
+
+    def start(self, script: Any) -> Any:
+        """A model at a server with this script."""
+        if self.name == "openai":
+            server = self.running.enter_context(openai_server.openai_server(script))
+            self.monkeypatch.setenv(openai_server.KEY_VARIABLE, openai_server.KEY)
+            return OpenAIModel(server.endpoint(), "test-model")
+        dialects = {"bedrock": cloud_server.Bedrock, "vertex": cloud_server.Vertex}
+        claude = self.running.enter_context(messages_server.messages_server(script, dialects.get(self.name)))
+        environment = claude.environment
+        if self.name == "bedrock":
+            environment = cloud_server.aws_environment(claude, self.folder)
+        elif self.name == "vertex":
+            environment = cloud_server.google_environment(claude, self.folder)
+        for name, value in environment.items():
+            self.monkeypatch.setenv(name, value)
+        return AnthropicModel(CLAUDES[self.name], platform=self.name)
+
+    def usage(self, *, known: bool = True) -> dict[str, Any]:
+        """The options of `text` for a usage of 7 and 20 tokens, 5 from the cache; or for a usage that is missing."""
+        if self.name == "openai":
+            counts = {
+                "prompt_tokens": 12,
+                "completion_tokens": 20,
+                "prompt_tokens_details": {"cached_tokens": 5},
+            }
+            return {"usage": counts if known else None}
+        counts = {"input_tokens": 7, "output_tokens": 20, "cache_read_input_tokens": 5}
+        return {"usage": counts} if known else {"report_usage": False}
+
+
+@pytest.fixture(
+    params=[
+        "anthropic",
+        "openai",
+        pytest.param("bedrock", marks=pytest.mark.soak),
+        pytest.param("vertex", marks=pytest.mark.soak),
+    ]
+)
+def wire(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Wire]:
+    build = openai_server if request.param == "openai" else messages_server
+    with ExitStack() as running:
+        yield Wire(request.param, build, running, monkeypatch, tmp_path)
+
+
+def refused(model: Any, kind: type[ModelError]) -> Any:
+    with pytest.raises(kind) as raised:
+        model.complete(ask(), lambda piece: None)
+    assert type(raised.value) is kind, raised.value  # a wrong Retryable would be tried five times
+    assert not any(key in str(raised.value) for key in KEYS)
+    assert "\n" not in str(raised.value)
+    return raised.value
+
+
+def test_a_reply_is_streamed_and_counted(wire: Wire) -> None:
+    model = wire.start(wire.build.text("hello wörld", thinking="hm", **wire.usage()))
+    pieces: list[str] = []
+    reply = model.complete(ask(), pieces.append)
+    served = "claude-test" if wire.name != "openai" else "test-model-0101"
+    assert reply == Reply("hello wörld", "end", Usage(7, 20, 5), f"{model.spec.partition('/')[0]}/{served}")
+    assert len(pieces) > 1 and "".join(pieces) == reply.text
+
+
+def test_missing_usage_is_estimated(wire: Wire) -> None:
+    model = wire.start(wire.build.text("0123456789" * 30, **wire.usage(known=False)))
+    usage = model.complete(ask("x" * 3000), lambda piece: None).usage
+    assert usage.estimated and 500 < usage.input < 2000 and 50 < usage.output < 200
+
+
+@pytest.mark.parametrize("cleanly", [False, True])
+def test_a_cut_stream_is_retryable_and_counted(wire: Wire, cleanly: bool) -> None:
+    error = refused(wire.start(wire.build.cut("a partial text", cleanly=cleanly)), Retryable)
+    assert "broke off" in str(error)
+    assert error.usage.estimated and error.usage.input > 5 and error.usage.output >= 3
+
+
+def test_time_limits(wire: Wire) -> None:
+    text = wire.build.text
+    script = [
+        text("late", first_delay=1.0),
+        text("a long reply", delay=1.0),
+        text("late but here", first_delay=0.3),
+    ]
+    model = wire.start(script)
+    quick = replace(model, read_seconds=0.2)
+    assert "for 0.2 s" in str(refused(quick, Retryable))
+    assert "no data for 0.2 s" in str(refused(quick, Retryable))
+    assert model.complete(ask(), lambda piece: None).text == "late but here"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "words", "kind"),
+    [
+        (500, "oops", "500: oops", Retryable),
+        (503, "", "503", Retryable),
+        (408, "", "408", Retryable),
+        (429, "", "the rate limit of the account", Retryable),
+        (529, "", "overloaded", Retryable),
+        (402, "no credit", "cannot pay", ModelError),
+        (403, "not for you", "may not use ", ModelError),
+        (413, "", "the prompt is too long for ", ModelError),
+        (400, "prompt is too long: 9 tokens > 8 maximum", "the prompt is too long for ", ModelError),
+        (400, "messages: empty", "does not accept the request (400: messages: empty)", ModelError),
+    ],
+)
+def test_rejections(wire: Wire, code: int, message: str, words: str, kind: type[ModelError]) -> None:
+    assert words in str(refused(wire.start(wire.build.status(code, message)), kind))
+
+
+def test_the_headers_of_a_rejection(wire: Wire) -> None:
+    status = wire.build.status
+    model = wire.start(
+        [
+            status(429, retry_after=7),
+            status(429, retry_after=7, retry_after_ms=250),
+            status(429),
+            status(529, x_should_retry="false"),
+        ]
+    )
+    assert [refused(model, Retryable).retry_after for _ in range(3)] == [7, 0.25, None]
+    assert "529" in str(refused(model, ModelError))
+
+
+def test_a_server_that_hangs_up(wire: Wire) -> None:
+    assert "cannot reach" in str(refused(wire.start(wire.build.hang_up()), Retryable))
+
+
+def test_exceptions_of_on_text_are_passed_on(wire: Wire) -> None:
+    def fail(piece: str) -> None:
+        raise KeyError(piece[:1])
+
+    with pytest.raises(KeyError, match="s"):
+        wire.start("some text").complete(ask(), fail)
+
+
+def test_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://user:{openai_server.KEY}@127.0.0.1:{unused.getsockname()[1]}"
+        local = Endpoint("ollama", f"{url}/v1", local=True)
+        error = str(refused(OpenAIModel(local, "m"), ModelError))
+        assert "/v1: start it with `ollama serve`, or check OLLAMA_HOST or providers.ollama.base_url" in error
+        error = str(refused(OpenAIModel(replace(local, local=False), "m"), Retryable))
+        assert "cannot reach http://127.0.0.1" in error
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", messages_server.KEY)
+        error = str(refused(AnthropicModel("claude-sonnet-5-5"), Retryable))
+        assert "cannot reach 127.0.0.1" in error
