@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-from repoagent.git.process import LITERAL, git, git_output
+from repoagent.git.process import LITERAL, git
 from repoagent.git.worktree import WorkTree
 
 
@@ -145,12 +145,6 @@ def refresh(worktree: WorkTree, file: Path, paths: Collection[str]) -> None:
             worktree.top, "add", "--refresh", "--ignore-errors", "--", *paths,
             env={**_env(file), **LITERAL}, read_only=False, ok=(0, 1, 128),
         )  # fmt: skip
-
-
-def is_tree_of(worktree: WorkTree, file: Path, commit: str) -> bool:
-    """Whether the index `file` has exactly the tree of `commit`."""
-    command = ("diff-index", "--cached", "--quiet", "--ita-visible-in-index", commit, "--")
-    return git_output(worktree.top, *command, env=_env(file), ok=(0, 1)).returncode == 0
 
 
 def write_tree(worktree: WorkTree, file: Path) -> str:

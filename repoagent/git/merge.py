@@ -92,15 +92,6 @@ def carry(
     return Content(target.data, target.mode if target.mode != before.mode else current.mode)
 
 
-def lines_between(worktree: WorkTree, old: bytes, new: bytes) -> tuple[tuple[int, int], ...]:
-    """The ranges of lines (first, last) of `new` that differ from `old`; for deleted lines, the line after them."""
-    with scratch(layout(worktree).journal, "lines") as folder:
-        old_file, new_file = folder / "old", folder / "new"
-        old_file.write_bytes(old)
-        new_file.write_bytes(new)
-        return tuple(_inclusive(new_lines) for _, new_lines in _hunks(worktree, old_file, new_file))
-
-
 def _hunks(worktree: WorkTree, old: Path, new: Path) -> list[_Hunk]:
     """For each hunk, the lines (first, one past the last) of the file `old` and those of `new` that replace them; equal
     numbers for none."""

@@ -55,15 +55,6 @@ def test_crlf_file_with_other_work_in_it(repo: GitRepo, attributes: str) -> None
     assert repo.status() == " M w.txt\n"
 
 
-def test_crlf_that_is_stored_stays_stored(repo: GitRepo) -> None:
-    repo.write("w.txt", CRLF)
-    repo.commit("crlf")
-    repo.git("config", "core.autocrlf", "true")
-    edit(repo, change(repo, "w.txt", "line 2", "LINE 2"))
-    assert repo.git("show", "--numstat", "--format=", "HEAD") == "1\t1\tw.txt\n"
-    assert repo.status() == ""
-
-
 def test_new_file_is_normalised(repo: GitRepo) -> None:
     repo.write(".gitattributes", "* text=auto\n")
     repo.commit("attributes")
@@ -82,16 +73,6 @@ def filtered(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def test_clean_and_smudge(filtered: GitRepo) -> None:
-    repo = filtered
-    assert committed(repo, "w.low") == LF.upper()
-    repo.write("w.low", LF.replace("line 9", "mine 9"))
-    edit(repo, change(repo, "w.low", "line 2", "edit 2"))
-    assert committed(repo, "w.low") == LF.replace("line 2", "edit 2").upper()
-    assert repo.read("w.low").decode() == LF.replace("line 2", "edit 2").replace("line 9", "mine 9")
-    assert repo.status() == " M w.low\n"
-
-
 def test_rename_out_of_a_filter(filtered: GitRepo) -> None:
     from repoagent.git.files import FileChange
 
@@ -103,17 +84,6 @@ def test_rename_out_of_a_filter(filtered: GitRepo) -> None:
 def test_from_blob_is_what_a_checkout_writes(filtered: GitRepo) -> None:
     entry = read_entries(worktree(filtered), ["w.low"])["w.low"].entry
     assert from_blob(worktree(filtered), "w.low", entry) == Content(LF.encode())
-
-
-def test_utf_16(repo: GitRepo) -> None:
-    repo.write(".gitattributes", "*.u working-tree-encoding=UTF-16 text\n")
-    text = LF.encode("utf-16")
-    repo.write("w.u", text)
-    repo.commit("utf-16")
-    repo.write("w.u", LF.replace("line 9", "mine 9").encode("utf-16"))
-    edit(repo, change(repo, "w.u", "line 2".encode("utf-16-le"), "LINE 2".encode("utf-16-le")))
-    assert committed(repo, "w.u") == LF.replace("line 2", "LINE 2")
-    assert "mine 9" in repo.read("w.u").decode("utf-16")
 
 
 def test_binary_file(repo: GitRepo) -> None:

@@ -33,28 +33,6 @@ def fork(repo: GitRepo) -> GitRepo:
     return repo
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["merge", "other"], "merge"),
-        (["rebase", "other"], "rebase"),
-        (["rebase", "--apply", "other"], "rebase"),
-        (["cherry-pick", "other~1"], "cherry-pick"),
-        (["cherry-pick", "other~1", "other"], "cherry-pick"),
-        (["revert", "--no-edit", "HEAD~1"], "revert"),
-        (["merge", "--squash", "other"], "squash"),
-    ],
-)
-def test_an_operation_in_progress(fork: GitRepo, command: list[str], expected: str) -> None:
-    if expected == "revert":
-        fork.write("a.txt", "more\n")
-        fork.commit("more")
-    fork.git(*command, ok=False)
-    gathered = facts.gather_facts(open_worktree(fork.top))
-    assert (gathered.operation, gathered.unmerged) == (expected, ("a.txt",))
-
-
 def test_am_bisect_and_the_pause_of_a_series(fork: GitRepo) -> None:
     worktree = open_worktree(fork.top)
     patch = fork.git("format-patch", "--stdout", "other~2..other~1")

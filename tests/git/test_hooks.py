@@ -1,8 +1,10 @@
-"""Hooks run as usual, their changes to the edit are kept, and the user's other work is restored."""
+"""Hooks run as usual; their changes to the edit are part of it, and the user's other work is restored."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -11,55 +13,31 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.transaction.results import HookFailed
+from repoagent.errors import Exit, Refused
+from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.results import HookFailed, UnfinishedTransaction
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, lines, new_file, refused, shout, staged, visible
+from tests.git.edits import (
+    change,
+    committed,
+    edit,
+    lines,
+    new_file,
+    recovered,
+    refused,
+    shout,
+    staged,
+    visible,
+    worktree,
+)
+from tests.git.only import nothing_left, only, seen, unchanged
 
 LINES = lines()
-FORMAT = "sed -i 's/  */ /g' a.txt\n"  # a formatter: single spaces
-
-
-@pytest.mark.parametrize("words", ["no good", ""])
-def test_hook_that_fails(repo: GitRepo, words: str) -> None:
-    repo.write("README.md", "mine\n")
-    repo.write("a.txt", lines({9: "mine 9"}))
-    repo.hook("pre-commit", f"{words and f'echo {words} >&2'}\nexit 1\n")
-    match = r"(?s)everything was restored" + (
-        f".*{words}" if words else "; neither git nor a hook gave a reason$"
-    )
-    error = refused(repo, HookFailed, match, shout(repo, 5), new_file("n/new", b"x"))
-    assert isinstance(error, HookFailed) and not error.by_git
-
-
-def test_hook_that_fails_and_is_skipped_on_request(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "exit 1\n")
-    assert edit(repo, shout(repo, 5), no_verify=True).commit == repo.head()
-
-
-def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tmp_path: Path) -> None:
-    repo.write("README.md", "staged\n")
-    repo.git("add", "README.md")
-    out = tmp_path / "out"
-    repo.hook("pre-commit", f"(git diff --cached --name-only; pwd; env | grep ^GIT_ | sort) > {out}\n")
-    edit(repo, shout(repo, 5))
-    names, top, *variables = out.read_text().splitlines()
-    assert (names, top) == ("a.txt", str(repo.top))
-    ours = {line.partition("=")[0] for line in variables}
-    repo.git("commit", "-qm", "plain")
-    usual = {line.partition("=")[0] for line in out.read_text().splitlines() if line.startswith("GIT_")}
-    # no collection of garbage while what is only staged is out of git's sight
-    assert ours == usual | {"GIT_CONFIG_PARAMETERS"}
-
-
-def test_commit_message_hook(repo: GitRepo) -> None:
-    repo.hook("commit-msg", 'echo "Change-Id: 1" >> "$1"\n')
-    edit(repo, shout(repo, 5))
-    assert "Change-Id: 1" in repo.git("log", "-1", "--format=%B")
-
-
 WORK = {9: "mine 9"}
 EDITED = {2: "LINE 2"}
 BOTH = {**WORK, **EDITED}
+WIDE = {2: "LINE    2"}
+FORMAT = "sed -i 's/  */ /g' a.txt\n"  # a formatter: single spaces
 FORMAT_STAGED = """
 blob=$(git show :a.txt | sed 's/  */ /g' | git hash-object -w --stdin)
 git update-index --cacheinfo 100644,$blob,a.txt
@@ -70,8 +48,9 @@ FORMATTERS = {
     "adds again": ({}, {}, FORMAT + "git add a.txt", EDITED, EDITED, EDITED, True, False),
     "adds again, staged work": (WORK, WORK, FORMAT + "git add a.txt", EDITED, BOTH, BOTH, True, True),
     "adds again, whole": ({}, WORK, FORMAT + "git add a.txt", BOTH, BOTH, BOTH, True, False),
-    "adds other work": ({}, WORK, "git add -u", {2: "LINE    2"}, {2: "LINE    2"}, {**WORK, 2: "LINE    2"}, False, True),
+    "adds other work": ({}, WORK, "git add -u", WIDE, WIDE, {**WORK, **WIDE}, False, True),
     "formats what is staged": ({}, {}, FORMAT_STAGED, EDITED, EDITED, EDITED, True, False),
+    "does not add again": ({}, {}, FORMAT, WIDE, WIDE, EDITED, False, False),
     "fails": ({}, {}, FORMAT_AND_FAIL, EDITED, EDITED, EDITED, True, False),
     "fails, other work": ({}, WORK, FORMAT_AND_FAIL, EDITED, EDITED, BOTH, True, False),
 }  # fmt: skip
@@ -89,73 +68,211 @@ def test_formatter(repo: GitRepo, case: str) -> None:
     result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"), include_dirty="whole" in case)
     versions = [committed(repo, "a.txt"), staged(repo, "a.txt"), repo.read("a.txt").decode()]
     assert versions == [lines(version) for version in expected]
-    assert result.folded == (("a.txt",) if folded else ())
-    assert result.taken_out == (("a.txt",) if taken_out else ())
+    assert (result.folded, result.taken_out) == (("a.txt",) * folded, ("a.txt",) * taken_out)
     assert result.commit == repo.head() and repo.git("rev-list", "--count", "HEAD") == "2\n"
     assert repo.read("README.md") == b"mine\n"
+    nothing_left(repo)
 
 
-def test_formatter_that_is_never_content(repo: GitRepo) -> None:
+def test_formatter_that_loses_work_in_the_file_and_passes_the_second_time(
+    messy: GitRepo, tmp_path: Path
+) -> None:
+    """It reads only the committed text, and does not restore the rest."""
+    once = f"test -e {tmp_path}/x && exit; touch {tmp_path}/x; exit 1\n"
+    messy.hook("pre-commit", f"git checkout -q -- .; {FORMAT}{once}")
+    before = seen(messy, "a.txt")
+    edit(messy, change(messy, "a.txt", "line 2", "LINE    2"))
+    assert committed(messy, "a.txt") == lines(EDITED)
+    assert messy.read("a.txt").decode() == lines({**EDITED, 6: "unstaged 6", 9: "staged 9"})
+    unchanged(messy, before, "a.txt")
+
+
+def test_hook_sees_what_is_committed_and_the_usual_environment(repo: GitRepo, tmp_path: Path) -> None:
+    repo.write("README.md", "staged\n")
+    repo.git("add", "README.md")
+    out = tmp_path / "out"
+    repo.hook("pre-commit", f"(git diff --cached --name-only; pwd; env | grep ^GIT_ | sort) > {out}\n")
+    edit(repo, shout(repo, 5))
+    names, top, *variables = out.read_text().splitlines()
+    assert (names, top) == ("a.txt", str(repo.top))
+    ours = {line.partition("=")[0] for line in variables}
+    repo.git("commit", "-qm", "plain")
+    usual = {line.partition("=")[0] for line in out.read_text().splitlines() if line.startswith("GIT_")}
+    # no collection of garbage while what is only staged is out of git's sight
+    assert ours == usual | {"GIT_CONFIG_PARAMETERS"}
+
+
+WAYS = [
+    "exit 1\n",
+    "git add -u; exit 1\n",
+    "exit 255\n",
+    "kill -9 $$\n",
+    "kill -9 $PPID\n",
+    "git add -A; exit 3\n",
+]
+FAILING = [
+    pytest.param(name, way, ".", marks=[] if n % 3 == m else pytest.mark.soak)
+    for m, name in enumerate(["pre-commit", "prepare-commit-msg", "commit-msg"])
+    for n, way in enumerate(WAYS)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "script", "match"),
+    [
+        *FAILING,
+        ("pre-commit", "echo no good >&2; exit 1\n", "(?s)everything was restored.*no good"),
+        ("pre-commit", "exit 1\n", "(?s)everything was restored.*neither git nor a hook gave a reason$"),
+        ("commit-msg", ': > "$1"\n', "empty commit message"),
+        ("reference-transaction", 'test "$1" != prepared\n', "hook"),
+        ("post-checkout", None, r"pre-commit.*No such file|cannot (run|exec)"),
+    ],
+)
+def test_that_fail(messy: GitRepo, name: str, script: str | None, match: str) -> None:
+    if script is None:
+        messy.hook("pre-commit", "").write_text("#!/nowhere/python\n")
+    else:
+        messy.hook(name, script)
+    before, head = seen(messy), messy.head()
+    with pytest.raises(HookFailed, match=match) as raised:
+        edit(messy, shout(messy, 2), new_file("n/new", b"x"))
+    by_git = {
+        "exit 1\n": False,
+        ': > "$1"\n': False,
+        'test "$1" != prepared\n': True,
+        "kill -9 $PPID\n": True,
+    }
+    assert raised.value.by_git is by_git.get(script or "", raised.value.by_git)
+    unchanged(messy, before)
+    assert messy.head() == head
+    nothing_left(messy)
+
+
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
+        *((name, "exit 1\n") for name in ("post-commit", "post-index-change", "post-rewrite")),
+        ("reference-transaction", 'test "$1" != committed\n'),
+        ("reference-transaction", 'test "$1" != aborted\n'),
+        ("post-commit", "sleep 30 &\n"),
+    ],
+)
+def test_that_fail_too_late_to_count(messy: GitRepo, name: str, script: str) -> None:
+    messy.hook(name, script)
+    only(messy, "a.txt", "line 2", "LINE 2")
+
+
+def test_no_verify_and_a_hook_that_is_not_executable(messy: GitRepo, tmp_path: Path) -> None:
+    for name in ("pre-commit", "commit-msg"):
+        messy.hook(name, "exit 1\n")
+    messy.hook("prepare-commit-msg", f"touch {tmp_path}/ran\n")
+    only(messy, "a.txt", "line 2", "LINE 2", no_verify=True)
+    assert (tmp_path / "ran").exists()
+    for name in ("pre-commit", "commit-msg"):
+        (messy.top / ".git/hooks" / name).chmod(0o644)
+    only(messy, "a.txt", "line 4", "LINE 4")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("where", ["hooks", ".husky/_", "absolute"])
+def test_in_another_place(messy: GitRepo, where: str, tmp_path: Path) -> None:
+    folder = tmp_path / "hooks" if where == "absolute" else messy.top / where
+    folder.mkdir(parents=True)
+    messy.git("config", "core.hooksPath", str(folder) if where == "absolute" else where)
+    hook = folder / "pre-commit"
+    hook.write_text(f"#!/bin/sh\npwd > {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    only(messy, "a.txt", "line 2", "LINE 2")
+    assert (tmp_path / "ran").read_text() == f"{messy.top}\n"
+
+
+def test_changes_of_a_failing_hook(repo: GitRepo) -> None:
+    """White space is the hook's; anything else cannot be distinguished from a save."""
     repo.hook("pre-commit", "sed -i 's/$/ /' a.txt; exit 1\n")
     before = visible(repo)
     with pytest.raises(HookFailed, match=r"the hook's version of a\.txt is in"):
         edit(repo, shout(repo, 5))
     assert visible(repo) == before
-
-
-def test_changes_of_a_failing_hook_stay_like_a_save(repo: GitRepo) -> None:
-    """There is no way to distinguish the two."""
     repo.hook("pre-commit", "echo more >> a.txt; exit 1\n")
     with pytest.raises(HookFailed, match=r"a\.txt changed"):
         edit(repo, shout(repo, 5))
     assert repo.read("a.txt").decode() == LINES + "more\nmore\n"
 
 
+TOUCHING = [
+    "git stash -q --keep-index && git stash pop -q\n",
+    "git stash -q --keep-index -u; git reset -q --hard; git stash pop -q --index || git stash pop -q\n",
+    "git checkout -q -- .\n",
+    "git add -u\n",
+    "git add -A\n",
+    "rm -f README.md b.txt\n",
+    "git checkout-index -qaf\n",
+    "git add .; git reset -q; git add -u\n",
+    "git reset -q --hard HEAD; git checkout -q HEAD -- a.txt\n",
+    "git update-index --refresh -q || true\n",
+    "git status > /dev/null; git diff > /dev/null; git diff --cached > /dev/null\n",
+    "git checkout -q-index 2> /dev/null; true\n",
+    "git ls-files -z | xargs -0 -P4 -n1 git add 2> /dev/null; true\n",
+]
+
+
 @pytest.mark.parametrize(
-    "command", ["git add -u", "git add -A", "git commit-tree HEAD^{tree} </dev/null; git add ."]
+    "script", [*TOUCHING[:6], *(pytest.param(one, marks=pytest.mark.soak) for one in TOUCHING[6:])]
 )
-def test_sweep_of_other_work(repo: GitRepo, command: str) -> None:
+def test_that_touch_the_users_work(messy: GitRepo, script: str) -> None:
+    messy.hook("pre-commit", script)
+    before, file = seen(messy, "a.txt"), messy.read("a.txt")
+    edited = shout(messy, 2)
+    if "reset -q --hard HEAD" in script:  # that takes the edit out of the commit
+        with pytest.raises(HookFailed):
+            edit(messy, edited)
+        assert messy.read("a.txt") == file
+    else:
+        edit(messy, edited)
+        assert messy.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
+        assert committed(messy, "a.txt") == lines(EDITED)
+        assert messy.read("a.txt") == edited.after
+    unchanged(messy, before, "a.txt")
+    assert staged(messy, "a.txt").replace("LINE 2", "line 2") == lines({9: "staged 9"})
+    nothing_left(messy)
+
+
+def test_sweep_of_other_work(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
+    """Also of a submodule, a deletion, and an untracked file that is older than the hook."""
+    other = make_repo("other")
+    other.commit("one", x="x\n")
     repo.write("gone.txt", "x")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.top), "sub")
     repo.commit("more")
+    GitRepo(repo.top / "sub").commit("two", x="y\n")
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "staged\n")
-    repo.git("add", "src/app.py")
-    repo.write("untracked.txt", "untracked\n")
     repo.write("added.txt", "added\n")
-    repo.git("add", "added.txt")
+    repo.git("add", "src/app.py", "added.txt")
+    repo.write("untracked.txt", "untracked\n")
     (repo.top / "gone.txt").unlink()
-    os.utime(repo.top / "untracked.txt")
     before = visible(repo)
-    repo.hook("pre-commit", f"sleep 0.05; {command}\n")
+    repo.hook("pre-commit", "sleep 0.05; git add -A\n")
     time.sleep(0.05)
     result = edit(repo, shout(repo, 5), message="kept")
     assert repo.git("show", "--name-only", "--format=%s", "HEAD").split() == ["kept", "a.txt"]
     after = visible(repo)
-    for key in ("status", "unstaged", "staged"):
-        assert after[key] == before[key]
-    assert {"README.md", "src/app.py", "gone.txt"} <= set(result.taken_out)
+    assert [after[key] for key in ("status", "unstaged", "staged")] == [
+        before[key] for key in ("status", "unstaged", "staged")
+    ]
+    every = {"README.md", "src/app.py", "gone.txt", "added.txt", "untracked.txt", "sub"}
+    assert set(result.taken_out) == every
     assert repo.git("log", "-1", "--format=%P").strip() == result.parent
 
 
-def test_sweep_of_a_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
-    other = make_repo("other")
-    other.commit("one", x="x\n")
-    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.top), "sub")
-    repo.commit("submodule")
-    sub = GitRepo(repo.top / "sub")
-    sub.commit("two", x="y\n")
-    before = repo.status()
-    assert before == " M sub\n"
-    repo.hook("pre-commit", "git add -u\n")
-    result = edit(repo, shout(repo, 5))
-    assert result.taken_out == ("sub",) and repo.status() == before
-
-
 def test_file_made_by_a_hook_is_part_of_the_commit(repo: GitRepo) -> None:
-    repo.hook("pre-commit", "wc -l a.txt > COUNT; echo >> README.md; git add COUNT README.md\n")
+    repo.hook(
+        "pre-commit",
+        "wc -l a.txt > COUNT; echo >> README.md; echo x > build.log; git add COUNT README.md\n",
+    )
     result = edit(repo, shout(repo, 5))
     assert result.folded == ("COUNT", "README.md")
-    assert "COUNT" in repo.git("ls-tree", "--name-only", "HEAD") and repo.status() == ""
+    assert "COUNT" in repo.git("ls-tree", "--name-only", "HEAD") and repo.status() == "?? build.log\n"
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -174,30 +291,166 @@ def test_hook_that_destroys_other_work(repo: GitRepo, code: int) -> None:
         assert edit(repo, edits).restored == ("README.md", "src/app.py")
         assert repo.read("README.md") == b"mine\n" and repo.read("src/app.py") == b"mine too\n"
         assert repo.status() == " M README.md\n M src/app.py\n"
-    assert repo.read("a.txt").decode() == (LINES if code else LINES.replace("line 5", "LINE 5"))
+    assert repo.read("a.txt").decode() == (LINES if code else lines({5: "LINE 5"}))
 
 
-def test_hook_that_runs_something_in_the_background(repo: GitRepo) -> None:
-    repo.hook("post-commit", "sleep 30 &\n")
-    edit(repo, shout(repo, 5))
-    assert repo.status() == ""
+def test_that_delete_the_file(messy: GitRepo) -> None:
+    messy.hook("pre-commit", "git rm -qf --cached a.txt; rm a.txt\n")
+    edited = shout(messy, 2)
+    result = edit(messy, edited)
+    assert messy.git("diff", "--name-status", "HEAD^", "HEAD") == "D\ta.txt\n" and "a.txt" in result.folded
+    assert messy.read("a.txt") == edited.after and result.restored == ("a.txt",)
+    assert staged(messy, "a.txt") == lines({**EDITED, 9: "staged 9"})
 
 
-@pytest.fixture
-def pre_commit(repo: GitRepo) -> GitRepo:
-    """A repository with the real pre-commit and a formatter in it that needs no download."""
-    fix = repo.write("fix.py", FIXER)
-    fix.chmod(0o755)
-    repo.write(
-        ".pre-commit-config.yaml",
-        "repos:\n- repo: local\n  hooks:\n  - id: fix\n    name: fix\n    language: system\n"
-        f"    entry: {sys.executable} fix.py\n    files: \\.txt$\n",
+IN_THE_WAY = [
+    "rm -rf src\n",
+    "rm README.md; mkdir README.md\n",
+    "rm README.md; mkdir README.md; touch README.md/x\n",
+    "rm -rf src; touch src\n",
+    "rm -rf src; ln -s /nowhere src\n",
+    "rm -rf src; ln -s . src\n",
+    "rm README.md; mkfifo README.md\n",
+    "rm a.txt; mkdir a.txt\n",
+    "rm a.txt; mkdir a.txt; touch a.txt/x\n",
+    "rm a.txt; mkfifo a.txt\n",
+]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("script", IN_THE_WAY)
+@pytest.mark.parametrize("code", [0, 1])
+def test_that_put_something_in_the_place_of_a_file(repo: GitRepo, script: str, code: int) -> None:
+    """The obstacle is removed, or reported and waited for: when it is gone, the next command restores the file."""
+    repo.write("README.md", "mine\n")
+    repo.write("src/app.py", "mine too\n")
+    before, head = seen(repo, "a.txt"), repo.head()
+    repo.hook("pre-commit", f"{script}exit {code}\n")
+    edited = shout(repo, 2)
+    try:
+        edit(repo, edited)
+    except (HookFailed, UnfinishedTransaction, Refused) as error:
+        assert code or "next repoagent command" in str(error), error
+    for path in ("a.txt", "README.md", "src"):
+        there = repo.top / path
+        if there.is_symlink() or there.is_fifo() or there.is_file() == (path == "src"):
+            there.unlink() if not there.is_dir() or there.is_symlink() else shutil.rmtree(there)
+    recover(worktree(repo))
+    assert (repo.head() == head) == bool(code)
+    if not code:  # the hook has removed it
+        repo.git("checkout", "-q", "--", "a.txt")
+    assert repo.git("diff", "--cached", "--name-only") == ""
+    unchanged(repo, before, "a.txt")
+    nothing_left(repo)
+
+
+@pytest.mark.parametrize("script", ["echo gone > README.md", "rm README.md; ln -s a.txt README.md"])
+def test_that_write_over_the_users_work(repo: GitRepo, script: str) -> None:
+    """It may be a save of the user, so it stays; the previous content is kept and reported."""
+    repo.write("README.md", "mine\n")
+    repo.hook("pre-commit", script)
+    (note,) = edit(repo, shout(repo, 2)).notes
+    assert repo.read("README.md") != b"mine\n" and note.startswith("README.md changed")
+    assert Path(note.rpartition(" ")[2]).read_bytes() == b"mine\n"
+
+
+def test_that_put_a_link_in_the_place_of_the_file_and_fail(repo: GitRepo) -> None:
+    repo.hook("pre-commit", "rm a.txt; ln -s README.md a.txt; exit 1\n")
+    with pytest.raises(HookFailed, match=r"a\.txt changed") as caught:
+        edit(repo, shout(repo, 2))
+    assert (repo.top / "a.txt").is_symlink()
+    kept = next(word for word in str(caught.value).split() if "/old-0" in word).rstrip(".;")
+    assert Path(kept).read_text() == LINES
+
+
+def test_that_rewrite_the_message(messy: GitRepo) -> None:
+    messy.hook("prepare-commit-msg", 'echo "# not a comment\n---\nTicket: 1" >> "$1"\n')
+    trailer = 'git interpret-trailers --in-place --trailer Change-Id:1 "$1"\n'
+    messy.hook("commit-msg", f'sed -i "s/the edit/The edit/" "$1"; {trailer}')
+    edit(messy, shout(messy, 2), message="the edit\n\nRepoagent-Edit: 1")
+    message = messy.git("log", "-1", "--format=%B")
+    assert message.startswith("The edit\n") and "Change-Id: 1" in message
+    assert "# not a comment\n---\nTicket: 1" in message
+
+
+@pytest.mark.parametrize("adds", ["git add README.md", 'sed -i "s/2/Z/" a.txt; git add README.md a.txt'])
+@pytest.mark.parametrize("branch", [None, "new"])
+def test_veto_of_the_second_reference_update(
+    messy: GitRepo, tmp_path: Path, adds: str, branch: str | None
+) -> None:
+    """Files that another hook added cannot be removed from the commit then: it is undone, although this hook rejects
+    that as well."""
+    messy.hook("pre-commit", f"{adds}\n")
+    messy.hook(
+        "reference-transaction",
+        f'test "$1" = prepared && grep -q refs/heads || exit 0\n'
+        f"test $(wc -l < {tmp_path}/x) -ge {2 if branch else 1} && echo no-rewriting >&2 && exit 1\n"
+        f"echo >> {tmp_path}/x\n",
     )
-    repo.write("b.txt", "b 1\nb 2\nb 3\n")
-    repo.commit("configure")
-    program = Path(sys.executable).with_name("pre-commit")
-    subprocess.run([program, "install"], cwd=repo.top, check=True, capture_output=True)
-    return repo
+    (tmp_path / "x").touch()
+    before, head = seen(messy), messy.head()
+    with pytest.raises(HookFailed, match=r"README\.md(?s:.)*no-rewriting") as raised:
+        edit(messy, shout(messy, 2), branch=branch)
+    assert raised.value.by_git and raised.value.exit_code == Exit.CHECK_FAILED
+    assert messy.head() == head and "new" not in messy.git("branch")
+    unchanged(messy, before)
+    nothing_left(messy)
+
+
+@pytest.mark.soak
+def test_veto_of_the_second_reference_update_after_a_crash(messy: GitRepo, tmp_path: Path) -> None:
+    """The next command undoes it as well, and says why."""
+    messy.hook("pre-commit", "git add README.md\n")
+    messy.hook("reference-transaction", f'test "$1" != prepared || ! test -e {tmp_path}/x\n')
+    messy.hook("post-commit", f"touch {tmp_path}/x; kill -9 $(ps -o ppid= -p $PPID)\n")
+    before, head = seen(messy), messy.head()
+    child = os.fork()
+    if child == 0:
+        edit(messy, shout(messy, 2))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL and messy.head() != head
+    (note,) = recovered(messy)
+    assert "rolled back" in note and "README.md" in note
+    assert messy.head() == head
+    unchanged(messy, before)
+
+
+COMMIT_ON_TOP = """
+test -n "$INSIDE" && exit
+INSIDE=1; export INSIDE; echo 2 > VERSION; git add VERSION; git commit -qm theirs
+"""
+
+
+def test_that_sweep_in_and_commit_on_top(messy: GitRepo) -> None:
+    """The added files are in the history then, and this is reported."""
+    messy.hook("pre-commit", "git add README.md\n")
+    messy.hook("post-commit", COMMIT_ON_TOP)
+    before = seen(messy, "a.txt", "README.md", "VERSION")
+    result = edit(messy, shout(messy, 2), message="ours")
+    assert messy.git("log", "-2", "--format=%s").split() == ["theirs", "ours"]
+    assert result.commit == messy.git("rev-parse", "HEAD^").strip() and result.taken_out == ()
+    stays = "a hook added README.md to the commit, where it stays because another commit is on top of it"
+    assert stays in result.notes
+    assert committed(messy, "README.md") == "mine\n" == staged(messy, "README.md")
+    after = seen(messy, "a.txt", "README.md", "VERSION")
+    assert {one for one in before if before[one] != after[one]} <= {"bits", "status"}
+    assert "README.md" not in messy.status() and messy.read("README.md") == b"mine\n"
+    nothing_left(messy)
+
+
+@pytest.mark.parametrize(
+    "stages", ["git add b.txt", "git add -N untracked.txt", "git rm -q --cached src/app.py"]
+)
+def test_that_stage_something_after_the_commit(repo: GitRepo, stages: str) -> None:
+    """It is in the index that git used, which must not become the user's."""
+    repo.commit("more", **{"b.txt": LINES})
+    repo.write("b.txt", "mine\n")
+    repo.write("untracked.txt", "mine\n")
+    repo.hook("post-commit", f"{stages}\n")
+    before = seen(repo, "a.txt")
+    edit(repo, shout(repo, 2))
+    unchanged(repo, before, "a.txt")
+    nothing_left(repo)
 
 
 FIXER = """
@@ -213,24 +466,36 @@ sys.exit(changed)
 """
 
 
+@pytest.fixture
+def pre_commit(repo: GitRepo) -> GitRepo:
+    """A repository with the real pre-commit and a formatter in it that needs no download."""
+    repo.write("fix.py", FIXER).chmod(0o755)
+    repo.write(
+        ".pre-commit-config.yaml",
+        "repos:\n- repo: local\n  hooks:\n  - id: fix\n    name: fix\n    language: system\n"
+        f"    entry: {sys.executable} fix.py\n    files: \\.txt$\n",
+    )
+    repo.write("b.txt", "b 1\nb 2\nb 3\n")
+    repo.commit("configure")
+    program = Path(sys.executable).with_name("pre-commit")
+    subprocess.run([program, "install"], cwd=repo.top, check=True, capture_output=True)
+    return repo
+
+
 @pytest.mark.soak
 def test_real_pre_commit_with_other_work(pre_commit: GitRepo) -> None:
     repo = pre_commit
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("a.txt", lines(WORK))
     repo.write("b.txt", "b 1\nstaged 2\nb 3\n")
     repo.git("add", "b.txt")
     repo.write("b.txt", "b 1\nstaged 2\nunstaged    3\n")
     repo.write("README.md", "mine\n")
-    status = repo.git("status", "--porcelain=v1")
+    before = seen(repo, "a.txt")
     result = edit(repo, change(repo, "a.txt", "line 2", "LINE    2"))
-    assert committed(repo, "a.txt") == LINES.replace("line 2", "LINE 2")
+    assert committed(repo, "a.txt") == lines(EDITED)
     assert repo.git("show", "--name-only", "--format=", "HEAD") == "a.txt\n"
-    assert repo.read("a.txt").decode() == LINES.replace("line 2", "LINE 2").replace("line 9", "mine 9")
-    assert (
-        repo.read("b.txt") == b"b 1\nstaged 2\nunstaged    3\n"
-        and staged(repo, "b.txt") == "b 1\nstaged 2\nb 3\n"
-    )
-    assert repo.git("status", "--porcelain=v1") == status
+    assert repo.read("a.txt").decode() == lines(BOTH)
+    unchanged(repo, before, "a.txt")
     assert result.restored == ()
 
 
@@ -238,9 +503,6 @@ def test_real_pre_commit_that_fails(pre_commit: GitRepo) -> None:
     repo = pre_commit
     repo.write("fix.py", "raise SystemExit('never')\n")
     repo.commit("stricter")
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("a.txt", lines(WORK))
     repo.write("README.md", "mine\n")
-    before = visible(repo)
-    with pytest.raises(HookFailed, match="never"):
-        edit(repo, shout(repo, 2))
-    assert visible(repo) == before
+    refused(repo, HookFailed, "never", shout(repo, 2))

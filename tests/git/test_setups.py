@@ -1,15 +1,27 @@
-"""The commit contains only the change, for any setup of the repository: settings, index formats, storage."""
+"""The commit contains only the change, for any setup of the repository: settings, index formats, storage, locations,
+conversions of content and names."""
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from repoagent.errors import Refused
+from repoagent.git.files import FileChange, read_source
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import lines, staged
-from tests.git.only import only
+from tests.git.edits import change, committed, edit, lines, new_file, shell, shout, staged, worktree
+from tests.git.only import nothing_left, only, seen, unchanged
 
 LINES = lines()
-
+MINE_9 = LINES.replace("line 9", "mine 9")
 SETTINGS = [
     {"index.version": "4"},
     {"index.version": "4", "core.splitIndex": "true"},
@@ -43,47 +55,414 @@ SETTINGS = [
     {"trailer.sign.key": "Signed-off-by", "commit.gpgSign": "false", "i18n.logOutputEncoding": "latin1"},
     {"push.default": "nothing", "submodule.recurse": "true", "fetch.recurseSubmodules": "true"},
 ]  # fmt: skip
-
-
-# many at once for every day, and each alone
 TOGETHER = [dict(pair for one in SETTINGS[start::5] for pair in one.items()) for start in range(5)]
-ALONE = [pytest.param(one, marks=pytest.mark.soak) for one in SETTINGS]
+WORK = """
+sed -i 's/line 9/staged 9/' a.txt; git add a.txt; sed -i 's/line 6/unstaged 6/' a.txt; echo mine > README.md
+git rm -q --cached b.txt; echo added > added.txt; git add added.txt
+echo intended > intended.txt; git add -N intended.txt; echo untracked > untracked.txt
+"""
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("settings", [*TOGETHER, *ALONE], ids=lambda settings: next(iter(settings)))
+@pytest.mark.parametrize("settings", [*TOGETHER, *SETTINGS], ids=lambda settings: next(iter(settings)))
 def test_with_settings(repo: GitRepo, settings: dict[str, str]) -> None:
     """The file has other staged and unstaged work, and there is more work in other files."""
     for key, value in settings.items():
         repo.git("config", key, value)
-    repo.write("b.txt", "b\n")
-    repo.commit("more")
-    messy(repo)
+    repo.commit("more", **{"b.txt": "b\n"})
+    shell(repo, WORK)
     was_staged = staged(repo, "a.txt")  # core.ignoreStat makes `git add` blind
     only(repo, "a.txt", "line 2", "LINE 2")
     assert staged(repo, "a.txt") == was_staged.replace("line 2", "LINE 2")
     repo.git("commit", "-qm", "what was staged")
 
 
-def test_a_file_that_is_assumed_to_be_unchanged_and_is_not(repo: GitRepo) -> None:
-    """Another change of it is staged as well, so that git must put HEAD into the index for the commit."""
-    repo.write("README.md", "staged\n")
-    repo.git("add", "README.md")
-    repo.git("update-index", "--assume-unchanged", "README.md")
-    repo.write("README.md", "behind git's back\n")
+FILE_MODE = "chmod +x a.txt; git config {} core.fileMode false"
+MONITOR = "printf '#!/bin/sh\\nprintf \"token\\\\0/\\\\0\"' > ../monitor; chmod +x ../monitor; "
+SETUPS = {
+    "assumed to be unchanged and is not": (
+        "echo staged > README.md; git add README.md; git update-index --assume-unchanged README.md; echo x > README.md"
+    ),
+    "replaced commit": "git commit -q --allow-empty -m second; git replace --graft HEAD; echo mine > README.md",
+    "fsmonitor": MONITOR + "git config core.fsmonitor $PWD/../monitor; git update-index --fsmonitor; echo x > README.md",
+    "work tree configuration": "git config extensions.worktreeConfig true; " + FILE_MODE.format("--worktree"),
+    **{
+        f"included by {section}": (
+            f"git config -f .git/more core.fileMode false; chmod +x a.txt; printf '%s\\n path = more\\n' '{section}' >> .git/config"
+        )
+        for section in ("[include]", "[INCLUDE]", '[includeIf "gitdir:/**"]')
+    },
+}  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("setup", SETUPS)
+def test_setup(repo: GitRepo, setup: str) -> None:
+    shell(repo, SETUPS[setup])
+    assert read_source(worktree(repo), "a.txt").mode == "100644"
     only(repo, "a.txt", "line 2", "LINE 2")
-    assert staged(repo, "README.md") == "staged\n"
+    assert repo.git("ls-tree", "HEAD", "a.txt").startswith("100644")
 
 
-def messy(repo: GitRepo) -> None:
-    """Work of every kind."""
-    repo.write("a.txt", LINES.replace("line 9", "staged 9"))
-    repo.git("add", "a.txt")
-    repo.write("a.txt", LINES.replace("line 9", "staged 9").replace("line 6", "unstaged 6"))
+@pytest.mark.soak
+def test_alternates_and_another_ref_format(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("clone", "-q", "-s", ".", str(tmp_path / "other"))
+    only(GitRepo(tmp_path / "other"), "a.txt", "line 2", "LINE 2")
+    assert repo.git("fsck") == ""
+    top = tmp_path / "reftable"
+    command = ["git", "init", "-q", "--ref-format=reftable", str(top)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("this git has no reftable")
+    repo = GitRepo(top)
+    repo.commit("first", **{"a.txt": LINES, "README.md": "read\n"})
     repo.write("README.md", "mine\n")
-    repo.git("rm", "-q", "--cached", "b.txt")
-    repo.write("added.txt", "added\n")
-    repo.git("add", "added.txt")
-    repo.write("intended.txt", "intended\n")
-    repo.git("add", "-N", "intended.txt")
-    repo.write("untracked.txt", "untracked\n")
+    only(repo, "a.txt", "line 2", "LINE 2")
+
+
+@pytest.mark.soak
+def test_replaced_blob(repo: GitRepo) -> None:
+    """git considers the file changed, but shows no difference; the edit follows it."""
+    new = repo.git("hash-object", "-w", "--stdin", stdin=LINES.replace("line 9", "other 9").encode()).strip()
+    repo.git("replace", repo.git("rev-parse", "HEAD:a.txt").strip(), new)
+    (repo.top / "a.txt").unlink()
+    repo.git("checkout", "-q", "--", "a.txt")
+    edit(repo, shout(repo, 2))
+    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
+    assert repo.read("a.txt").decode() == lines({2: "LINE 2", 9: "other 9"})
+
+
+@pytest.mark.parametrize("cone", ["--cone", "--no-cone"])
+@pytest.mark.parametrize(
+    "index", ["--sparse-index", pytest.param("--no-sparse-index", marks=pytest.mark.soak)]
+)
+def test_sparse_checkout(repo: GitRepo, cone: str, index: str) -> None:
+    for name in ("docs", "lib", "lib/deep", "src"):
+        repo.write(f"{name}/x.txt", LINES)
+    repo.commit("folders")
+    repo.git("sparse-checkout", "set", cone, index, *(["src"] if cone == "--cone" else ["/src/", "/a.txt"]))
+    before = repo.git("ls-files", "--sparse", "-t")
+    repo.write("a.txt", MINE_9)
+    only(repo, "a.txt", "line 2", "LINE 2", head_too=False)
+    only(repo, "src/x.txt", "line 2", "LINE 2")
+    assert repo.git("ls-files", "--sparse", "-t") == before
+    edit(repo, new_file("src/new.txt", b"new\n"))
+    # a new file outside of it: git keeps it, and does not call it missing
+    edit(repo, new_file("lib/new.txt", b"new\n"))
+    assert repo.status() == " M a.txt\n"
+    names = repo.git("ls-tree", "-r", "--name-only", "HEAD", "lib/")
+    assert names == "lib/deep/x.txt\nlib/new.txt\nlib/x.txt\n"
+    nothing_left(repo)
+
+
+def test_sparse_file_outside(repo: GitRepo) -> None:
+    repo.commit("folders", **{"lib/x.txt": LINES})
+    repo.git("sparse-checkout", "set", "src")
+    before = seen(repo)
+    excluded = r"lib/x\.txt is tracked, but excluded by the sparse checkout"
+    with pytest.raises(Refused, match=excluded) as caught:
+        edit(repo, new_file("lib/x.txt", b"new\n"))
+    assert seen(repo) == before
+    # a plain `git restore` does not see it: the advice in the message helps
+    (advised,) = re.findall(r"`(git restore .*?)`", str(caught.value))
+    repo.git(*advised.split()[1:])
+    assert repo.read("lib/x.txt") == LINES.encode()
+    only(repo, "lib/x.txt", "line 3", "LINE 3")
+    (repo.top / "lib/x.txt").unlink()
+    repo.git("sparse-checkout", "reapply")
+    # restored by hand: git then reads it
+    repo.write("lib/x.txt", lines({3: "LINE 3", 9: "mine 9"}))
+    only(repo, "lib/x.txt", "line 2", "LINE 2")
+
+
+@pytest.mark.soak
+def test_fsmonitor_hook_that_reports_no_change(repo: GitRepo, tmp_path: Path) -> None:
+    """The hook is wrong: git's resulting view must not reach a commit."""
+    hook = tmp_path / "monitor"
+    hook.write_text("#!/bin/sh\nprintf 'token\\0'\n")
+    hook.chmod(0o755)
+    repo.git("config", "core.fsmonitor", str(hook))
+    repo.git("update-index", "--fsmonitor")
+    repo.status()
+    repo.write("a.txt", MINE_9)
+    edit(repo, shout(repo, 2))
+    assert committed(repo, "a.txt") == lines({2: "LINE 2"})
+
+
+def test_submodule(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
+    inner = make_repo("inner")
+    inner.commit("one", **{"x.txt": LINES})
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner.top), "sub")
+    outer = repo.commit("submodule")
+    sub = GitRepo(repo.top / "sub")
+    sub.git("checkout", "-q", "main")
+    only(sub, "x.txt", "line 2", "LINE 2")
+    assert repo.status() == " M sub\n" and repo.head() == outer
+    assert repo.git("diff", "--submodule=short", "sub").splitlines()[-1] == f"+Subproject commit {sub.head()}"
+    before = seen(repo)
+    for path in ("sub", "sub/x.txt"):
+        with pytest.raises(Refused, match="run repoagent inside"):
+            read_source(worktree(repo), path)
+    for path in ("sub/new.txt", "sub"):
+        with pytest.raises(Refused, match="submodule"):
+            edit(repo, new_file(path, b"new\n"))
+    assert seen(repo) == before
+    only(repo, "a.txt", "line 2", "LINE 2")  # with the moved pointer around
+    assert repo.status() == " M sub\n"
+
+
+@pytest.mark.soak
+def test_linked_work_tree_with_its_own_configuration(repo: GitRepo, tmp_path: Path) -> None:
+    repo.git("config", "extensions.worktreeConfig", "true")
+    repo.git("worktree", "add", "-q", str(tmp_path / "other"))
+    linked = GitRepo(tmp_path / "other")
+    linked.git("config", "--worktree", "core.fileMode", "false")
+    linked.git("config", "--worktree", "core.autocrlf", "true")
+    linked.write("a.txt", MINE_9.replace("\n", "\r\n"))
+    (linked.top / "a.txt").chmod(0o755)
+    repo.write("a.txt", "mine\n")
+    only(linked, "a.txt", "line 2", "LINE 2", head_too=False)
+    assert committed(linked, "a.txt") == lines({2: "LINE 2"})
+    assert linked.git("ls-tree", "HEAD", "a.txt").startswith("100644") and repo.status() == " M a.txt\n"
+
+
+@pytest.mark.soak
+def test_bare_repository_with_a_work_tree_elsewhere(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "dots.git"))
+    monkeypatch.setenv("GIT_DIR", "dots.git")
+    monkeypatch.setenv("GIT_WORK_TREE", "home")
+    monkeypatch.chdir(tmp_path)
+    home = GitRepo(tmp_path / "home")
+    home.top.mkdir()
+    subprocess.run(["git", "checkout", "-q", "-f", "main"], check=True)
+    assert open_worktree(tmp_path).top == home.top
+    home.write("README.md", "mine\n")
+    only(home, "a.txt", "line 2", "LINE 2")
+
+
+@pytest.mark.soak
+def test_work_tree_of_the_configuration(
+    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """core.worktree refers to another folder than that of `.git`."""
+    keeper = tmp_path / "keeper"
+    keeper.mkdir()
+    shutil.move(repo.top / ".git", keeper / ".git")
+    GitRepo(keeper).git("config", "core.worktree", "../../repo")
+    monkeypatch.chdir(keeper)
+    for name in ("GIT_DIR", "GIT_WORK_TREE"):  # `open_worktree` sets them
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    opened = open_worktree(keeper)
+    assert (opened.top, opened.git_dir) == (repo.top, keeper / ".git")
+    assert (os.environ["GIT_DIR"], os.environ["GIT_WORK_TREE"]) == (str(keeper / ".git"), str(repo.top))
+    repo.write("README.md", "mine\n")
+    only(repo, "a.txt", "line 2", "LINE 2")
+
+
+@pytest.fixture
+def dirty(repo: GitRepo) -> GitRepo:
+    """Staged and unstaged work in other files."""
+    repo.commit("more", **{"b.txt": "b\n"})
+    repo.write("README.md", "mine\n")
+    repo.git("add", "README.md")
+    repo.write("b.txt", "mine too\n")
+    return repo
+
+
+ATTRIBUTES = [
+    "* text=auto", "* text eol=crlf", "* -text", "* text", "*.txt ident", "* binary", "* -diff", "* merge=union",
+    "* merge=ours", "* diff=none whitespace=-all", "* export-ignore export-subst",
+    "[attr]odd text eol=crlf\n* odd",
+]  # fmt: skip
+ENDINGS = ["core.autocrlf=true", "core.autocrlf=input", "core.eol=crlf", "core.autocrlf=false"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("attributes", ATTRIBUTES)
+@pytest.mark.parametrize("settings", ENDINGS)
+def test_line_endings(dirty: GitRepo, attributes: str, settings: str) -> None:
+    repo = dirty
+    repo.git("config", *settings.split("="))
+    repo.git("config", "merge.ours.driver", "true")
+    repo.git("config", "core.safecrlf", "false")
+    repo.write(".gitattributes", attributes + "\n")
+    repo.git("add", ".gitattributes")
+    repo.git("commit", "-qm", "attributes", "--", ".gitattributes")
+    for ending in ("\n", "\r\n"):
+        name = f"{len(ending)}.txt"
+        repo.write(name, LINES.replace("\n", ending) + "$Id$\n")
+        repo.git("add", name)
+        repo.git("commit", "-qm", "file", "--", name)
+        (repo.top / name).unlink()
+        repo.git("checkout", "-q", "--", name)
+        only(repo, name, "line 2", "LINE 2")
+        repo.write(name, repo.read(name).replace(b"line 9", b"mine 9"))
+        only(repo, name, "line 4", "LINE 4")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("driver", ["union", "ours", "binary", "own"])
+def test_merge_drivers_do_not_separate_work(repo: GitRepo, driver: str) -> None:
+    repo.git("config", "merge.ours.driver", "true")
+    repo.git("config", "merge.own.driver", "cp %B %A")
+    repo.commit("attributes", **{".gitattributes": f"* merge={driver}\n"})
+    repo.write("a.txt", LINES.replace("line 5", "mine 5"))
+    before = seen(repo)
+    with pytest.raises(Refused, match="on line 5"):
+        edit(repo, change(repo, "a.txt", "mine 5", "LINE 5"))
+    unchanged(repo, before)
+    only(repo, "a.txt", "line 9", "LINE 9")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec", "plain"),
+    [
+        ("UTF-16", "utf-16", "utf-16-le"),
+        pytest.param("UTF-16LE-BOM", "utf-16", "utf-16-le", marks=pytest.mark.soak),
+        pytest.param("latin1", "latin1", "latin1", marks=pytest.mark.soak),
+    ],
+)
+def test_working_tree_encoding(dirty: GitRepo, encoding: str, codec: str, plain: str) -> None:
+    repo = dirty
+    repo.write(".gitattributes", f"u.txt working-tree-encoding={encoding} text\n")
+    repo.write("u.txt", ("größe\n" + LINES).encode(codec))
+    repo.git("add", ".gitattributes", "u.txt")
+    repo.git("commit", "-qm", "encoded", "--", "u.txt", ".gitattributes")
+    repo.write("u.txt", ("größe\n" + MINE_9).encode(codec))
+    only(repo, "u.txt", "line 2".encode(plain), "LINE 2".encode(plain), head_too=False)
+    assert committed(repo, "u.txt") == "größe\n" + lines({2: "LINE 2"})
+
+
+PROCESS = """
+import os, sys
+def read():
+    size = int(sys.stdin.buffer.read(4) or b"0000", 16)
+    return sys.stdin.buffer.read(size - 4) if size else None
+def packets():
+    while (data := read()) is not None:
+        yield data
+def write(*lines):
+    for line in lines:
+        sys.stdout.buffer.write(b"%04x" % (len(line) + 4) + line)
+    sys.stdout.buffer.write(b"0000")
+    sys.stdout.buffer.flush()
+list(packets())
+write(b"git-filter-server", b"version=2")
+list(packets())
+write(b"capability=clean", b"capability=smudge")
+while True:
+    head = list(packets())
+    if not head:
+        break
+    data = b"".join(packets())
+    write(b"status=success\\n")
+    data = data.swapcase()
+    write(*(data[n : n + 60000] for n in range(0, len(data), 60000)))
+    write()
+"""
+
+
+def filtered(repo: GitRepo, **filters: str) -> None:
+    for key, value in filters.items():
+        repo.git("config", f"filter.rot.{key}", value)
+    repo.write(".gitattributes", "*.rot filter=rot\n")
+    os.utime(repo.write("x.rot", LINES), (1, 1))  # git trusts the time of an older file than its index
+    repo.git("add", ".gitattributes", "x.rot")
+    repo.git("commit", "-qm", "filtered", "--", ".gitattributes", "x.rot")
+
+
+@pytest.mark.soak
+def test_process_filter(dirty: GitRepo, tmp_path: Path) -> None:
+    (tmp_path / "filter.py").write_text(PROCESS)
+    filtered(dirty, process=f"{sys.executable} {tmp_path}/filter.py", required="true")
+    assert committed(dirty, "x.rot").startswith("LINE 1")
+    dirty.write("x.rot", MINE_9)
+    only(dirty, "x.rot", "line 2", "edit 2", head_too=False)
+    assert committed(dirty, "x.rot").splitlines()[1] == "EDIT 2"
+
+
+@pytest.mark.parametrize("required", ["true", "false"])
+def test_filter_that_fails(dirty: GitRepo, required: str) -> None:
+    """If it is required, nothing can be committed; otherwise git continues without it, and so does an edit."""
+    repo = dirty
+    filtered(repo, clean="tr a-z A-Z", smudge="tr A-Z a-z", required=required)
+    assert committed(repo, "x.rot").startswith("LINE 1")
+    repo.git("config", "filter.rot.clean", "false")
+    before = seen(repo)
+    if required == "true":
+        with pytest.raises(Refused, match=r"x\.rot.*filter.*rot.*--no-commit"):
+            edit(repo, change(repo, "x.rot", "line 2", "edit 2"))
+        unchanged(repo, before)
+        nothing_left(repo)
+    else:
+        edit(repo, change(repo, "x.rot", "line 2", "edit 2"))
+        assert committed(repo, "x.rot").splitlines()[1] == "edit 2"
+
+
+NAMES = [
+    b"a[b].txt", b"*", b"?", b"*[a]", b":(top)x", b":!x", b":/x", b":x", b"-x", b"--", b"--all", b" lead", b"trail ",
+    b"tab\there", b"new\nline", b"cr\rhere", b"\xff\xfe.txt", b"gr\xc3\xb6\xc3\x9fe", b"gro\xcc\x88", b'quo"te',
+    b"back\\slash", b"~", b"$HOME", b"HEAD", b"a -> b", b"@{u}", b"0", b"a.txt.lock", b"\x01\x1b[31m",
+    b"name:with:colons", b"CON", b"dir/-x/:y", b"A.TXT",
+]  # fmt: skip
+
+
+def test_names(dirty: GitRepo) -> None:
+    repo = dirty
+    names = [os.fsdecode(name) for name in NAMES]
+    for number, name in enumerate(names):
+        repo.write(name, LINES + f"{number}\n")
+    repo.git("--literal-pathspecs", "add", "--", *names)
+    repo.git("--literal-pathspecs", "commit", "-qm", "names", "--", *names)
+    repo.git("config", "core.ignoreCase", "true")
+    before = seen(repo, *names)
+    for name in names:
+        repo.write(name, repo.read(name).replace(b"line 9", b"mine 9"))
+    edit(repo, *(change(repo, name, "line 2", "LINE 2") for name in names))
+    shown = repo.git("diff", "--numstat", "-z", "HEAD^", "HEAD", "--").split("\0")[:-1]
+    assert sorted(shown) == sorted(f"1\t1\t{name}" for name in names)
+    status = repo.git("status", "--porcelain", "-z", "--", ":(exclude)README.md", ":(exclude)b.txt")
+    assert sorted(status.split("\0")[:-1]) == sorted(f" M {name}" for name in names)
+    repo.git("--literal-pathspecs", "checkout", "-q", "--", *names)
+    unchanged(repo, before, *names)
+    for name in (":!x", "-x", os.fsdecode(b"\xff\xfe.txt"), "new\nline", "*[a]"):  # and one alone
+        only(repo, name, "line 4", "LINE 4")
+    edit(repo, *(FileChange(name, None, repo.read(name), None, "100644", None) for name in names))
+    left = repo.git("ls-tree", "-r", "--name-only", "HEAD").split()
+    assert left == ["README.md", "a.txt", "b.txt", "src/app.py"]
+
+
+@pytest.mark.soak
+def test_names_that_differ_in_case_only(dirty: GitRepo) -> None:
+    repo = dirty
+    names = ("Case.txt", "case.txt", "CASE.TXT")
+    for name in names:
+        oid = repo.git("hash-object", "-w", "--stdin", stdin=(name + "\n" + LINES).encode()).strip()
+        repo.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{name}")
+        repo.write(name, name + "\n" + LINES)
+    repo.git("commit", "-qm", "cases", "--", *names)
+    repo.git("config", "core.ignoreCase", "true")
+    for name in names[:2]:
+        only(repo, name, "line 2", "LINE 2")
+    edit(repo, new_file("cASE.txt", b"new\n"))
+    assert repo.git("diff", "--name-status", "HEAD^", "HEAD") == "A\tcASE.txt\n"
+
+
+@pytest.mark.soak
+def test_links_that_are_files(repo: GitRepo) -> None:
+    """With core.symlinks off, a checkout writes the target of a link into a plain file."""
+    (repo.top / "link").symlink_to("a.txt")
+    repo.commit("link")
+    repo.git("config", "core.symlinks", "false")
+    (repo.top / "link").unlink()
+    repo.git("checkout", "-q", "--", "link")
+    assert not (repo.top / "link").is_symlink()
+    only(repo, "link", "a.txt", "README.md")
+    assert repo.git("ls-tree", "HEAD", "link").startswith("120000")
+    repo.write("link", "mine")
+    before = seen(repo)
+    with pytest.raises(Refused, match="link"):
+        edit(repo, change(repo, "link", "mine", "ours"))
+    unchanged(repo, before)

@@ -13,7 +13,7 @@ import pytest
 
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, MODEL, Done, Script, diff
+from tests.edit.conftest import GREET, MODEL, Done, Script
 from tests.git.edits import edit, shout
 from tests.git.only import nothing_left, only, seen, unchanged
 
@@ -258,24 +258,3 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, git: Run, tmp_path: Path
     assert done.code == 0, done.err
     assert "upload-pack" not in trace.read_text()  # the remote is never asked
     made(clone, before, done)
-
-
-@pytest.mark.parametrize(
-    "name", ["HEAD", *rarely(":(top)x.py", "-x.py", "*[a].py", "new\nline.py", "größe.py")]
-)
-def test_odd_names_on_the_command_line(repo: GitRepo, git: Run, script: Script, name: str) -> None:
-    repo.write(name, "one\ntwo\nthree\n")
-    repo.git("--literal-pathspecs", "add", "--", name)
-    repo.git("commit", "-qm", "odd")
-    quoted = name.replace("\n", "\\n")
-    shown = f'"b/{quoted}"' if quoted != name else f"b/{name}"
-    script.replies(
-        diff("x", " one", "-two", "+2")
-        .replace("b/x", shown)
-        .replace("--- a/x", "--- " + shown.replace("b/", "a/"))
-    )
-    before = seen(repo, name)
-    done = git("repoagent", "edit", "--yes", "--", name, "count", cwd=repo.top)
-    assert done.code == 0, done.err
-    assert repo.git("diff", "--numstat", "-z", "HEAD^", "HEAD", "--") == f"1\t1\t{name}\0"
-    unchanged(repo, before, name)

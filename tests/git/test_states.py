@@ -1,24 +1,28 @@
-"""Every kind of edit against every state of its file, in a repository full of other work: only the change moves.
+"""Every kind of edit against every state of its file and of the repository: only the change moves.
 
 The expected result is computed line by line, without git: an edit replaces line 11 of the file in the work tree, so
-each version of the file (HEAD, staged, work tree) gets that line, or the edit is refused.
-"""
+each version of the file (HEAD, staged, work tree) gets that line, or the edit is refused."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import FileChange
+from repoagent.git.transaction.results import Options
+from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
+from tests import program
 from tests.conftest import GitRepo
-from tests.git.edits import edit, keep, worktree
+from tests.git.edits import change, committed, edit, keep, lines, new_file, shout, worktree
 from tests.git.snapshot import changed, snapshot, untimed
 from tests.git.states import PATH, text
-
-pytestmark = pytest.mark.soak
 
 EDITED = 11
 NEW_PATH = "moved/b.txt"
@@ -152,6 +156,7 @@ def product() -> list[object]:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("kind", "state"), product())
 def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str) -> None:
     repo = busy
@@ -205,3 +210,330 @@ def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, .
     assert (repo.top / PATH).read_bytes() == change.before
     redo(worktree(repo))
     assert changed(untimed(after), untimed(snapshot(repo))) == set()
+
+
+MADE = {
+    "a new file": lambda repo: new_file("new/dir/x.txt", b"x\n"),
+    "an empty file": lambda repo: new_file("empty.txt", b""),
+    "an executable": lambda repo: new_file("run.sh", b"#!/bin/sh\n", "100755"),
+    "a new link": lambda repo: new_file("new_link", b"sub/a.txt", "120000"),
+    "another target": lambda repo: FileChange(
+        "link.txt", "link.txt", b"sub/a.txt", b"README", "120000", "120000"
+    ),
+    "a link for a file": lambda repo: FileChange(PATH, PATH, repo.read(PATH), b"x", "100644", "120000"),
+    "a file for a link": lambda repo: FileChange(
+        "link.txt", "link.txt", b"sub/a.txt", b"x\n", "120000", "100644"
+    ),
+    "no link": lambda repo: FileChange("link.txt", None, b"sub/a.txt", None, "120000", None),
+    "the last of a folder": lambda repo: FileChange(PATH, None, repo.read(PATH), None, "100644", None),
+    "a folder for a file": lambda repo: FileChange(
+        "link.txt", "link.txt/x", b"sub/a.txt", b"sub/a.txt", "120000", "120000"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in MADE if kind != "a folder for a file"])
+def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
+    the_change = MADE[kind](busy)
+    paths = {the_change.path, the_change.old_path} - {None}
+    before = snapshot(busy)
+    edit(busy, the_change)
+    after = snapshot(busy)
+    allowed = {f"{what} {path}" for path in paths for what in ("file", "index")} | {"ref refs/heads/main"}
+    assert changed(before, after) <= allowed | {"folder new", "folder new/dir", "folder sub"}
+    assert set(busy.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == paths
+    undo(worktree(busy))
+    assert changed(untimed(before), untimed(snapshot(busy))) == set()
+    redo(worktree(busy))
+    assert changed(untimed(after), untimed(snapshot(busy))) == set()
+
+
+@pytest.mark.parametrize("is_staged", [True, False])
+@pytest.mark.parametrize("to", ["a folder", "a file"])
+def test_the_path_of_a_file_removed_by_the_user(repo: GitRepo, is_staged: bool, to: str) -> None:
+    """A folder in place of a file of git, or the reverse: only if that removal is in the commit."""
+    gone, new = ("a.txt", "a.txt/inner.txt") if to == "a folder" else ("src/app.py", "src")
+    if gone == "a.txt":
+        (repo.top / gone).unlink()
+    else:
+        shutil.rmtree(repo.top / "src")
+    if is_staged:
+        repo.git("add", "-A")
+    before = snapshot(repo)
+    with pytest.raises(Refused, match=f"{new} would replace {gone}, which git still tracks"):
+        edit(repo, new_file(new, b"new\n"))
+    assert changed(before, snapshot(repo)) == set()
+    made = edit(repo, new_file(new, b"new\n"), include_dirty=True)
+    assert set(repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == {new, gone}
+    assert repo.status() == "" and made.taken_out == ()
+    undo(worktree(repo))
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("state", ["staged", "unstaged"])
+def test_a_file_that_became_a_link(repo: GitRepo, state: str) -> None:
+    (repo.top / "a.txt").unlink()
+    (repo.top / "a.txt").symlink_to("README.md")
+    if state == "staged":
+        repo.git("add", "a.txt")
+    before = snapshot(repo)
+    the_change = FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000")
+    with pytest.raises(Refused, match=r"cannot separate .* from uncommitted work in it.*--include-dirty"):
+        edit(repo, the_change)
+    assert changed(before, snapshot(repo)) == set()
+    edit(repo, the_change, include_dirty=True)
+    assert repo.git("ls-tree", "HEAD", "a.txt").startswith("120000") and repo.status() == ""
+    undo(worktree(repo))
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.soak
+def test_a_save_that_git_has_not_refreshed_is_noticed(repo: GitRepo) -> None:
+    """A file saved at the time of the index, with the same size, is recognized only by the time of the index: the
+    edit's copy of the index must not be newer."""
+    repo.git("config", "core.trustctime", "false")
+    file = repo.write("README.md", "one\n")
+    then = file.stat().st_mtime_ns - 10**10
+    os.utime(file, ns=(then, then))
+    repo.git("add", "README.md")
+    repo.write("README.md", "two\n")
+    for path in (file, repo.top / ".git/index"):
+        os.utime(path, ns=(then, then))
+    assert repo.git("--no-optional-locks", "status", "--porcelain", "README.md") == "MM README.md\n"
+    edit(repo, shout(repo, 2))
+    assert repo.status() == "MM README.md\n"
+    undo(worktree(repo))
+    assert repo.status() == "MM README.md\n"
+
+
+DIFF = f"""\
+--- a/{PATH}
++++ b/{PATH}
+@@ -10,3 +10,3 @@
+ line 10
+-line 11
++EDITED
+ line 12
+"""
+
+
+def run(repo: GitRepo, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    done = program.run(args, repo.top, stdin=stdin.encode())
+    return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def shown(repo: GitRepo) -> dict[str, tuple[object, ...]]:
+    """Without the program's own folder."""
+    return {key: value for key, value in untimed(snapshot(repo)).items() if ".repoagent" not in key}
+
+
+@pytest.mark.soak
+def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:
+    busy.write(PATH, text(l3="mine"))
+    busy.git("add", PATH)
+    busy.write(PATH, text(l3="mine", l18="mine"))
+    busy.git("config", "commit.verbose", "true")
+    busy.git("config", "trailer.ifmissing", "doNothing")
+    before = shown(busy)
+    done = run(busy, "apply", "--yes", "-m", "Edit line 11", stdin=DIFF)
+    assert done.returncode == 0, done.stderr
+    assert f"other uncommitted work in {PATH} stays uncommitted" in done.stderr
+    after = shown(busy)
+    own = {f"{kind} {PATH}" for kind in ("file", "index", "status")}
+    assert changed(before, after) == {*own, "ref refs/heads/main"}
+    assert committed(busy, PATH) == text(l11="EDITED")
+    assert "\nRepoagent-Edit: " in busy.git("log", "-1", "--format=%B")
+    for step, wanted in (("undo", before), ("redo", after), ("undo", before)):
+        done = run(busy, step)
+        assert done.returncode == 0, done.stderr
+        assert changed(wanted, shown(busy)) == set()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way_out", ["--no-commit", "--include-dirty"])
+def test_the_ways_out_of_a_refusal(busy: GitRepo, way_out: str) -> None:
+    busy.write(PATH, text(l11="mine"))
+    diff = DIFF.replace("-line 11", "-mine")
+    before = shown(busy)
+    done = run(busy, "apply", "--yes", "-m", "Edit", stdin=diff)
+    assert done.returncode == 3, done.stderr
+    assert "from uncommitted work in it on line 11" in done.stderr
+    assert way_out in done.stderr and changed(before, shown(busy)) == set()
+    done = run(busy, "apply", "--yes", "-m", "Edit", way_out, stdin=diff)
+    assert done.returncode == 0, done.stderr
+    assert busy.read(PATH).decode() == text(l11="EDITED")
+    head = text() if way_out == "--no-commit" else text(l11="EDITED")
+    assert committed(busy, PATH) == head
+    assert run(busy, "undo").returncode == 0
+    assert changed(before, shown(busy)) == set()
+
+
+def test_in_the_middle_of_a_merge(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "-b", "side")
+    repo.write("README.md", "side\n")
+    repo.commit("side")
+    repo.git("checkout", "-q", "main")
+    repo.write("README.md", "main\n")
+    repo.commit("main")
+    repo.git("merge", "side", ok=False)
+    diff = "--- a/a.txt\n+++ b/a.txt\n@@\n line 4\n-line 5\n+LINE 5\n line 6\n"
+    before = shown(repo)
+    done = run(repo, "apply", "--yes", "-m", "Edit", stdin=diff)
+    assert done.returncode == 3 and "a merge is in progress" in done.stderr and "--no-commit" in done.stderr
+    assert changed(before, shown(repo)) == set()
+    assert run(repo, "apply", "--yes", "--no-commit", stdin=diff).returncode == 0
+    assert changed(before, shown(repo)) == {"file a.txt", "status a.txt"}
+    repo.write("README.md", "both\n")
+    repo.git("commit", "-qa", "--no-edit")
+    assert repo.git("log", "-1", "--format=%p").count(" ") == 1
+
+
+IN_PROGRESS = {
+    # what begins it, what it is called, what goes on with it, and the subject of the last commit then
+    "merge": (["merge", "side"], "merge", ["commit", "-q", "--no-edit"], "Merge branch 'side'"),
+    "rebase": (["rebase", "side"], "rebase", ["rebase", "--continue"], "main"),
+    "rebase --apply": (["rebase", "--apply", "side"], "rebase", ["rebase", "--continue"], "main"),
+    "rebase -i": (["rebase", "-i", "HEAD~2"], "rebase", ["rebase", "--continue"], "main"),
+    "cherry-pick": (["cherry-pick", "side~1"], "cherry-pick", ["cherry-pick", "--continue"], "side 1"),
+    "cherry-pick of two": (
+        ["cherry-pick", "side~2..side"], "cherry-pick", ["cherry-pick", "--continue"], "side 2",
+    ),
+    "revert": (["revert", "--no-edit", "HEAD~1"], "revert", ["revert", "--continue"], 'Revert "base"'),
+    "revert without a commit": (["revert", "-n", "HEAD"], "revert", ["revert", "--continue"], 'Revert "main"'),
+    "am": (["am", "../side.patch"], "am", ["am", "--continue"], "side 1"),
+    "squash": (["merge", "--squash", "side"], "squash", ["commit", "-q", "--no-edit"], "Squashed commit of the following:"),
+    "stash pop": (["stash", "pop"], "merge conflicts", ["commit", "-q", "-m", "popped"], "popped"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def fork(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> GitRepo:
+    """`main` and `side` both changed README.md from "base"; a stash too. `side` has one more commit."""
+    monkeypatch.setenv("GIT_EDITOR", "true")
+    monkeypatch.setenv("GIT_SEQUENCE_EDITOR", "sed -i '1s/^pick/edit/'")
+    repo.write("README.md", "base\n")
+    repo.commit("base")
+    repo.write("README.md", "stashed\n")
+    repo.git("stash", "-q")
+    repo.git("checkout", "-q", "-b", "side")
+    repo.write("README.md", "side\n")
+    repo.commit("side 1")
+    repo.write("other.txt", "other\n")
+    repo.commit("side 2")
+    repo.git("checkout", "-q", "main")
+    repo.write("README.md", "main\n")
+    repo.commit("main")
+    repo.top.with_name("side.patch").write_text(repo.git("format-patch", "--stdout", "-1", "side~1"))
+    return repo
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", IN_PROGRESS)
+def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRepo, operation: str) -> None:
+    begin, name, go_on, subject = IN_PROGRESS[operation]
+    fork.git(*begin, ok=False)
+    before = snapshot(fork)
+    the_edit = shout(fork, 5)
+    with pytest.raises(Refused, match=rf"{name}.*--no-commit"):
+        edit(fork, the_edit)
+    assert changed(before, snapshot(fork)) == set()
+    keep(fork, the_edit)
+    assert changed(before, snapshot(fork)) == {"file a.txt", "status a.txt"}
+    undo(worktree(fork))
+    assert changed(untimed(before), untimed(snapshot(fork))) == set()
+    fork.write("a.txt", lines().replace("line 5", "LINE 5"))
+    if "README.md" in fork.git("ls-files", "-u"):
+        fork.write("README.md", "resolved\n")
+        fork.git("add", "README.md")
+    fork.git("add", "a.txt")
+    fork.git(*go_on)
+    assert fork.git("log", "-1", "--format=%s").strip() == subject
+    assert fork.git("status", "--porcelain") == "" and "LINE 5" in fork.git("show", "HEAD:a.txt")
+    begun = {"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer"}
+    assert not begun & {path.name for path in (fork.top / ".git").iterdir()}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operation", ["merge", "rebase", "am"])
+def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) -> None:
+    edit(fork, shout(fork, 5))
+    fork.git(*IN_PROGRESS[operation][0], ok=False)
+    before = snapshot(fork)
+    with pytest.raises(Refused, match=f"an? {operation} is in progress") as caught:
+        undo(worktree(fork))
+    assert "--no-commit" not in str(caught.value)  # undo has no such option
+    assert changed(before, snapshot(fork)) == set()
+
+
+def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> None:
+    """`git cherry-pick -n` leaves the picked message for the user's next `git commit`."""
+    fork.git("cherry-pick", "-n", "side")
+    waiting = fork.top / ".git/MERGE_MSG"
+    assert waiting.exists()
+    before = snapshot(fork)
+    edit(fork, shout(fork, 5))
+    assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
+    fork.git("commit", "-q", "--no-edit")
+    assert fork.git("log", "--format=%s", "-2") == "side 2\nedit\n" and fork.status() == ""
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_bisect(fork: GitRepo, detach: bool) -> None:
+    fork.git("bisect", "start", *(["HEAD", "HEAD~2"] if detach else []))
+    before = snapshot(fork)
+    made = edit(fork, shout(fork, 5))
+    assert ("a bisect is in progress" in " ".join(made.notes)) and (made.branch is None) == detach
+    where = "HEAD" if detach else "ref refs/heads/main"
+    assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", where}
+    undo(worktree(fork))
+    assert changed(untimed(before), untimed(snapshot(fork))) == set()
+    fork.git("bisect", "reset")
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], staged: bool) -> None:
+    repo = make_repo("empty")
+    repo.write("mine.txt", "mine\n")
+    repo.write("staged.txt", "staged\n")
+    if staged:
+        repo.git("add", "staged.txt")
+    repo.git("config", "commit.verbose", "true")
+    before = snapshot(repo)
+    with pytest.raises(Refused, match=r"mine\.txt is not tracked.*--include-dirty.*--no-commit"):
+        edit(repo, change(repo, "mine.txt", "mine", "MINE"))
+    if staged:
+        with pytest.raises(Refused, match=r"staged\.txt is staged but not in the last commit"):
+            edit(repo, change(repo, "staged.txt", "staged", "STAGED"))
+    assert changed(before, snapshot(repo)) == set()
+    made = edit(repo, new_file("x/new.txt", b"new\n"))
+    after = {"folder x", "file x/new.txt", "index x/new.txt", "ref refs/heads/main"}
+    assert made.parent is None and changed(before, snapshot(repo)) == after
+    assert repo.git("ls-tree", "-r", "--name-only", "HEAD") == "x/new.txt\n"
+    undo(worktree(repo))
+    assert changed(before, snapshot(repo)) == set()
+
+
+def test_a_replaced_head_is_what_git_shows_of_it(repo: GitRepo) -> None:
+    other = repo.git("commit-tree", "-m", "replacement", "HEAD^{tree}").strip()
+    repo.git("replace", repo.head(), other)
+    before = snapshot(repo)
+    edit(repo, shout(repo, 2))
+    assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
+    assert repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD") == "a.txt\n"
+    undo(worktree(repo))
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("kind", ["untracked", "ignored"])
+def test_a_file_where_the_edit_would_make_one(repo: GitRepo, kind: str) -> None:
+    repo.commit("ignore", **{".gitignore": "*.log\n"})
+    path = "new.log" if kind == "ignored" else "new.txt"
+    repo.write(path, "mine\n")
+    before = snapshot(repo)
+    for options in (Options(), Options(no_commit=True), Options(include_dirty=True)):
+        with (
+            pytest.raises(Refused, match=f"{path} changed on disk and was left unchanged"),
+            Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
+        ):
+            transaction.write()
+        assert changed(before, snapshot(repo)) == set()

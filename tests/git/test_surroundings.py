@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -46,45 +45,6 @@ def test_settings_of_pathspecs_and_patches_are_for_hooks(
     for command in ("review HEAD^..HEAD", "neighbors src/app.py", "undo", "redo"):
         assert run(*command.split(), env=env).code == 0, command
     assert repo.git("rev-parse", "--abbrev-ref", "HEAD") == "new\n"
-
-
-def due(repo: GitRepo, hook: str) -> None:
-    """Create enough loose objects for a garbage collection, if configured, which begins with `hook`."""
-    repo.git("config", "gc.auto", "1")
-    for number in (1, 2):
-        repo.write(f".git/objects/17/{number:038}", "")
-    repo.hook("pre-auto-gc", f"{hook}\nexit 1\n")
-
-
-@pytest.mark.parametrize(
-    ("settings", "collected"),
-    [
-        ({}, True),
-        ({"maintenance.gc.enabled": "true"}, True),
-        ({"maintenance.gc.enabled": "false"}, False),
-        ({"maintenance.auto": "false"}, False),
-        ({"gc.auto": "0"}, False),
-    ],
-    ids=str,
-)
-def test_garbage_is_collected_where_git_commit_would(
-    repo: GitRepo, tmp_path: Path, settings: dict[str, str], collected: bool
-) -> None:
-    due(repo, f"touch {tmp_path}/collected")
-    for key, value in settings.items():
-        repo.git("config", key, value)
-    edit(repo, shout(repo, 5))
-    assert (tmp_path / "collected").exists() == collected
-
-
-@pytest.mark.parametrize("configured", [False, True])
-def test_an_interrupted_garbage_collection_leaves_no_lock(repo: GitRepo, configured: bool) -> None:
-    due(repo, f"kill -INT {os.getpid()}; sleep 2")
-    if configured:
-        repo.git("config", "maintenance.gc.enabled", "true")
-    edit(repo, shout(repo, 5))
-    assert "LINE 5" in committed(repo, "a.txt")
-    assert not [*(repo.top / ".git").rglob("*.lock")]
 
 
 def test_a_branch_that_is_a_link_to_another_is_followed(repo: GitRepo) -> None:

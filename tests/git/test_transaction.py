@@ -1,10 +1,11 @@
-"""An edit becomes one commit; everything else of the user's stays exactly the same."""
+"""An edit becomes one commit; everything else of the user's stays exactly the same, whatever happens meanwhile."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,18 @@ import pytest
 from repoagent.errors import Busy, NothingDone, Refused
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import Content, FileChange
-from repoagent.git.transaction.results import HookFailed, Options
+from repoagent.git.transaction.finish import recover
+from repoagent.git.transaction.results import CommitResult, HookFailed, Options
 from repoagent.git.transaction.transaction import Transaction
-from repoagent.git.worktree import open_worktree
+from repoagent.git.undo import undo
+from repoagent.git.undo_log import is_shared
+from repoagent.git.worktree import WorkTree
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
     committed,
     edit,
     journals,
-    keep,
     lines,
     new_file,
     refused,
@@ -30,7 +33,8 @@ from tests.git.edits import (
     staged,
     visible,
     worktree,
-)  # fmt: skip
+)
+from tests.git.snapshot import changed, snapshot, untimed
 
 
 def delete(repo: GitRepo, path: str) -> FileChange:
@@ -75,10 +79,6 @@ def test_other_work_in_the_file(repo: GitRepo, in_index: dict[int, str], in_file
 
 
 MINE_4 = "sed -i 's/line 4/new\\nmine 4/' a.txt"
-SIDE = """
-echo base > README.md; git commit -qam base; git checkout -qb side; echo side > README.md; git commit -qam side
-git checkout -q main; echo main > README.md; git commit -qam main
-"""
 REFUSED = {
     # the preparation, the edit (path, old, new; None: no file), and the message of the refusal
     "unstaged work": (MINE_4, ("a.txt", "mine 4", "LINE 4"), r"work in it on line 5 .*--include-dirty.*--no-commit"),
@@ -96,13 +96,6 @@ REFUSED = {
         "echo stashed > README.md; git stash -q; echo other > README.md; git commit -qam other; ! git stash pop -q",
         ("a.txt", "line 5", "LINE 5"), r"README\.md has merge conflicts",
     ),
-    **{
-        name: (f"{SIDE}! git {command}", ("a.txt", "line 5", "LINE 5"), rf"a {name} is in progress.*--no-commit")
-        for name, command in {
-            "merge": "merge -q side", "rebase": "rebase -q side", "cherry-pick": "cherry-pick side",
-            "revert": "revert --no-edit HEAD^", "squash": "merge -q --squash side",
-        }.items()
-    },
 }  # fmt: skip
 
 
@@ -115,10 +108,6 @@ def test_refused(repo: GitRepo, case: str) -> None:
     else:
         the_change = delete(repo, path) if new is None else change(repo, path, old, new)
     refused(repo, Refused, match, the_change)
-    if "in progress" in match:
-        index = staged(repo, "a.txt")
-        keep(repo, the_change)
-        assert repo.read("a.txt").decode() == lines({5: "LINE 5"}) and staged(repo, "a.txt") == index
 
 
 FAILING = {
@@ -227,37 +216,6 @@ def test_rename_with_edit_and_other_work(repo: GitRepo) -> None:
     assert repo.status() == " M docs/b.txt\n" and "+mine 9" in repo.git("diff")
 
 
-def test_names_that_look_like_patterns(repo: GitRepo) -> None:
-    names = ["a[b].py", "ab.py", "*", ":(top)x", " lead", "tab\there", "new\nline", os.fsdecode(b"\xff\xfe")]
-    for name in names:
-        repo.write(name, f"{name!a}\n")
-    repo.commit("names")
-    for name in names:
-        edit(repo, change(repo, name, "\n", "!\n"))
-        assert repo.status() == ""
-        shown = repo.git("show", "-z", "--name-only", "--format=", "HEAD").strip("\0\n")
-        assert shown in (name, name.strip("\0\n"))
-
-
-@pytest.mark.parametrize("has_index", [True, False])
-def test_unborn_branch(make_repo, has_index: bool) -> None:  # type: ignore[no-untyped-def]
-    repo = make_repo("empty")
-    if has_index:
-        repo.write("staged.txt", "staged\n")
-        repo.git("add", "staged.txt")
-    assert edit(repo, new_file("first.txt", b"first\n")).parent is None
-    assert repo.git("ls-tree", "-r", "--name-only", "HEAD") == "first.txt\n"
-    assert repo.status() == ("A  staged.txt\n" if has_index else "")
-
-
-def test_bisect_in_progress_and_a_detached_head(repo: GitRepo) -> None:
-    repo.git("bisect", "start")
-    repo.git("checkout", "-q", "--detach")
-    result = edit(repo, shout(repo, 5))
-    assert result.branch is None and "detached" in " ".join(result.notes) and result.commit == repo.head()
-    assert repo.git("rev-parse", "main").strip() == result.parent
-
-
 def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
     with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
         text = (repo.top / ".git/index.lock").read_text()
@@ -270,18 +228,6 @@ def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
             edit(repo, change(repo, "README.md", "# Sample", "# Other"))
         result = transaction.commit("edit\n")
     assert repo.head() == result.commit and repo.status() == ""
-
-
-def test_head_moved_in_between_by_plumbing(repo: GitRepo) -> None:
-    with (
-        pytest.raises(Busy, match="program moved HEAD"),
-        Transaction(worktree(repo), [shout(repo, 5)]) as transaction,
-    ):
-        transaction.write()
-        other = repo.git("commit-tree", "-p", "HEAD", "-m", "other", "HEAD^{tree}").strip()
-        repo.git("update-ref", "HEAD", other)
-        transaction.commit("edit\n")
-    assert repo.head() == other and repo.status() == ""
 
 
 def test_leaving_without_commit_puts_everything_back(repo: GitRepo) -> None:
@@ -356,30 +302,6 @@ def test_new_branch(repo: GitRepo) -> None:
     assert repo.git("rev-parse", "main").strip() == parent and repo.status() == " M README.md\n"
 
 
-def test_signoff_and_fixup(repo: GitRepo) -> None:
-    edit(repo, shout(repo, 5), signoff=True)
-    assert "Signed-off-by: Ada Tester" in repo.git("log", "-1", "--format=%B")
-    edit(repo, shout(repo, 6), fixup="HEAD", message="why")
-    assert repo.git("log", "-1", "--format=%B").split("\n\n")[0] == "fixup! edit"
-
-
-def test_message_is_encoded_as_configured(repo: GitRepo) -> None:
-    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
-    edit(repo, shout(repo, 5), message="Größe")
-    command = ["git", "cat-file", "commit", "HEAD"]
-    raw = subprocess.run(command, cwd=repo.top, capture_output=True, check=True).stdout
-    assert b"encoding ISO-8859-1" in raw and raw.endswith(b"Gr\xf6\xdfe\n")
-
-
-def test_edit_message(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    editor = tmp_path / "editor.sh"
-    editor.write_text('#!/bin/sh\nsed -i "1s/edit/edited by hand/" "$1"\n')
-    editor.chmod(0o755)
-    monkeypatch.setenv("GIT_EDITOR", str(editor))
-    edit(repo, shout(repo, 5), message="edit\n\n#5 stays", edit_message=True)
-    assert repo.git("log", "-1", "--format=%B").strip() == "edited by hand\n\n#5 stays"
-
-
 def test_foreign_index_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = [shout(repo, 5)]
     monkeypatch.setenv("GIT_INDEX_FILE", str(repo.top / ".git" / "next-index-1.lock"))
@@ -409,23 +331,6 @@ def test_skip_worktree_and_assume_unchanged_stay(repo: GitRepo) -> None:
     assert repo.git("ls-files", "-v") == bits
     assert committed(repo, "a.txt") == lines({2: "LINE 2"})
     assert b"private 9" in repo.read("a.txt") and repo.status() == ""
-
-
-def test_sparse_checkout(repo: GitRepo) -> None:
-    repo.git("sparse-checkout", "set", "--sparse-index", "docs", ok=False)
-    assert not (repo.top / "src").exists()
-    edit(repo, shout(repo, 5))
-    assert not (repo.top / "src").exists() and repo.status() == ""
-    assert "src/app.py" in repo.git("ls-tree", "-r", "--name-only", "HEAD")
-
-
-def test_split_index(repo: GitRepo) -> None:
-    repo.git("update-index", "--split-index")
-    repo.write("README.md", "mine\n")
-    repo.git("add", "README.md")
-    edit(repo, shout(repo, 5))
-    assert repo.status() == "M  README.md\n"
-    repo.git("fsck", "--strict")
 
 
 def test_sha256_repository(tmp_path: Path) -> None:
@@ -485,16 +390,6 @@ def test_several_processes_edit_one_file(repo: GitRepo) -> None:
     assert repo.status() == "" and journals(repo) == []
 
 
-def test_git_dir_in_the_environment(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(repo.top))
-    monkeypatch.chdir(tmp_path)
-    with Transaction(open_worktree(tmp_path), [shout(repo, 5)]) as transaction:
-        transaction.write()
-        transaction.commit("edit\n")
-    assert repo.status() == "" and committed(repo, "a.txt") == lines({5: "LINE 5"})
-
-
 def test_a_lock_that_is_not_ours_any_more_is_left(repo: GitRepo) -> None:
     lock = repo.top / ".git/index.lock"
     with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
@@ -502,3 +397,169 @@ def test_a_lock_that_is_not_ours_any_more_is_left(repo: GitRepo) -> None:
         lock.unlink()
         lock.write_text("theirs")
     assert lock.read_text() == "theirs" and repo.read("a.txt").decode() == lines()
+
+
+OWN = {"file a.txt", "index a.txt", "status a.txt"}
+
+MEDDLING_HOOKS = {
+    # the hook, its script, and whether the edit is committed
+    "before, by plumbing": (
+        "pre-commit",
+        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
+        False,
+    ),
+    "before, in prepare-commit-msg": (
+        "prepare-commit-msg",
+        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
+        False,
+    ),
+    "after": (
+        "post-commit",
+        'if [ -z "$AGAIN" ]; then echo 1 > COUNT; git add COUNT; AGAIN=1 git commit -qm theirs; fi',
+        True,
+    ),
+    "after, two": (
+        "post-commit",
+        "if [ -z \"$AGAIN\" ]; then export AGAIN=1; for n in 1 2; do git commit -q --allow-empty -m theirs; done; fi",
+        True,
+    ),
+    "after, by plumbing": (
+        "post-commit",
+        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
+        True,
+    ),
+    "amended after": (
+        "post-commit",
+        'if [ -z "$AGAIN" ]; then AGAIN=1 git commit -q --amend -m "edit, numbered"; fi',
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "work", [pytest.param(False, marks=pytest.mark.soak, id="clean"), pytest.param(True, id="other work")]
+)
+@pytest.mark.parametrize("how", MEDDLING_HOOKS)
+def test_a_hook_that_commits_loses_neither_its_commit_nor_ours(repo: GitRepo, how: str, work: bool) -> None:
+    hook, script, done = MEDDLING_HOOKS[how]
+    if work:
+        repo.write("README.md", "staged\n")
+        repo.git("add", "README.md")
+        repo.write("a.txt", lines().replace("line 9", "mine 9"))
+    repo.hook(hook, script)
+    before, start = snapshot(repo), repo.head()
+    made: CommitResult | None = None
+    the_edit = shout(repo, 2)
+    if done:
+        made = edit(repo, the_edit)
+    else:
+        with pytest.raises((Busy, HookFailed)):
+            edit(repo, the_edit)
+    subjects = repo.git("log", "--format=%s", f"{start}..HEAD").splitlines()
+    assert subjects.count("theirs") == {"after, two": 2, "amended after": 0}.get(how, 1)
+    assert len([subject for subject in subjects if subject.startswith("edit")]) == done
+    after = snapshot(repo)
+    moved = {"ref refs/heads/main"}
+    if made is None:
+        assert changed(untimed(before), untimed(after)) == moved and "LINE 2" not in repo.git(
+            "show", "HEAD:a.txt"
+        )
+    else:
+        assert changed(before, after) - moved <= OWN | {"file COUNT", "index COUNT"}
+        assert repo.git("rev-parse", f"{made.commit}^").strip() == start
+        assert repo.git("show", f"{made.commit}:a.txt") == lines().replace("line 2", "LINE 2")
+        assert repo.git("show", "HEAD:a.txt") == lines().replace("line 2", "LINE 2")
+    assert repo.status() == ("M  README.md\n M a.txt\n" if work else "")
+    assert journals(repo) == []
+
+
+def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
+    """git itself fails then, but HEAD has the change: the edit is done, and undo finds it."""
+    repo.hook("pre-commit", "git commit -q --no-verify -m theirs")
+    before = snapshot(repo)
+    made = edit(repo, shout(repo, 2))
+    assert repo.head() == made.commit and repo.git("log", "-1", "--format=%s") == "theirs\n"
+    assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
+    undo(worktree(repo))
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock"])
+@pytest.mark.parametrize("how", ["edit", "undo"])
+def test_a_lock_of_another_program(repo: GitRepo, lock: str, how: str) -> None:
+    edit(repo, shout(repo, 2))
+    (repo.top / ".git" / lock).touch()
+    before = snapshot(repo)
+    with pytest.raises((Busy, HookFailed), match=r"lock") as caught:
+        if how == "edit":
+            edit(repo, shout(repo, 5))
+        else:
+            undo(worktree(repo))
+    assert isinstance(caught.value, Busy) or how == "edit"
+    after = snapshot(repo)
+    assert changed(untimed(before), untimed(after)) == set() and changed(before, after) <= OWN
+    assert journals(repo) == []
+
+
+@pytest.mark.soak
+def test_a_commit_between_undo_and_its_move_is_kept(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit made after undo has read HEAD must not be removed with the edit."""
+    from repoagent.git import undo as module
+
+    edit(repo, shout(repo, 2))
+
+    def slowly(place: WorkTree, commit: str) -> bool:
+        answer = is_shared(place, commit)
+        repo.git("commit", "-q", "--allow-empty", "-m", "theirs")
+        return answer
+
+    monkeypatch.setattr(module, "is_shared", slowly)
+    with pytest.raises(Busy, match="another program moved HEAD: check `git log`"):
+        undo(worktree(repo))
+    assert repo.git("log", "-1", "--format=%s") == "theirs\n" and b"LINE 2" in repo.read("a.txt")
+    assert repo.status() == "" and journals(repo) == []
+
+
+EDIT_IN_A_CHILD = """
+import os, pathlib
+from tests.conftest import GitRepo
+from tests.git.edits import edit, shout
+repo = GitRepo(pathlib.Path({top!r}))
+(repo.top / ".git" / "pid").write_text(str(os.getpid()))
+edit(repo, shout(repo, 2))
+"""
+
+
+def test_a_message_that_waits_for_the_users_commit_survives_a_kill(repo: GitRepo) -> None:
+    """git has removed it before the hook runs, so only the next command can restore it."""
+    waiting = repo.write(".git/MERGE_MSG", "picked, not committed yet\n")
+    repo.hook("post-commit", "kill -9 $(cat .git/pid)\n")
+    subprocess.run(
+        [sys.executable, "-c", EDIT_IN_A_CHILD.format(top=str(repo.top))], capture_output=True, check=False
+    )
+    assert not waiting.exists()
+    deadline = time.monotonic() + 20
+    while not (said := recover(worktree(repo))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "is complete now" in said[0] and waiting.read_text() == "picked, not committed yet\n"
+    assert repo.status() == "" and journals(repo) == []
+
+
+@pytest.mark.parametrize("moved", ["branch", "commit"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_head_that_moves_before_the_commit(repo: GitRepo, moved: str, at_once: bool) -> None:
+    """By a program that ignores the lock."""
+    other = repo.git("commit-tree", "-p", "HEAD", "-m", "theirs", "HEAD^{tree}").strip()
+    with (
+        pytest.raises(Busy, match="another program moved HEAD during the edit: run the edit again"),
+        Transaction(worktree(repo), [shout(repo, 5)]) as transaction,
+    ):
+        transaction.write()
+        if moved == "commit":
+            repo.git("update-ref", "HEAD", other)
+        else:
+            repo.git("branch", "other")
+            repo.git("symbolic-ref", "HEAD", "refs/heads/other")
+        transaction.commit("edit\n", at_once=at_once)
+    assert repo.status() == "" and b"LINE 5" not in repo.read("a.txt") and journals(repo) == []
+    assert repo.git("log", "--format=%s", "-1").strip() == ("theirs" if moved == "commit" else "first commit")

@@ -1,14 +1,20 @@
-"""Undo and redo by moving the branch or by a revert, of only the content of the edit."""
+"""Undo and redo by moving the branch or by a revert: only the content of the edit moves, whatever became of its
+commit and its files."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import FileChange
-from repoagent.git.transaction.results import HookFailed
+from repoagent.git.transaction.results import HookFailed, Options
+from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from repoagent.git.undo_log import list_edits
+from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
 from tests.git.edits import (
     change,
@@ -23,7 +29,20 @@ from tests.git.edits import (
     visible,
     worktree,
 )
-from tests.git.line_two import edit_line_2
+from tests.git.snapshot import changed, snapshot, untimed
+
+ID = "0a1b2c3d4e5f"
+
+
+def edit_line_2(repo: GitRepo) -> None:
+    with Transaction(worktree(repo), [shout(repo, 2)], edit_id=ID) as transaction:
+        transaction.write()
+        transaction.commit(f"edit\n\nRepoagent-Edit: {ID}\n")
+
+
+def replace(repo: GitRepo, old: str, new: str) -> None:
+    assert old.encode() in repo.read("a.txt")
+    repo.write("a.txt", repo.read("a.txt").replace(old.encode(), new.encode()))
 
 
 def test_nothing_to_undo(repo: GitRepo) -> None:
@@ -56,41 +75,6 @@ def test_undo_and_redo_of_the_tip(repo: GitRepo) -> None:
     assert visible(repo) == after
     assert undo(worktree(repo)).moved
     assert visible(repo) == before
-
-
-def test_undo_keeps_later_and_other_work(repo: GitRepo) -> None:
-    repo.write("README.md", "staged\n")
-    repo.git("add", "README.md")
-    edit(repo, shout(repo, 2))
-    repo.write("a.txt", lines({2: "LINE 2", 6: "staged 6"}))
-    repo.git("add", "a.txt")
-    repo.write("a.txt", lines({2: "LINE 2", 6: "staged 6", 9: "later 9"}))
-    undo(worktree(repo))
-    assert staged(repo, "a.txt") == lines({6: "staged 6"})
-    assert repo.read("a.txt").decode() == lines({6: "staged 6", 9: "later 9"})
-    assert repo.status() == "M  README.md\nMM a.txt\n"
-    redo(worktree(repo))
-    assert repo.read("a.txt").startswith(b"line 1\nLINE 2") and repo.status() == "M  README.md\nMM a.txt\n"
-
-
-def test_later_work_on_the_same_line_is_refused(repo: GitRepo) -> None:
-    edit(repo, shout(repo, 5))
-    repo.write("a.txt", lines({5: "later 5"}))
-    before = visible(repo)
-    with pytest.raises(Refused, match="later changes on the same lines"):
-        undo(worktree(repo))
-    assert visible(repo) == before
-
-
-def test_several_are_undone_one_after_the_other(repo: GitRepo) -> None:
-    start = visible(repo)
-    first = edit(repo, shout(repo, 2))
-    second = edit(repo, shout(repo, 8))
-    assert undo(worktree(repo)).commit == first.commit
-    assert undo(worktree(repo)).commit == first.parent
-    assert visible(repo) == start
-    assert redo(worktree(repo)).commit == first.commit
-    assert redo(worktree(repo)).commit == second.commit
 
 
 def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
@@ -138,22 +122,22 @@ def test_after_an_amend_with_more_in_it_only_the_edit_is_reverted(repo: GitRepo)
     assert committed(repo, "README.md") == "mine\n"
 
 
+def test_an_edit_is_undone_once(repo: GitRepo) -> None:
+    edit_line_2(repo)
+    undo(worktree(repo), ID)
+    with pytest.raises(Refused, match="already undone"):
+        undo(worktree(repo), ID)
+    redo(worktree(repo), ID)
+    with pytest.raises(Refused, match="not undone"):
+        redo(worktree(repo), ID)
+
+
 def test_undo_of_the_first_commit(make_repo) -> None:  # type: ignore[no-untyped-def]
     repo = make_repo("empty")
     made = edit(repo, new_file("first.txt", b"first\n"))
     assert undo(worktree(repo)).commit is None
     assert repo.git("rev-parse", "HEAD", ok=False) == "HEAD\n" and repo.status() == ""
     assert redo(worktree(repo)).commit == made.commit
-
-
-def test_undo_without_a_commit(repo: GitRepo) -> None:
-    repo.write("a.txt", lines({9: "mine 9"}))
-    keep(repo, shout(repo, 2))
-    head = repo.head()
-    undo(worktree(repo))
-    assert repo.read("a.txt").decode() == lines({9: "mine 9"}) and repo.head() == head
-    redo(worktree(repo))
-    assert b"LINE 2" in repo.read("a.txt")
 
 
 def test_undo_unstages_an_edit_without_a_commit(repo: GitRepo) -> None:
@@ -209,24 +193,6 @@ def test_undo_includes_the_changes_of_hooks(repo: GitRepo) -> None:
     assert visible(repo) == before
 
 
-def test_redo_makes_a_commit_again_when_the_old_one_is_gone(repo: GitRepo) -> None:
-    edit(repo, shout(repo, 5), message="Größe")
-    undo(worktree(repo))
-    repo.git("reflog", "expire", "--expire=now", "--all")
-    repo.git("gc", "-q", "--prune=now")
-    assert not redo(worktree(repo)).moved and repo.git("log", "-1", "--format=%s") == "Größe\n"
-
-
-def test_a_revert_that_a_hook_refuses_leaves_all(repo: GitRepo) -> None:
-    edit(repo, shout(repo, 5))
-    repo.git("branch", "other")
-    repo.hook("pre-commit", "exit 1\n")
-    before = visible(repo)
-    with pytest.raises(HookFailed):
-        undo(worktree(repo))
-    assert visible(repo) == before and not list_edits(worktree(repo))[0].undone
-
-
 def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     edit(repo, shout(repo, 2))
     first = list_edits(worktree(repo))[-1].id
@@ -238,3 +204,284 @@ def test_after_a_reset_on_the_same_branch(repo: GitRepo) -> None:
     repo.git("checkout", "-q", "--orphan", "other")
     with pytest.raises(Refused, match="not in the history of other, so there is nothing to undo"):
         undo(worktree(repo))
+
+
+LINES = lines()
+Act = Callable[[GitRepo], object]
+
+
+def other_edits(repo: GitRepo) -> list[FileChange]:
+    app = repo.read("src/app.py")
+    return [
+        shout(repo, 5),
+        new_file("made/new.txt", b"new\n"),
+        FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
+        FileChange("src/app.py", "lib/main.py", app, app + b"# more\n", "100644", "100755"),
+    ]
+
+
+@pytest.mark.parametrize("no_commit", [False, True])
+def test_back_and_forth_is_byte_for_byte(repo: GitRepo, no_commit: bool) -> None:
+    replace(repo, "line 10", "unstaged 10")
+    moments = [snapshot(repo)]
+    for one in other_edits(repo):
+        with Transaction(worktree(repo), [one], Options(no_commit=no_commit)) as transaction:
+            transaction.write()
+            if no_commit:
+                transaction.keep()
+            else:
+                transaction.commit(f"edit {one.name}\n")
+        moments.append(snapshot(repo))
+    for _ in range(2):
+        for moment in reversed(moments[:-1]):
+            undo(worktree(repo))
+            assert changed(untimed(moment), untimed(snapshot(repo))) == set()
+        with pytest.raises(NothingDone):
+            undo(worktree(repo))
+        for moment in moments[1:]:
+            redo(worktree(repo))
+            assert changed(untimed(moment), untimed(snapshot(repo))) == set()
+        with pytest.raises(NothingDone):
+            redo(worktree(repo))
+
+
+LATER = {
+    # which lines are changed, and what is done with them
+    "unstaged": ("9", " M a.txt\n"),
+    "staged": ("9 add", "M  a.txt\n"),
+    "both": ("6 add 9", "MM a.txt\n"),
+    "committed": ("9 commit", ""),
+    "committed and unstaged": ("6 commit 9", " M a.txt\n"),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("path", ["a.txt", "b.txt"], ids=["modified", "renamed"])
+def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> None:
+    data = repo.read("a.txt")
+    edit(repo, FileChange("a.txt", path, data, data.replace(b"line 2", b"LINE 2"), "100644", "100644"))
+    acts, status = LATER[later]
+    for act in acts.split():
+        if act.isdigit():
+            repo.write(path, repo.read(path).replace(f"line {act}".encode(), b"later"))
+        else:
+            repo.git(*(["add", "-A"] if act == "add" else ["commit", "-qam", "later"]))
+    with_later, after = repo.read(path), snapshot(repo)
+    moved = undo(worktree(repo)).moved
+    assert moved == ("commit" not in acts)
+    assert repo.read("a.txt") == with_later.replace(b"LINE 2", b"line 2")
+    assert "LINE 2" not in committed(repo, "a.txt") + staged(repo, "a.txt")
+    assert repo.status() == status
+    redo(worktree(repo))
+    assert repo.read(path) == with_later and repo.status() == status.replace("a.txt", path)
+    if moved:
+        assert changed(untimed(after), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("how", ["unstaged", "staged", "committed"])
+def test_overlapping_later_work_is_refused_and_kept(repo: GitRepo, how: str) -> None:
+    edit_line_2(repo)
+    replace(repo, "LINE 2", "later 2")
+    if how != "unstaged":
+        repo.git("add", "a.txt")
+    if how == "committed":
+        repo.commit("later")
+    before = snapshot(repo)
+    with pytest.raises(Refused, match=r"a\.txt has later changes on the same lines \(line 2"):
+        undo(worktree(repo))
+    assert changed(before, snapshot(repo)) == set()
+
+
+def test_overlapping_staged_work_that_is_not_in_the_file(repo: GitRepo) -> None:
+    edit_line_2(repo)
+    replace(repo, "LINE 2", "later 2")
+    repo.git("add", "a.txt")
+    replace(repo, "later 2", "LINE 2")
+    before = snapshot(repo)
+    with pytest.raises(Refused, match=r"a\.txt has other staged changes on line 2"):
+        undo(worktree(repo))
+    assert changed(before, snapshot(repo)) == set()
+
+
+def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
+    edit_line_2(repo)
+    repo.git("revert", "--no-edit", "HEAD")
+    before = snapshot(repo)
+    with pytest.raises(
+        NothingDone, match="nothing to commit: the files are already in that state; choose another edit"
+    ):
+        undo(worktree(repo))
+    assert changed(before, snapshot(repo)) == set()
+
+
+def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
+    edit_line_2(repo)
+    undo(worktree(repo))
+    replace(repo, "line 9", "later 9")
+    repo.commit("later")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    replace(repo, "line 6", "unstaged 6")
+    assert not redo(worktree(repo)).moved
+    assert committed(repo, "a.txt") == LINES.replace("line 9", "later 9").replace("line 2", "LINE 2")
+    assert repo.status() == " M a.txt\n" and b"unstaged 6" in repo.read("a.txt")
+    assert undo(worktree(repo)).moved and committed(repo, "a.txt") == LINES.replace("line 9", "later 9")
+
+
+@pytest.mark.parametrize("what", ["undo", "redo"])
+def test_a_failing_hook_leaves_everything(repo: GitRepo, what: str) -> None:
+    edit_line_2(repo)
+    repo.commit("later", **{"b.txt": "b\n"})
+    if what == "redo":
+        undo(worktree(repo))
+    repo.hook("pre-commit", "exit 1\n")
+    before = snapshot(repo)
+    with pytest.raises(HookFailed):
+        (undo if what == "undo" else redo)(worktree(repo))
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    assert list_edits(worktree(repo))[0].undone == (what == "redo")
+
+
+def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
+    replace(repo, "line 2", "staged 2")
+    repo.git("add", "a.txt")
+    replace(repo, "staged 2", "unstaged 2")
+    before = snapshot(repo)
+    edit(repo, change(repo, "a.txt", "unstaged 2", "LINE 2"), include_dirty=True)
+    after = snapshot(repo)
+    for _ in range(2):
+        undo(open_worktree(repo.top))
+        assert changed(untimed(before), untimed(snapshot(repo))) == set()
+        redo(open_worktree(repo.top))
+        assert changed(untimed(after), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("kind", ["taken", "gone", "by hand"])
+def test_a_rename_whose_places_have_changed(repo: GitRepo, kind: str) -> None:
+    before, data = snapshot(repo), repo.read("a.txt")
+    edit(repo, FileChange("a.txt", "b.txt", data, data, "100644", "100644"))
+    if kind == "taken":
+        repo.write("a.txt", "another\n")
+    elif kind == "gone":
+        (repo.top / "b.txt").unlink()
+    else:
+        (repo.top / "b.txt").rename(repo.top / "a.txt")
+        undo(worktree(repo))
+        assert changed(untimed(before), untimed(snapshot(repo))) == set()
+        return
+    after = snapshot(repo)
+    with pytest.raises(Refused, match=r"a\.txt exists again" if kind == "taken" else r"b\.txt was deleted"):
+        undo(worktree(repo))
+    assert changed(after, snapshot(repo)) == set()
+
+
+def amend(repo: GitRepo) -> None:
+    repo.git("commit", "-q", "--amend", "-m", f"better words\n\nRepoagent-Edit: {ID}")
+
+
+def rebase(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "-b", "upstream", "HEAD^")
+    repo.write("other.txt", "other\n")
+    repo.commit("upstream")
+    repo.git("rebase", "-q", "upstream", "main")
+    repo.git("branch", "-q", "-D", "upstream")
+
+
+def pick(repo: GitRepo) -> None:
+    rebase(repo)
+    repo.git("checkout", "-q", "-b", "picked", "HEAD^")
+    repo.git("cherry-pick", "main")
+    repo.git("branch", "-q", "-D", "main")
+
+
+@pytest.mark.parametrize("rewrite", [amend, rebase, pick])
+def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, rewrite: Act) -> None:
+    edit_line_2(repo)
+    rewrite(repo)
+    after = snapshot(repo)
+    assert undo(worktree(repo)).moved and repo.read("a.txt").decode() == LINES
+    assert redo(worktree(repo)).moved
+    assert changed(untimed(after), untimed(snapshot(repo))) == set()
+
+
+@pytest.mark.parametrize("indented", [True, False])
+def test_a_squash_merged_edit_is_taken_out_of_it(repo: GitRepo, indented: bool) -> None:
+    repo.git("checkout", "-q", "-b", "topic")
+    edit_line_2(repo)
+    repo.write("topic.txt", "topic\n")
+    repo.commit("more of it")
+    repo.git("checkout", "-q", "main")
+    repo.git("merge", "-q", "--squash", "topic")
+    words = (
+        ["--no-edit"] if indented else ["-m", f"Topic (#1)\n\n* edit\n\nRepoagent-Edit: {ID}\n\n* more of it"]
+    )
+    repo.git("commit", "-q", *words)
+    squashed = repo.head()
+    repo.git("branch", "-q", "-D", "topic")
+    assert not undo(worktree(repo)).moved
+    assert f"This reverts the edit {ID} in commit {squashed}." in repo.git("log", "-1", "--format=%b")
+    assert committed(repo, "a.txt") == LINES and committed(repo, "topic.txt") == "topic\n"
+    assert repo.git("rev-parse", "HEAD^").strip() == squashed and repo.status() == ""
+
+
+def test_an_edit_of_another_branch_is_refused_by_its_name(repo: GitRepo) -> None:
+    repo.git("checkout", "-q", "-b", "topic")
+    edit_line_2(repo)
+    repo.git("checkout", "-q", "main")
+    before = snapshot(repo)
+    with pytest.raises(Refused, match=r"not in the history of this branch: switch to its branch \(topic\)"):
+        undo(worktree(repo))
+    assert changed(before, snapshot(repo)) == set()
+
+
+@pytest.mark.parametrize("options", [["--detach"], ["-b", "other"]], ids=" ".join)
+def test_a_work_tree_on_top_of_the_commit_keeps_it(repo: GitRepo, tmp_path: Path, options: list[str]) -> None:
+    edit_line_2(repo)
+    made = repo.head()
+    linked = GitRepo(tmp_path / "linked")
+    repo.git("worktree", "add", "-q", *options, str(linked.top))
+    linked.git("commit", "-q", "--allow-empty", "-m", "on it")
+    assert not undo(worktree(repo)).moved and repo.git("rev-parse", "HEAD^").strip() == made
+
+
+def test_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path) -> None:
+    linked = GitRepo(tmp_path / "linked")
+    repo.git("worktree", "add", "-q", "-b", "topic", str(linked.top))
+    main, before = snapshot(repo), snapshot(linked)
+    edit_line_2(linked)
+    after = snapshot(linked)
+    with pytest.raises(NothingDone):
+        undo(worktree(repo))  # it is not an edit of this work tree
+    assert undo(worktree(linked)).moved
+    assert changed(untimed(before), untimed(snapshot(linked))) == set()
+    assert redo(worktree(linked)).moved
+    assert changed(untimed(after), untimed(snapshot(linked))) == set()
+    assert changed(main, snapshot(repo)) == {"ref refs/heads/topic"}
+
+
+@pytest.mark.parametrize("cut", ["shallow", "graft"])
+def test_a_tip_whose_parent_git_does_not_show_is_reverted(repo: GitRepo, cut: str) -> None:
+    edit_line_2(repo)
+    made = repo.head()
+    if cut == "shallow":
+        (repo.top / ".git/shallow").write_text(made + "\n")
+    else:
+        repo.git("replace", "--graft", made)
+    assert repo.git("rev-list", "--count", "HEAD").strip() == "1"
+    before = snapshot(repo)
+    assert not undo(worktree(repo)).moved
+    assert repo.git("rev-parse", "HEAD^").strip() == made and committed(repo, "a.txt") == LINES
+    assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
+
+
+def test_in_a_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("second", **{"b.txt": "b\n"})
+    clone = GitRepo(tmp_path / "clone")
+    repo.git("clone", "-q", "--depth=1", f"file://{repo.top}", str(clone.top))
+    before = snapshot(clone)
+    edit_line_2(clone)
+    after = snapshot(clone)
+    assert undo(worktree(clone)).moved
+    assert changed(untimed(before), untimed(snapshot(clone))) == set()
+    redo(worktree(clone))
+    assert changed(untimed(after), untimed(snapshot(clone))) == set()

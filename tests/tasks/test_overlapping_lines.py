@@ -64,9 +64,7 @@ def test_a_users_line_on_the_runs_line_is_not_committed(repo: GitRepo) -> None:
     outcome, _, user = go(repo, EDIT, then(repo, DONE, f_txt="mine\n" + REST))
     assert repo.git("show", "HEAD:f.txt") == "two\n" + REST
     assert (repo.read("f.txt"), repo.status()) == (("mine\n" + REST).encode(), " M f.txt\n")
-    assert "note: your own changes to f.txt (line 1) are not in the commit: they stay in the file" in notes(
-        user
-    )
+    assert "note: your own changes to f.txt are not in the commit: they stay in the file" in notes(user)
     assert (outcome.kind, outcome.left, len(outcome.commits)) == ("done", (), 1)
 
 

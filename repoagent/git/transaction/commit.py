@@ -26,7 +26,7 @@ from repoagent.git.objects import (
     read_commit,
     switch_to_new,
 )
-from repoagent.git.process import git, git_output, uninterrupted
+from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.hook_changes import withdraw
 from repoagent.git.transaction.journal import COMMITTING, Record, save, store_saved
 from repoagent.git.transaction.other_files import (
@@ -129,7 +129,7 @@ def run_commit(
     it arrives. The descriptor `inherit` stays open for git. After ^C, wait for git; HEAD tells what it did.
     """
     # As few settings as possible, since hooks see them. Garbage collection would read our index instead of the user's,
-    # and could remove blobs that are only staged there: `collect_garbage` runs it afterwards. git and hooks write our
+    # and could remove blobs that are only staged there: another git command does it later. git and hooks write our
     # index; the shared part of a split index must not expire then. A program in `core.fsmonitor` must not run.
     settings = ["gc.auto=0", "maintenance.auto=false"]
     if any(worktree.git_dir.glob("sharedindex.*")):
@@ -197,34 +197,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
-
-
-def collect_garbage(worktree: WorkTree) -> None:
-    """Collect garbage as `git commit` does at its end, with the user's index in place, unless `maintenance.auto` is
-    off. Failures and interrupts are ignored.
-
-    Without configuration, `git maintenance` would only run `git gc`, but under a lock that stays if it is killed, and
-    prevents all further maintenance.
-    """
-    command = ["git", "gc", "--auto", "--quiet"]
-    if git_output(worktree.top, "config", "-z", "--get-regexp", r"^maintenance\.", ok=range(256)).stdout:
-        command = ["git", "maintenance", "run", "--auto", "--quiet"]
-        query = ("config", "--type=bool", "--default=true", "--get", "maintenance.auto")
-        if git_output(worktree.top, *query, ok=range(256)).stdout != b"true\n":
-            return
-    nothing = subprocess.DEVNULL
-    process = None
-    with suppress(KeyboardInterrupt):
-        try:
-            with uninterrupted():  # a ^C right after the start must find the process to end
-                process = subprocess.Popen(
-                    command, cwd=worktree.top, stdin=nothing, stdout=nothing, stderr=nothing
-                )
-            process.wait()
-        finally:
-            if process is not None:
-                with uninterrupted():
-                    _stop(process)
 
 
 def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:

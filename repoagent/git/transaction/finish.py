@@ -143,42 +143,34 @@ def complete(
     *,
     key: str | None = None,
     leave: Collection[str] = (),
-    nothing_staged: bool = False,
 ) -> CommitResult:
     """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
     files and index, release the lock, and turn the journal into the record of the edit.
 
-    `key` signs a commit that has to be made again. The index entries `leave` are not changed. `nothing_staged`: the
-    index had the tree of HEAD, and was locked since. Raises Busy if another git holds the index, GitError and OSError;
-    then call it again. Raises CommitWithdrawn if the commit was withdrawn and the rest must be rolled back.
+    `key` signs a commit that has to be made again. The index entries `leave` are not changed. Raises Busy if another
+    git holds the index, GitError and OSError; then call it again. Raises CommitWithdrawn if the commit was withdrawn
+    and the rest must be rolled back.
     """
     verdict = hook_changes.judge_commit(worktree, record, made)
     stage = {**{planned.path: planned.stage for planned in record.planned}, **verdict.stage}
     since = committed_since(worktree, journal.path(other_files.COMMITTED), made, stage)
-    corrected = hook_changes.remove_other_work(worktree, journal, record, made, verdict, key=key)
-    if corrected.oid == made.oid:
+    commit, notes = hook_changes.remove_other_work(worktree, journal, record, made, verdict, key=key)
+    if commit == made.oid:
         stage.update(hook_changes.uncorrected_entries(worktree, made, verdict, stage))
     stage.update(since)
     others = other_files.restore_other_files(worktree, journal, record)
-    notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *corrected.notes]
+    notes = [*others.notes(folder_after(worktree, journal, record, done=True)), *notes]
     if since:
         notes.append(f"a hook made another commit on top of it: {', '.join(sorted(since))}")
-    # hooks have not changed the commit, and exactly its entries are to be staged
-    as_planned = not (verdict.corrections or verdict.folded or since) and all(
-        planned.stage == planned.commit for planned in record.planned
-    )
-    if not (
-        nothing_staged and as_planned and other_files.install_committed_index(worktree, journal, made.oid)
-    ):
-        other_files.update_user_index(worktree, journal, record, stage, leave)
+    other_files.update_user_index(worktree, journal, record, stage, leave)
     other_files.restore_pending_messages(worktree, journal)
-    done = replace(record, commit=corrected.oid, steps=_steps_after_hooks(worktree, record, made, verdict))
+    done = replace(record, commit=commit, steps=_steps_after_hooks(worktree, record, made, verdict))
     if done.steps != record.steps:
         store_steps(journal, done)
     archive(worktree, journal, done)
     branch = record.new_branch or record.branch
-    folded, taken_out = tuple(verdict.folded), corrected.taken_out
-    return CommitResult(corrected.oid, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
+    folded, taken_out = tuple(verdict.folded), tuple(verdict.taken_out) if commit != made.oid else ()
+    return CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
 
 def _steps_after_hooks(

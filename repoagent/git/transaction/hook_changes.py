@@ -110,15 +110,6 @@ class CommitWithdrawn(RepoagentError):
     """The commit was withdrawn: it contained other work, and could not be made again without it."""
 
 
-@dataclass(frozen=True)
-class CorrectedCommit:
-    """The corrected commit, the paths that were removed from it, and sentences for the user."""
-
-    oid: str
-    taken_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 def remove_other_work(
     worktree: WorkTree,
     journal: Journal,
@@ -127,32 +118,31 @@ def remove_other_work(
     verdict: HookVerdict,
     *,
     key: str | None,
-) -> CorrectedCommit:
-    """Make the commit again without other work that hooks added; `key` signs it.
+) -> tuple[str, list[str]]:
+    """Make the commit again without other work that hooks added; `key` signs it. Returns its id, that of `made` if it
+    is not made again, and sentences for the user.
 
     If another commit is on top of it, it stays unchanged. If it cannot be made again (a hook forbids it, or it cannot
     be signed now), withdraw it and raise CommitWithdrawn.
     """
     if not verdict.corrections:
-        return CorrectedCommit(made.oid)
+        return made.oid, []
     names = ", ".join(verdict.taken_out)
     if head_commit(worktree) != made.oid:
         stays = f"a hook added {names} to the commit, where it stays because another commit is on top of it"
-        return CorrectedCommit(made.oid, notes=(stays,))
+        return made.oid, [stays]
     index = journal.path(COMMITTED)
     index.with_name(f"{index.name}.lock").unlink(missing_ok=True)
     try:
-        oid = _commit_again(worktree, index, made, verdict.corrections, key)
+        return _commit_again(worktree, index, made, verdict.corrections, key), []
     except GitError as error:
         if error.returncode < 0:
             remove_stale_ref_locks(worktree, record)
         withdraw(worktree, made)
-        published = "".join(f"; {note}" for note in _published_notes(worktree, made.oid, names))
         raise CommitWithdrawn(
             f"a hook added {names} to the commit, and the commit could not be made again without it: "
-            f"{error.stderr or error}{published}"
+            f"{error.stderr or error}"
         ) from error
-    return CorrectedCommit(oid, tuple(verdict.taken_out), _published_notes(worktree, made.oid, names))
 
 
 def _commit_again(
@@ -188,19 +178,6 @@ def _commit_again(
     reason = "repoagent: commit again without what a hook had added of other work"
     git(worktree.top, "update-ref", "-m", reason, "HEAD", new, made.oid, read_only=False)
     return new
-
-
-def _published_notes(worktree: WorkTree, commit: str, names: str) -> tuple[str, ...]:
-    """A sentence if a hook had already pushed or tagged the commit."""
-    arguments = ("--format=%(refname:short)", f"--contains={commit}", "refs/remotes", "refs/tags")
-    refs = git(worktree.top, "for-each-ref", *arguments)
-    if not refs:
-        return ()
-    return (
-        f"a hook pushed or tagged the commit as {commit[:12]} with your work in {names} before that was removed: "
-        f"{', '.join(refs.decode(errors='replace').split())} still has it; fix that, for example with "
-        "`git push --force-with-lease`",
-    )
 
 
 def uncorrected_entries(

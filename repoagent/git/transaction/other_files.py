@@ -15,7 +15,7 @@ from pathlib import Path
 
 from repoagent.git.file_writer import Moved, Step, write_file
 from repoagent.git.files import Content, look, same
-from repoagent.git.index import Entry, copy_index, index_path, is_tree_of, put_entries, refresh
+from repoagent.git.index import Entry, copy_index, index_path, put_entries, refresh
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git, git_output
@@ -240,20 +240,3 @@ def update_user_index(
     if file.exists():
         file.replace(index_path(worktree))
     locks.release(worktree, journal)
-
-
-def install_committed_index(worktree: WorkTree, journal: Journal, commit: str) -> bool:
-    """Use the index that git has committed as the user's index, and release the lock, if that gives the same result as
-    `update_user_index`; otherwise return False, with nothing done.
-
-    Call it only if nothing was staged before, and nothing but the committed entries is to be staged: then the index is
-    the tree of the commit, and git has read every file for it.
-    """
-    file = journal.path(COMMITTED)
-    if any(worktree.git_dir.glob("sharedindex.*")) or not locks.is_ours(worktree, journal):
-        return False
-    if not file.exists() or not is_tree_of(worktree, file, commit):
-        return False
-    file.replace(index_path(worktree))
-    locks.release(worktree, journal)
-    return True

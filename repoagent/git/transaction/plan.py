@@ -13,8 +13,8 @@ from repoagent.errors import Refused
 from repoagent.git.facts import head_ref, operation
 from repoagent.git.files import REGULAR, SUBMODULE, SYMLINK, Content, FileChange
 from repoagent.git.index import Entry, Staged, Status, read_entries
-from repoagent.git.merge import Conflict, lines_between, lines_text, project
-from repoagent.git.objects import read_blobs, to_blob
+from repoagent.git.merge import Conflict, lines_text, project
+from repoagent.git.objects import to_blob
 from repoagent.git.transaction.journal import PlannedPath
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
 from repoagent.git.worktree import WorkTree
@@ -294,9 +294,4 @@ def _notes(versions: Versions, planned: Sequence[PlannedPath]) -> Iterator[str]:
         if path.commit == path.work:
             yield f"the commit includes your own changes to {name}"
             continue
-        where = ""
-        if path.commit is not None and path.work is not None:
-            blobs = read_blobs(worktree, [path.commit.oid, path.work.oid])
-            lines = lines_between(worktree, blobs[path.commit.oid], blobs[path.work.oid])
-            where = f" ({lines_text(lines)})" if lines else ""
-        yield f"your own changes to {name}{where} are not in the commit: they stay in the file"
+        yield f"your own changes to {name} are not in the commit: they stay in the file"

@@ -33,7 +33,7 @@ from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
 from repoagent.git.transaction import commit, finish, locks, other_files
-from repoagent.git.transaction.commit import OnOutput, collect_garbage, encode, find_commit, run_commit
+from repoagent.git.transaction.commit import OnOutput, encode, find_commit, run_commit
 from repoagent.git.transaction.hook_changes import CommitWithdrawn
 from repoagent.git.transaction.journal import (
     COMMITTING,
@@ -272,7 +272,6 @@ class Transaction(BaseTransaction):
                 output = output.rstrip() + self._withdrawn.encode()
                 remarks = self.other_changes.remarks(self._kept_folder)
                 raise HookFailed(output, by_git=by_git, remarks=remarks)
-        collect_garbage(self._worktree)
         notes = [*self.plan.notes, *merged(self.other_changes.notes(self._kept_folder), self.result.notes)]
         if code > 0:
             notes.append("git failed, but the commit exists: a hook made it")
@@ -390,16 +389,8 @@ class Transaction(BaseTransaction):
             super()._finish(journal, None)
             return
         self._kept_folder = finish.folder_after(self._worktree, journal, self._record, done=True)
-        nothing_staged = self._status is not None and not self._status.has_staged
         try:
-            self.result = finish.complete(
-                self._worktree,
-                journal,
-                self._record,
-                made,
-                key=self.options.sign,
-                nothing_staged=nothing_staged,
-            )
+            self.result = finish.complete(self._worktree, journal, self._record, made, key=self.options.sign)
         except CommitWithdrawn as error:
             self._withdrawn = f"\n{error}"
             super()._finish(journal, None)

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.commit import with_trailers
-from repoagent.git.transaction.results import HookFailed, Options
+from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
-from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import edit, shout, visible, worktree
+from tests.git.edits import edit, shout, worktree
 
 SCISSORS = "# ------------------------ >8 ------------------------"
 BODY = f"""Explain the format
@@ -172,14 +171,6 @@ def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) ->
     repo.commit("later", **{"b.txt": "b\n"})
     redo(worktree(repo))
     assert message(repo) == said and "Change-Id" in said
-
-
-def test_a_message_emptied_by_a_hook_prevents_the_commit(repo: GitRepo) -> None:
-    repo.hook("commit-msg", ': > "$1"\n')
-    before = visible(repo)
-    with pytest.raises(HookFailed):
-        one(repo, "edit\n")
-    assert visible(repo) == before and list_edits(worktree(repo)) == []
 
 
 @pytest.mark.parametrize("text", ["", "why " * 50_000, "word\n\n" * 40_000])

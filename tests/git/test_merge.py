@@ -158,24 +158,6 @@ def test_binary_is_a_conflict_without_lines(tmp_path: Path) -> None:
     assert merge(no_repository(tmp_path), b"\0a", b"\0b", b"\0c") == Conflict()
 
 
-def test_the_change_is_already_present(tmp_path: Path) -> None:
-    assert merge(
-        no_repository(tmp_path), edited(BASE, (3, b"x\n")), BASE, edited(BASE, (3, b"x\n"))
-    ) == edited(BASE, (3, b"x\n"))
-
-
-@settings(max_examples=25, deadline=None)  # each is a few processes
-@given(st.sets(st.integers(1, 8)), st.sets(st.integers(13, 20)))
-def test_applying_can_be_reversed(top: set[int], bottom: set[int]) -> None:
-    version = edited(BASE, *((n, b"mine\n") for n in top))
-    after = edited(BASE, *((n, b"edit\n") for n in bottom))
-    with tempfile.TemporaryDirectory() as folder:
-        here = no_repository(Path(folder))
-        carried = merge(here, version, BASE, after)
-        assert isinstance(carried, bytes)
-        assert merge(here, carried, after, BASE) == version
-
-
 def test_entries(repo: GitRepo) -> None:
     tree = worktree(repo)
 
