@@ -191,7 +191,7 @@ def replay(tools: Iterable[Tool], state: State) -> None:
         for action, result in zip(actions, step.performed, strict=False):
             if not by_name[action.kind].replay or result.meta.get("kind") != action.kind:
                 continue
-            if _ok(result) or "partial" in result.meta:
+            if _ok(result):
                 repeated = by_name[action.kind].perform(action)
                 if repeated.ok != _ok(result):
                     raise repeated.error or Refused(f"cannot continue this conversation: {repeated.text}")
@@ -336,7 +336,6 @@ class _Run:
             "extra": extra,
             ATTACHED: result.attached,
             "reasons": " ".join(map(str, reasons)) if isinstance(reasons, list) else "",
-            "partial": "yes" if result.data.get("partial") else "",
         }
         meta |= {key: json.dumps(result.data[key]) for key in ("allowed", "shown") if result.data.get(key)}
         meta = {key: value for key, value in meta.items() if value}

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,13 +14,13 @@ from pathlib import Path
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import capitalised, compose, without_claims
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import REGULAR, FileChange, Source, blob_hash
+from repoagent.git.files import FileChange, Source, blob_hash
 from repoagent.git.index import Entry
 from repoagent.git.objects import from_blob
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import read_answer
-from repoagent.patch.model import FilePatch, SourceText
+from repoagent.patch.model import FilePatch
 from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.paths import NO_FILE, bad_path, spellings
 
@@ -237,41 +237,6 @@ def is_there(top: Path, name: str, known: Collection[str]) -> bool:
     return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
 
-class Tree(Mapping[str, SourceText]):
-    """The current content by path, read on first access, which may raise. `sources` are the files read so far."""
-
-    def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
-        self.sources: dict[str, Source] = {}
-        self._names = dict.fromkeys(names)
-        self._read = read
-
-    def __getitem__(self, path: str) -> SourceText:
-        if path not in self._names:
-            raise KeyError(path)
-        source = self.source(path)
-        if source.data is None:
-            raise Refused(
-                f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (in a "
-                "sparse checkout `git sparse-checkout add FOLDER`), or commit its removal first"
-            )
-        return SourceText(source.data, source.mode or REGULAR)
-
-    def source(self, path: str) -> Source:
-        """The file, existing or not, as of its first access."""
-        if path not in self.sources:
-            self.sources[path] = self._read(path)
-        return self.sources[path]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, path: object) -> bool:
-        return path in self._names
-
-
 _BLOB = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -291,9 +256,8 @@ def parse_bindings(texts: Sequence[str]) -> dict[str, str]:
 def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
     """The version of a file with the id `blob` (or a prefix of it).
 
-    That is `present` if it matches, raw or as git stores it; else what a checkout of that blob would write, or the
-    staged or committed text whose checkout has this id (a filter makes the two differ). Raises Refused if there is
-    none."""
+    That is `present` if it matches, raw or as git stores it; else what a checkout of that blob would write. Raises
+    Refused if there is none."""
     path, mode, top = present.path, present.mode, worktree.top
     if present.data is None or mode is None:
         raise Refused(
@@ -311,15 +275,6 @@ def bound_source(worktree: WorkTree, present: Source, blob: str) -> Source:
         raise UsageError(f"--source {path}={blob}: {len(blobs)} blobs match: use more digits of the id")
     contents = (from_blob(worktree, path, Entry(mode, name)) for name in blobs)
     content = next(contents, None)
-    if content is None:
-        out = git(top, "ls-files", "-s", "-z", "--", path)
-        out += git(top, "ls-tree", "-z", "HEAD", "--", path, ok=(0, 128))
-        for line in dict.fromkeys(os.fsdecode(out).split("\0")[:-1]):
-            fields = line.partition("\t")[0].split(" ")
-            stored = from_blob(worktree, path, Entry(fields[0], fields[2 if fields[1] == "blob" else 1]))
-            if blob_hash(stored.data, worktree.object_format).startswith(blob):
-                content = stored
-                break
     if content is None:
         raise Refused(
             f"{path} is now {present.blob[:12]}, the patch was made for {blob}, and git does not have that blob: "

@@ -1,36 +1,25 @@
-"""Apply a patch that does not come from a model: as a commit in a repository, or to a plain folder.
-
-In a folder without a repository all files are written or none, without a commit or memory."""
+"""Apply a patch that does not come from a model, and commit it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit import apply_input
-from repoagent.edit.apply_input import PatchInput, Tree
-from repoagent.edit.checks import CheckResult, preflight, refuse_untracked, run_check
-from repoagent.edit.commit import (
-    CommitOutcome,
-    SentBack,
-    check_failure,
-    new_edit_id,
-    trailers_of,
-    with_trailers,
-)
+from repoagent.edit.apply_input import PatchInput
+from repoagent.edit.checks import preflight, refuse_untracked
+from repoagent.edit.commit import CommitOutcome, SentBack, new_edit_id, trailers_of, with_trailers
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
 from repoagent.edit.request import EditRequest, Target, named_files
-from repoagent.edit.review_and_commit import agreed, review_and_commit
-from repoagent.edit.ui import Proposal, UserInterface
+from repoagent.edit.review_and_commit import review_and_commit
+from repoagent.edit.ui import UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
-from repoagent.git import file_writer
-from repoagent.git.files import FileChange, Source, blob_hash, check_path, is_ignored, look, read_source
+from repoagent.git.files import REGULAR, FileChange, Source, is_ignored, read_source
 from repoagent.git.process import git, uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree, layout
@@ -78,7 +67,7 @@ def apply(
     preflight(worktree, request)
     if request.commits:
         refuse_operation(worktree)
-    session, remarks = _in_repository(worktree, patch_input, request, prefix, bindings or {})
+    session, remarks = _placed(worktree, patch_input, request, prefix, bindings or {})
     touched = tuple(Target(change.old_path or change.name) for change in session.draft.edits)
     refuse_untracked(worktree, replace(request, targets=touched), session.draft.sources)
     words = request.instruction or patch_input.message
@@ -88,35 +77,6 @@ def apply(
 
     edit_id, result = commit_change(session, settings, ui, message, remarks=remarks)
     return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
-
-
-def apply_outside(
-    top: Path, patch_input: PatchInput, request: EditRequest, ui: UserInterface
-) -> ApplyOutcome:
-    """Apply the patch to the files of the folder `top`, to which its names are relative.
-
-    Raises the errors of its steps, and CheckFailed for a failed check. The files are then unchanged, except those that
-    another program saved at the same time.
-    """
-    started = time.monotonic()
-    patches = apply_input.with_names(
-        apply_input.read_patches(patch_input),
-        patch_input,
-        request.paths,
-        lambda name: apply_input.is_there(top, name, ()),
-    )
-    names = {name for name in apply_input.spelled(patches) if apply_input.is_there(top, name, ())}
-    files = Tree(names, lambda path: _read_outside(top, path, request))
-    applied = _place(patches, files, patch_input, request)
-    draft = Draft(_touched(applied.changes, files)).with_changes(applied.changes)
-    session = EditSession(no_repository(top), request, draft, placements=list(applied.placements))
-    edit_id, result = write_outside(session, ui)
-    return ApplyOutcome(edit_id, result, time.monotonic() - started - ui.waited)
-
-
-def no_repository(top: Path) -> WorkTree:
-    """A WorkTree for a folder without a repository: only `top` may be used."""
-    return WorkTree(top, top / ".git", top / ".git")
 
 
 def commit_change(
@@ -142,8 +102,10 @@ def commit_change(
 
         try:
             return review_and_commit(session, edit_id, message, ui, lambda: "", remarks=remarks)
-        except SentBack as setback:
-            raise _user_error(setback) from setback
+        except SentBack as setback:  # a model would have to correct it
+            if setback.kind == "person":
+                raise NothingDone("cancelled: nothing was changed.") from setback
+            raise setback.failure("" if setback.kind == "hook" else "Nothing was changed.") from setback
 
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return edit_id, commit()
@@ -188,14 +150,42 @@ def _story(draft: Draft, edit_id: str, words: str, kind: str) -> Story:
     )  # fmt: skip
 
 
-def _user_error(setback: SentBack) -> RepoagentError:
-    """Turn a setback, which a model would have to correct, into an error for the user."""
-    if setback.kind == "person":
-        return NothingDone("cancelled: nothing was changed.")
-    return setback.failure("" if setback.kind == "hook" else "Nothing was changed.")
+class Tree(Mapping[str, SourceText]):
+    """The current content of the files `names`, each read by `read` on first access. `sources` are those read."""
+
+    def __init__(self, names: Collection[str], read: Callable[[str], Source]) -> None:
+        self.sources: dict[str, Source] = {}
+        self._names = dict.fromkeys(names)
+        self._read = read
+
+    def __getitem__(self, path: str) -> SourceText:
+        if path not in self._names:
+            raise KeyError(path)
+        source = self.source(path)
+        if source.data is None:
+            raise Refused(
+                f"{path} is missing from the work tree but is tracked: restore it with `git restore {path}` (in a "
+                "sparse checkout `git sparse-checkout add FOLDER`), or commit its removal first"
+            )
+        return SourceText(source.data, source.mode or REGULAR)
+
+    def source(self, path: str) -> Source:
+        """The file, existing or not, as of its first access."""
+        if path not in self.sources:
+            self.sources[path] = self._read(path)
+        return self.sources[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, path: object) -> bool:
+        return path in self._names
 
 
-def _in_repository(
+def _placed(
     worktree: WorkTree,
     patch_input: PatchInput,
     request: EditRequest,
@@ -230,7 +220,7 @@ def _in_repository(
         for path, blob in bindings.items()
     }
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
-    applied = _place(patches, files, patch_input, request)
+    applied = _apply(patches, files, patch_input, request)
     if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
         raise UsageError(f"--source {', '.join(sorted(unchanged))}: the patch does not change that file")
     changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
@@ -246,61 +236,31 @@ def _in_repository(
                 f"the patch was written by {patch_input.author}, but you are the author of the commit; "
                 "`git am` keeps the author"
             )
-    draft = Draft(_touched(changes, present)).with_changes(changes)
+    sides = (path for change in changes for path in (change.old_path, change.path) if path)
+    draft = Draft({path: present.source(path) for path in sides}).with_changes(changes)
     if not draft.edits:
         raise NothingDone(f"no changes: the files already match {patch_input.name}")
     return EditSession(worktree, request, draft, placements=list(applied.placements)), tuple(remarks)
 
 
-def _touched(changes: Sequence[FileChange], files: Tree) -> dict[str, Source]:
-    return {path: files.source(path) for change in changes for path in (change.old_path, change.path) if path}
-
-
-def _refuse_off_limits(path: str, request: EditRequest, data: bytes | None = None) -> None:
-    """Raise Refused for likely secrets and generated files, unless the user named the file itself."""
-    if path in request.paths or request.allow_sensitive:
-        return
-    if holds_secrets(path):
+def _read(worktree: WorkTree, path: str, request: EditRequest, *, is_known: bool) -> Source:
+    """Read a file that a patch names; `is_known`: git tracks it. Raises Refused if a patch may not change it."""
+    is_allowed = path in request.paths or request.allow_sensitive
+    if not is_allowed and holds_secrets(path):
         raise Refused(
             f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch change it"
         )
-    if data is not None and (reason := why_content_is_off_limits(data)):
-        raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
-
-
-def _read(worktree: WorkTree, path: str, request: EditRequest, *, is_known: bool) -> Source:
-    """Read a file that a patch names; `is_known`: git tracks it. Raises Refused if a patch may not change it."""
-    _refuse_off_limits(path, request)
     source = read_source(worktree, path)
     if not is_known and path not in request.paths and path in is_ignored(worktree, [path]):
         raise Refused(
             f"{path} is ignored by git, so a patch may not change it: use --path {path} to allow it"
         )
-    _refuse_off_limits(path, request, source.data)
+    if not is_allowed and (reason := why_content_is_off_limits(source.data or b"")):
+        raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
     return source
 
 
-def _read_outside(top: Path, path: str, request: EditRequest) -> Source:
-    """Read a file without following symbolic links. Raises Refused if a patch may not change it."""
-    check_path(path)
-    _refuse_off_limits(path, request)
-    for folder in [path, *(parent.as_posix() for parent in Path(path).parents)][:-1]:
-        if (top / folder).is_symlink():
-            where = "is a symbolic link" if folder == path else f"leads through {folder}, a symbolic link"
-            raise Refused(f"{path} {where}: name its target")
-    if (top / path).is_dir():
-        raise Refused(f"{path} is a folder: name a file in it")
-    try:
-        content = look(top, path)
-    except OSError as error:
-        raise Refused(f"cannot read {path}: {error.strerror}") from error
-    if content is None:
-        return Source(path, None, None, "")
-    _refuse_off_limits(path, request, content.data)
-    return Source(path, content.data, content.mode, blob_hash(content.data))
-
-
-def _place(
+def _apply(
     patches: Sequence[FilePatch], files: Tree, patch_input: PatchInput, request: EditRequest
 ) -> Applied:
     """Apply the patches to `files`. Raises NothingDone if they are already applied, PatchRefused, and what reading
@@ -332,18 +292,18 @@ def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
         if patch.action == "create" or patch.old == NO_FILE:
-            applied = any(_has_content(patch, files[name]) for name in new if name in files)
+            if not any(_has_content(patch, files[name]) for name in new if name in files):
+                return False
         elif patch.action == "delete" or patch.new == NO_FILE:
-            applied = not any(name in files for name in old)
+            if any(name in files for name in old):
+                return False
         elif patch.action == "rename":
-            applied = patch.old not in files and patch.new in files
+            if patch.old in files or patch.new not in files:
+                return False
             if patch.hunks:
                 edits.append(replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}"))
         else:
-            applied = True
             edits.append(patch)
-        if not applied:
-            return False
     try:
         if edits:
             apply_patches(edits, files)
@@ -381,60 +341,3 @@ def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, prese
     if request.parse_check and (reason := parses_worse(change.name, source.data, merged)):
         raise Refused(f"merged into the current text, {reason} Use --no-parse-check to accept it.")
     return replace(change, before=source.data, after=merged)
-
-
-def write_outside(
-    session: EditSession, ui: UserInterface, remarks: tuple[str, ...] = ()
-) -> tuple[str, CommitOutcome]:
-    """Review a change outside of any repository, write the files and run the check; restore the files on failure.
-    Returns the id of the edit and the outcome."""
-    edit_id, request, top = new_edit_id(), session.request, session.worktree.top
-    try:
-        proposal = agreed(session, edit_id, lambda changes: "", ui, lambda: "", remarks=remarks)
-        if request.dry_run:
-            return edit_id, CommitOutcome(proposal)
-        check = _write_and_check(top, proposal, request, edit_id, ui)
-    except SentBack as setback:
-        raise _user_error(setback) from setback
-    ui.quiet()
-    return edit_id, CommitOutcome(proposal, True, None, check)
-
-
-def _write_and_check(
-    top: Path, proposal: Proposal, request: EditRequest, edit_id: str, ui: UserInterface
-) -> CheckResult | None:
-    steps = file_writer.steps_of(proposal.changes, edit_id)
-    steps = file_writer.with_permissions(top, steps, proposal.changes)
-    file_writer.refuse_moved(top, steps)
-    folders = file_writer.new_folders(top, steps)
-    result = None
-    try:
-        for step in steps:
-            file_writer.write_step(top, step)
-        if request.check:
-            result = run_check(
-                request.check, no_repository(top), accepted=proposal.accepted, running=ui.running
-            )
-            if not result.passed:
-                raise check_failure(result, top)
-    except BaseException as error:
-        left = []  # files that another program has saved since
-        with uninterrupted():
-            for step in reversed(steps):
-                try:
-                    restored = file_writer.revert_step(top, step)
-                except Refused:  # no longer writable: restore the other files
-                    restored = False
-                left += [] if restored else [step.path]
-            for folder in folders:
-                try:
-                    (top / folder).rmdir()
-                except OSError:  # not made yet, or not empty
-                    continue
-        if left and isinstance(error, (SentBack, RepoagentError)):
-            reason = error.shown if isinstance(error, SentBack) else error
-            raise Refused(
-                f"another program has changed {', '.join(left)}, which was left alone; {reason}"
-            ) from error
-        raise
-    return result

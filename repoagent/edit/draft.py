@@ -1,4 +1,4 @@
-"""The state of one edit: the draft of its files, the files it may change, and the usable part of a refused answer.
+"""The state of one edit: the draft of its files and the files it may change.
 
 A draft never touches the disk. Each accepted answer is merged into it, so that several rounds become one change from
 the bytes that were read to the bytes to write."""
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from repoagent.edit.small_models.excerpts import Window
     from repoagent.llm.conversation import Turn
     from repoagent.llm.media import Attachments, Media
-    from repoagent.patch.errors import PatchRefused
     from repoagent.patch.locate.exact import Placement
-    from repoagent.patch.targets import Outcome
 
 READ_LIMIT = 24 * 1024  # characters of one `read`, so that a few of them do not fill the context window
 
@@ -116,43 +114,15 @@ class EditSession:
     conversation: Path | None = None  # of this run: `recall` skips it, because the model has it
     attachments: Callable[[], Attachments] | None = None  # None: images and PDFs cannot be shown
     allow: Callable[[Sequence[str]], bool | None] | None = None  # asks whether to add files to the scope
-    drafts: bool = False  # keep the hunks of a refused edit that fit until the model sends the rest
-    kept: tuple[Outcome, ...] = ()  # those hunks, applied to the draft
-    missing: dict[str, str] = field(default_factory=dict)  # by path: the part of its edit still to be sent
-    answers: list[str] = field(default_factory=list)  # the answers that `kept` comes from
-    refusal: PatchRefused | None = None
-    withdraw: str = ""  # tells the model how to drop `kept`, if it can
 
     @property
     def loose(self) -> bool:
         """Whether a fence without a file name may contain a whole file or function."""
         return self.short or self.form in LOOSE
 
-    @property
-    def still_missing(self) -> str:
-        """The message to the model about the kept and the missing part of its edit."""
-        names = [result.change.name for result in self.kept]
-        parts = ", ".join(f"{name}{' (in part)' * (name in self.missing)}" for name in names)
-        missing = "; ".join(self.missing.values())
-        text = f"Kept as a draft: {parts}. Still missing: {missing}. Send only what is missing."
-        return f"{text} {self.withdraw}".rstrip()
-
-    @property
-    def waiting(self) -> str:
-        """The kept and the missing part for the user, in one line."""
-        hunks = {(placement.path, placement.line) for result in self.kept for placement in result.placements}
-        fit = "1 hunk fits and is" if len(hunks) == 1 else f"{len(hunks)} hunks fit and are"
-        return f"{fit} kept; waiting for {', '.join(self.missing.values())}"
-
-    def drop_kept(self) -> None:
-        """Drop the kept part of a refused edit."""
-        self.kept, self.missing, self.answers, self.refusal = (), {}, [], None
-
     def sent_back(self, text: str) -> str:
-        """The message to the model about its refused edit: the reason `text`, what is missing, and another format
-        after several refusals."""
-        if self.missing:
-            text = f"{text}\n\n{self.still_missing}"
+        """The message to the model about its refused edit: the reason `text`, and another format after several
+        refusals."""
         before = form_after(self.form, self.refusals, fits=self.fits)
         self.refusals += 1
         form = form_after(self.form, self.refusals, fits=self.fits)

@@ -60,7 +60,6 @@ from repoagent.storage.secrets import mask, without_secrets
 
 # Kinds of observations that ask the model to continue.
 UNFINISHED = "unfinished"  # an edit that fits is not committed, or the last one was refused; sent once
-MISSING = "missing"  # part of an edit is still to be sent
 REMINDER, REMINDERS = "reminder", 2  # the reply has no edit: for a small model, at most twice
 # Errors after which a later run can resume: the edit is not recorded as ended.
 RESUMABLE = (
@@ -174,7 +173,6 @@ class _Run(ModelCalls):
         session = self.prepared.session
         session.attachments = attachments(self.setup, layout(session.worktree).sent)
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
-            session.drafts = True
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
             meta = {"edit": self.pending.name, "asked": request_mark(key), "time": now()}
@@ -254,41 +252,24 @@ class _Run(ModelCalls):
         self.ui.event(event)
 
     def before_reject(self, outcome: Outcome) -> Turn | None:
-        """The answer to a model that declined: it may now change the files that it needs, or part of its edit is
-        missing. None to accept the rejection."""
+        """The answer to a model that declined: it may now change the files that it needs. None to accept the
+        rejection."""
         session = self.prepared.session
         # with --scope repo only a reply from an earlier run, without that option, can ask for more files
         asks = session.request.scope != "repo" or self.begun == outcome.state.turns
         files = patch_tool.files_named_in(session, outcome.text) if asks else []
-        seen = (
-            patch_tool.scope_observation(session, files)
-            if patch_tool.allow_files(session, files)
-            else self.incomplete(outcome.state)
-        )
-        if seen is None:
+        if not patch_tool.allow_files(session, files):
             return None
+        seen = patch_tool.scope_observation(session, files)
         self.ui.event(LoopEvent("observation", observation=seen))
         meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
         if blobs := seen.data.get("allowed"):
             meta["allowed"] = json.dumps(blobs)
         return Turn("observation", seen.text, meta)
 
-    def incomplete(self, state: State) -> Observation | None:
-        """Ask for the missing part of an edit, once; raises the refusal the second time. None if nothing is missing."""
-        session = self.prepared.session
-        if not session.missing or session.refusal is None:
-            return None
-        last = max(number for number, turn in enumerate(state.turns) if turn.meta.get("kind") == EDIT)
-        if any(turn.meta.get("kind") == MISSING for turn in state.turns[last:]):
-            raise session.refusal
-        text = f"Your edit is not complete. {session.still_missing}"
-        return Observation(MISSING, text, ok=False, shown="asked the model for the missing hunks")
-
     def insist(self, state: State) -> Observation | None:
-        """The answer to a reply without an action: part of the edit is missing, a small model forgot its edit, or an
-        edit that fits is not committed. Raises CheckFailed if the model changed nothing after a failed check."""
-        if missing := self.incomplete(state):
-            return missing
+        """The answer to a reply without an action: a small model forgot its edit, or an edit that fits is not
+        committed. Raises CheckFailed if the model changed nothing after a failed check."""
         session = self.prepared.session
         reminders = sum(turn.meta.get("kind") == REMINDER for turn in state.turns)
         if session.short and reminders < REMINDERS:
@@ -337,8 +318,6 @@ class _Run(ModelCalls):
         """Commit the draft before the loop ends. Returns the refusal for the model, None if it was committed."""
         self.state = state
         session = self.prepared.session
-        if missing := self.incomplete(state):
-            return missing
         if all(turn.meta.get("kind") != EDIT for turn in steps(state.turns)[-1].performed):
             self.refuse_same()
             if (refused := self.refused_last(state)) is not None:

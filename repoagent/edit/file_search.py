@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timezone
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -57,107 +58,95 @@ def search(
     """
     if len(pattern) > LONGEST or re.search("[\0\n\ud800-\udfff]", pattern):
         raise UsageError(f"a pattern is one line of at most {LONGEST} characters: search for a part of it")
-    grep = _Grep(top, why_not, path, at, output)
+    grep = partial(_grep, top, why_not, path=path, at=at, output=output)
     perl = _AS_PYTHON + _DIFFERS.sub(lambda match: _INSTEAD.get(match[0], match[0]), pattern)
+    reason = ""
     try:
-        matches = grep.matches("-P", "-e", perl)
+        if (matches := grep("-P", perl)).rows:
+            return matches
     except GitError as error:
-        reason = ""
         if error.returncode == 128 and "-e option, '" in error.stderr:
             reason = "not a valid regular expression: " + error.stderr.rpartition("': ")[2]
-        elif error.returncode != 128 or "pcre2" not in error.stderr:  # not a resource limit of PCRE
+        elif error.returncode == 128 and "pcre2" in error.stderr:  # a resource limit of PCRE
+            raise UsageError("the pattern takes too long: use a simpler one") from None
+        else:
             raise
-        matches = grep.matches("-F", "-e", pattern) if reason else Matches()
-        if not matches.rows:
-            raise UsageError(reason or "the pattern takes too long: use a simpler one") from None
-        return Matches(matches.rows, f"Searched as plain text: {reason}. {matches.remark}".rstrip())
-    if not matches.rows and re.search(r"\\[<>]", pattern):  # the ends of a word in the syntax of grep
-        matches = grep.matches("-P", "-e", re.sub(r"\\[<>]", r"\\b", perl))
-    if not matches.rows and _SPECIAL.search(pattern) and (plain := grep.matches("-F", "-e", pattern)).rows:
-        remark = "No line matches it as a regular expression; these lines contain it as plain text."
+    if (plain := grep("-F", pattern) if _SPECIAL.search(pattern) else Matches()).rows:
+        remark = f"Searched as plain text: {reason or 'no line matches it as a regular expression'}."
         return Matches(plain.rows, f"{remark} {plain.remark}".rstrip())
-    if matches.rows:
-        return matches
-    if count := grep.count("-i", "-P", "-e", perl):
-        lines = "1 line matches" if count == 1 else f"{count:,} lines match"
-        return Matches((), f"No line matches; {lines} if case is ignored: begin the pattern with (?i).")
-    remark = r": each line is searched separately, without its \n" if r"\n" in pattern else ""
-    return Matches((), f"No line matches{remark}.")
+    if reason:
+        raise UsageError(reason)
+    return Matches(
+        (), "No line matches. Each line is searched separately; (?i) at the beginning ignores case."
+    )
 
 
 class _TooMuch(Exception):
     """Raised within `git_stream`, so that it ends git."""
 
 
-@dataclass(frozen=True)
-class _Grep:
-    """The parameters of `search`."""
-
-    top: Path
-    why_not: WhyNot
-    path: str
-    at: str | None
-    output: bool
-
-    def _run(self, *how: str) -> tuple[bytes, bool]:
-        """Run git grep; returns its output, and whether that was cut off."""
-        args = ["grep", "-z", "--no-color", "--full-name", *how]
-        if self.output:
-            args += ["-a", "-i", "--no-index", "--", self.path]
-        else:
-            args += ["-I", *([self.at] if self.at else ["--cached"] if self.at == "" else ["--untracked"])]
-            if self.path:
-                args[1:1] = ["--no-exclude-standard"] if self.at is None else []
-                args += ["--", self.path]
-        data = bytearray()
-        deadline = time.monotonic() + SECONDS
-        try:
-            with git_stream(self.top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
-                poll = select.poll()
-                poll.register(stream, select.POLLIN | select.POLLHUP)
-                while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                    chunk = os.read(stream.fileno(), 1 << 16)
-                    if not chunk:
-                        break
-                    data += chunk
-                else:
-                    raise _TooMuch
-        except _TooMuch:
-            return bytes(data[: data.rfind(b"\n") + 1]), True
-        except GitError as error:
-            if error.returncode != 1:  # 1: no match
-                raise
-        return bytes(data), False
-
-    def matches(self, *how: str) -> Matches:
-        most = MATCH_LIMIT if self.path else FILE_LIMIT
-        data, is_cut = self._run("-n", "--column", "-m", f"{most + 1}", *how)
-        rows: list[str] = []
-        seen: Counter[str] = Counter()
-        for line in data.split(b"\n"):
-            fields = line.split(b"\0", 3)
-            if len(fields) < 4 or self.why_not(name := self._name(fields[0])):
-                continue
-            seen[name] += 1
-            if seen[name] > most or len(rows) == MATCH_LIMIT:
-                is_cut = True
-                continue
-            row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
-            rows.append(row if self.output else f"{name}:{row}")
-        if not is_cut:
-            return Matches(tuple(rows))
-        if not rows:
-            raise UsageError("the search takes too long: use a simpler pattern")
-        full = [name for name, count in seen.items() if count > most and not self.path][:3]
-        where = f" (in {', '.join(full)})" if full else ""
-        return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
-
-    def count(self, *how: str) -> int:
-        rows = [line.rpartition(b"\0") for line in self._run("-c", *how)[0].splitlines()]
-        return sum(int(count) for name, _, count in rows if not self.why_not(self._name(name)))
-
-    def _name(self, name: bytes) -> str:
-        return os.fsdecode(name).removeprefix(f"{self.at}:" if self.at else "")
+def _grep(
+    top: Path, why_not: WhyNot, syntax: str, pattern: str, *, path: str, at: str | None, output: bool
+) -> Matches:
+    """The matches of `git grep`; the other parameters are those of `search`."""
+    most = MATCH_LIMIT if path else FILE_LIMIT
+    args = [
+        "grep",
+        "-z",
+        "--no-color",
+        "--full-name",
+        "-n",
+        "--column",
+        "-m",
+        f"{most + 1}",
+        syntax,
+        "-e",
+        pattern,
+    ]
+    if output:
+        args += ["-a", "-i", "--no-index", "--", path]
+    else:
+        args += ["-I", *([at] if at else ["--cached"] if at == "" else ["--untracked"])]
+        if path:
+            args[1:1] = ["--no-exclude-standard"] if at is None else []
+            args += ["--", path]
+    data, is_cut = bytearray(), False
+    deadline = time.monotonic() + SECONDS
+    try:
+        with git_stream(top, *(os.fsencode(arg) for arg in args), env=_UTF8) as stream:
+            poll = select.poll()
+            poll.register(stream, select.POLLIN | select.POLLHUP)
+            while len(data) < LARGEST and poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                chunk = os.read(stream.fileno(), 1 << 16)
+                if not chunk:
+                    break
+                data += chunk
+            else:
+                raise _TooMuch
+    except _TooMuch:
+        data, is_cut = data[: data.rfind(b"\n") + 1], True
+    except GitError as error:
+        if error.returncode != 1:  # 1: no match
+            raise
+    rows: list[str] = []
+    seen: Counter[str] = Counter()
+    for line in bytes(data).split(b"\n"):
+        fields = line.split(b"\0", 3)
+        if len(fields) < 4 or why_not(name := os.fsdecode(fields[0]).removeprefix(f"{at}:" if at else "")):
+            continue
+        seen[name] += 1
+        if seen[name] > most or len(rows) == MATCH_LIMIT:
+            is_cut = True
+            continue
+        row = f"{fields[1].decode()}:{_around(fields[3], int(fields[2]) - 1)}"
+        rows.append(row if output else f"{name}:{row}")
+    if not is_cut:
+        return Matches(tuple(rows))
+    if not rows:
+        raise UsageError("the search takes too long: use a simpler pattern")
+    full = [name for name, count in seen.items() if count > most and not path][:3]
+    where = f" (in {', '.join(full)})" if full else ""
+    return Matches(tuple(rows), f"More matches were omitted{where}: use a narrower search.")
 
 
 def _around(text: bytes, at: int) -> str:
@@ -171,7 +160,6 @@ def _around(text: bytes, at: int) -> str:
 
 
 LISTED = 100  # files and folders of one listing
-_NARROWER = 4  # folders to suggest for a narrower search
 _MOST_FORMS = 50  # patterns that braces may expand to
 
 
@@ -189,11 +177,11 @@ class File:
 @dataclass(frozen=True)
 class Listing:
     """The content of a folder, or the files below it that match a pattern. `folders` has the number of files below each
-    folder, `more` the number of omitted files by folder; `withheld` counts files that may not be shown."""
+    folder; `more` counts omitted files, `withheld` those that may not be shown."""
 
     files: Sequence[File] = ()
     folders: Mapping[str, int] = field(default_factory=dict)
-    more: Mapping[str, int] = field(default_factory=dict)
+    more: int = 0
     withheld: int = 0
 
 
@@ -227,8 +215,7 @@ def list_files(
         del folders[""]
     listed = dict(list(folders.items())[:most])
     left = most - len(listed)
-    more = Counter(_folder(name, prefix) for name in names[left:])
-    more.update({folder: count for folder, count in folders.items() if folder not in listed})
+    more = len(names[left:]) + folders.total() - sum(listed.values())
     return Listing(tuple(_files(top, names[:left], tracked)), listed, more, withheld)
 
 
@@ -247,16 +234,10 @@ def listing_text(listing: Listing) -> str:
 
 
 def left_out_text(listing: Listing) -> str:
-    """The number of omitted entries and how to narrow the search; "" if none were omitted."""
-    lines = []
-    if left := sum(listing.more.values()):
-        largest = sorted(listing.more.items(), key=lambda item: (-item[1], item[0]))
-        where = ", ".join(f'path="{_row(name)}" ({count})' for name, count in largest[:_NARROWER] if name)
-        narrow = f"{where} or a pattern" if where else "a pattern"
-        lines.append(f"{_count(left)} omitted: narrow the search with {narrow}.")
-    if listing.withheld:
-        lines.append(f"{_count(listing.withheld)} withheld.")
-    return "\n".join(lines)
+    """The number of omitted files; "" if none were omitted."""
+    more = f"{_count(listing.more)} omitted: name a folder or a narrower pattern." if listing.more else ""
+    withheld = f"{_count(listing.withheld)} withheld." if listing.withheld else ""
+    return "\n".join(filter(None, [more, withheld]))
 
 
 def _pathspecs(path: str, pattern: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.apply_patch import commit_change, no_repository, write_outside
+from repoagent.edit.apply_patch import commit_change
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import SUBJECT_WIDTH, CommitOutcome, compose
 from repoagent.edit.draft import Draft, EditSession
@@ -18,7 +18,7 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
-from repoagent.git.files import FileChange, Source, blob_hash, look, read_source
+from repoagent.git.files import FileChange, Source, read_source
 from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
@@ -93,34 +93,29 @@ def join(
         index = read_index(path)
         if index.pending and not request.dry_run:  # a killed command was updating the folder
             index = finish(index)
-        edits = segments.read_segment_edits(index, cwd)
         name, folder = index.source.path, index.folder
-        outside = name.startswith("/")
-        worktree = None if outside else worktree_of(index, cwd)
-        if worktree is None and not outside:
+        if name.startswith("/"):
+            raise UsageError(
+                f"{name} is outside a repository: run `git init` there, and split it again to join"
+            )
+        edits = segments.read_segment_edits(index, cwd)
+        worktree = worktree_of(index, cwd)
+        if worktree is None:
             raise UsageError(
                 f"{name}, the source of {display_path(folder, cwd)}, belongs to a repository: run this in it"
             )
-        if worktree is not None:
-            request = replace(request, targets=(Target(name),))
-            preflight(worktree, request)
+        request = replace(request, targets=(Target(name),))
+        preflight(worktree, request)
         source = _source(worktree, edits, request)
         merged = _merged(worktree, edits, source, request, discards)
         if merged.data != source.data:
-            change = FileChange(source.path, source.path, source.data, merged.data, source.mode, source.mode)
-            request = replace(request, targets=(Target(source.path),))
-            session = EditSession(
-                worktree or no_repository(Path(name).parent), request,
-                Draft({source.path: source}).with_changes([change]),
-            )  # fmt: skip
-            remarks = (*edits.notes, *_remarks(worktree, edits, source, merged))
-            if worktree is None:
-                edit_id, result = write_outside(session, ui, remarks)
-            else:
-                words = request.instruction or _default_subject(edits)
-                edit_id, result = commit_change(
-                    session, settings, ui, lambda _: words, kind="join", remarks=remarks
-                )
+            change = FileChange(name, name, source.data, merged.data, source.mode, source.mode)
+            session = EditSession(worktree, request, Draft({name: source}).with_changes([change]))
+            words = request.instruction or _default_subject(edits)
+            remarks = (*edits.notes, *_remarks(edits, source, merged))
+            edit_id, result = commit_change(
+                session, settings, ui, lambda _: words, kind="join", remarks=remarks
+            )
             done = edit_id, result, _save_diff(folder, result, ui) if result.written else None
     fresh = False
     if not request.dry_run:
@@ -139,44 +134,27 @@ def join(
     )  # fmt: skip
 
 
-def _source(worktree: WorkTree | None, edits: SegmentEdits, request: EditRequest) -> Source:
+def _source(worktree: WorkTree, edits: SegmentEdits, request: EditRequest) -> Source:
     """Read the source of the split. Raises Refused if it is missing, a link, binary, or off limits."""
     name = edits.index.source.path
-    if worktree is not None:
-        if request.commits:
-            refuse_operation(worktree)
-        if reason := gate(worktree.top, request.paths)(name):
-            raise Refused(reason)
-        source = read_source(worktree, name)
-        if source.data is None:
-            raise Refused(missing_source_message(worktree, edits.index, Path.cwd()))
-    else:
-        file = Path(name)
-        if file.is_symlink():
-            raise Refused(f"{file} is now a symbolic link: split its target instead")
-        try:
-            content = look(file.parent, file.name)
-        except OSError as error:
-            raise Refused(f"cannot read {file}: {error.strerror}") from error
-        if content is None:
-            raise Refused(f"{file} no longer exists: restore it and join again")
-        source = Source(file.name, content.data, content.mode, blob_hash(content.data))
+    if request.commits:
+        refuse_operation(worktree)
+    if reason := gate(worktree.top, request.paths)(name):
+        raise Refused(reason)
+    source = read_source(worktree, name)
+    if source.data is None:
+        raise Refused(missing_source_message(worktree, edits.index, Path.cwd()))
     if edits.index.source.encoding != "binary" and source.blob != edits.index.source.blob:
-        if encoding := wide_encoding(source.data or b""):
+        if encoding := wide_encoding(source.data):
             raise Refused(f"{name} is now encoded in {encoding}: save it as UTF-8 and join again")
         if source.binary:
             raise Refused(f"{name} is now binary but was text when it was split: split it again")
-    if worktree is not None:
-        refuse_untracked(worktree, request, {name: source})
+    refuse_untracked(worktree, request, {name: source})
     return source
 
 
 def _merged(
-    worktree: WorkTree | None,
-    edits: SegmentEdits,
-    source: Source,
-    request: EditRequest,
-    discards: Discards | None,
+    worktree: WorkTree, edits: SegmentEdits, source: Source, request: EditRequest, discards: Discards | None
 ) -> MergeResult:
     """Merge the edits with the current source. Raises JoinConflict, and Refused if the result parses worse."""
     name, present = edits.index.source.path, source.data or b""
@@ -207,9 +185,7 @@ def _save_diff(folder: Path, result: CommitOutcome, ui: UserInterface) -> Path |
     return diff
 
 
-def _remarks(
-    worktree: WorkTree | None, edits: SegmentEdits, source: Source, merged: MergeResult
-) -> list[str]:
+def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[str]:
     """Notes for the user on the merge."""
     path = edits.index.source.path
     both = [file for file, kind in merged.how.items() if kind == "merged"]
@@ -226,8 +202,7 @@ def _remarks(
         remarks.append(f"already in {path}: {', '.join(already)}")
     if merged.discarded:
         files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
-        back = "`repoagent undo` restores them" if worktree else "the diff of the join contains them"
-        remarks.append(f"changes of {path} were discarded for {files}; {back}")
+        remarks.append(f"changes of {path} were discarded for {files}; `repoagent undo` restores them")
     return remarks
 
 
@@ -258,25 +233,18 @@ def _default_subject(edits: SegmentEdits) -> str:
         first = edit.segment.first_line
         for i1, i2, _, _ in differing(segments.lines_of(edit.before), segments.lines_of(edit.after)):
             ranges.append((first + i1, first + i2 - 1) if i1 < i2 else (first + i1 - 1, first + i1))
-    innermost: dict[Symbol | None, None] = {}
+    innermost: set[Symbol | None] = set()
     for first, last in ranges:
         around = [symbol for symbol in symbols if symbol.first_line <= first and last <= symbol.last_line]
         depth = max((symbol.depth for symbol in around), default=0)
         deepest = [symbol for symbol in around if symbol.depth == depth]
-        innermost[deepest[0] if len(deepest) == 1 else None] = None
-    whole = [symbol for symbol in innermost if symbol is not None]
-    qualified = list(dict.fromkeys(symbol.qualified_name for symbol in whole))
+        innermost.add(deepest[0] if len(deepest) == 1 else None)
     path = shown(edits.index.source.path)
-    choices = []
-    if whole and len(whole) == len(innermost):
-        if len(qualified) <= NAMED:
-            for names in (qualified, list(dict.fromkeys(symbol.name for symbol in whole))):
-                choices.append(" and ".join(filter(None, [", ".join(names[:-1]), names[-1]])))
-        if len(qualified) > 1:
-            choices.append(f"{len(qualified)} parts")
-    for what in choices:
-        for name in (path, path.rpartition("/")[2]):
-            if len(subject := f"Change {what} in {name}") <= SUBJECT_WIDTH:
+    names = list(dict.fromkeys(symbol.qualified_name for symbol in symbols if symbol in innermost))
+    if names and None not in innermost:
+        listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+        for what in [listed] * (len(names) <= NAMED) + [f"{len(names)} parts"] * (len(names) > 1):
+            if len(subject := f"Change {what} in {path}") <= SUBJECT_WIDTH:
                 return compose(subject, "")
     low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
     return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")

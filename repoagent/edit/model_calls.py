@@ -54,32 +54,31 @@ class ModelCalls:
     def requests(self, state: State) -> tuple[Request, ...]:
         prepared = self.prepared
         session, turns = prepared.session, state.turns
-        replies = sum(turn.role == "assistant" for turn in turns)
-        key = request_key(session.request.instruction, prepared.blobs, replies)
-        most = self.setup.max_output_tokens
-        most = min(most, prepared.reply_tokens or most)
-        prompts, temperature = self._corrections(turns) if prepared.form in LOOSE else ((), None)
-        if prompts:  # without the conversation
-            return tuple(
-                prompt.alone(
-                    key=key if len(prompts) == 1 else f"{key}{number}", max_output_tokens=most,
-                    temperature=temperature,
-                )
-                for number, prompt in enumerate(prompts)
-            )  # fmt: skip
+        replies = [turn.text for turn in turns if turn.role == "assistant"]
+        key = request_key(session.request.instruction, prepared.blobs, len(replies))
+        most = min(self.setup.max_output_tokens, prepared.reply_tokens or self.setup.max_output_tokens)
+        prompts, temperature = self._corrections(turns, replies) if prepared.form in LOOSE else ((), None)
+        is_alone = bool(prompts)  # without the conversation
+        prompts = prompts or prepared.prompts
         blocks = partial(blocks_of, layout(session.worktree))
         as_messages = partial(
             messages_of, tools=prepared.tools, blocks_of=blocks, attached=session.attached(turns)
         )
-        return tuple(
-            prompt.request(
-                turns, state.nonce, key=key if len(prepared.prompts) == 1 else f"{key}{number}",
-                max_output_tokens=most, messages_of=as_messages,
-            )
-            for number, prompt in enumerate(prepared.prompts)
-        )  # fmt: skip
+        requests = []
+        for number, prompt in enumerate(prompts):
+            own = key if len(prompts) == 1 else f"{key}{number}"
+            if is_alone:
+                request = prompt.alone(key=own, max_output_tokens=most, temperature=temperature)
+            else:
+                request = prompt.request(
+                    turns, state.nonce, key=own, max_output_tokens=most, messages_of=as_messages
+                )
+            requests.append(request)
+        return tuple(requests)
 
-    def _corrections(self, turns: Sequence[Turn]) -> tuple[tuple[Prompt, ...], float | None]:
+    def _corrections(
+        self, turns: Sequence[Turn], replies: Sequence[str]
+    ) -> tuple[tuple[Prompt, ...], float | None]:
         """The prompts for a small model that repeated itself or failed the check, instead of the conversation, and
         their temperature; no prompts if neither happened.
 
@@ -89,23 +88,19 @@ class ModelCalls:
         """
         prepared, last = self.prepared, turns[-1]
         paths = prepared.context.request.paths
-        replies = [turn.text for turn in turns if turn.role == "assistant"]
         same = replies.count(replies[-1]) if replies else 0
         if same > 1 or last.text.startswith(UNCHANGED):
             # use another wording: a small model repeats its answer to the same prompt at any temperature
-            temperature = None if same < 3 else retry_temperature(turns)
-            return _prompts(prepared, paths, plain=True), temperature
+            return _prompts(prepared, paths, plain=True), None if same < 3 else retry_temperature(turns)
         draft = prepared.session.draft
         if last.meta.get("kind") != "check" or not draft.edits:
             return (), None
         from repoagent.edit.small_models.excerpts import rows_now
 
         output = fence(first_lines(check_output(last.text)), "output")
-        texts, sources, windows = (
-            draft.texts(),
-            dict(prepared.context.sources),
-            dict(prepared.session.windows),
-        )
+        texts, sources = draft.texts(), dict(prepared.context.sources)
+        windows = dict(prepared.session.windows)
+        tried = [path for path in paths if path in texts]
         for path, source in prepared.context.sources.items():
             if path not in texts:
                 continue
@@ -119,7 +114,6 @@ class ModelCalls:
                     replace(window, first=first + 1, last=max(last, first + 1))
                     for window, first, last in rows
                 )
-        tried = [path for path in paths if path in texts]
         failing = [path for path in tried if path.rpartition("/")[2] in output]
         changed = replace(
             prepared,

@@ -24,20 +24,17 @@ from repoagent.edit.ui import tolerances_text
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange, Source, read_source
 from repoagent.patch.apply_answer import Applied, apply_patches, read_answer
-from repoagent.patch.errors import NOTHING, NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused, Problem
+from repoagent.patch.errors import NOTHING_TO_DO, TOLERANCES, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, decode
 from repoagent.patch.paths import bad_path
 
 if TYPE_CHECKING:
+    from repoagent.edit.small_models.replies import ShownFile
     from repoagent.llm.conversation import Turn
-    from repoagent.patch.targets import Outcome
 
-NAMES = {  # reasons after which no part of an edit is kept
-    "unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary",
-}  # fmt: skip
-PARTLY = "Part of the change was refused; nothing is written yet."
-FITS = "This fits; nothing is written yet, because another part of the edit is missing."
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
+SEND_ALL = "Nothing of this edit is kept: send all of it again, with the hunks that fit."
+_HUNK = re.compile(r"^(?:@@|<<<<<<<)", re.MULTILINE)
 _LOOSE_LEVELS = frozenset({"fuzzy-context", "elision"})
 _LINES_AROUND = 20  # lines to read before and after
 _PATH = re.compile(r"[^\s`'\"()<>\[\]{},;:*|]+")
@@ -74,48 +71,47 @@ def _fold(session: EditSession, answer: str) -> Observation:
     """Apply an answer to the draft if all its patches fit. Raises as `apply_patches`."""
     draft, earlier = session.draft, session.placements
     try:
-        applied, parts = _fit(session, draft, answer, session.kept)
+        applied, parts = _fit(session, draft, answer)
     except PatchRefused as error:
         if not draft.edits:
             raise
         draft, earlier = Draft(draft.sources), []  # after a setback many models send the whole edit again
         try:
-            applied, parts = _fit(session, draft, answer, ())
+            applied, parts = _fit(session, draft, answer)
         except PatchRefused as second:
-            raise (error if error.fits else second) from None
-        changed = {change.name for change in session.draft.edits}
-        changed |= {result.change.name for result in session.kept}
-        if not applied.named >= changed | session.missing.keys():
+            raise second from error
+        if not {change.name for change in applied.changes} >= {change.name for change in session.draft.edits}:
             raise
-    if guess := _unseen(session, applied, draft):
-        return Observation(EDIT, session.sent_back(guess), ok=False, data={"reasons": ["unseen"]})
-    lost = unasked_losses(
-        applied,
-        session.request.instruction,
-        "\n\n".join([*session.answers, answer]),
-        {path: source.data for path, source in draft.sources.items() if source.data is not None},
-        parts=parts,
-        loose=session.loose,
-    )
-    if lost:
-        return Observation(EDIT, session.sent_back(lost), ok=False, data={"reasons": ["lost-definition"]})
-    session.missing = {path: part for path, part in session.missing.items() if path not in applied.named}
-    if session.missing:
-        from repoagent.patch.targets import Outcome
-
-        session.answers.append(answer)
-        session.kept = tuple(
-            Outcome(change, tuple(place for place in applied.placements if place.path == change.name))
-            for change in applied.changes
+    reason, problem = "unseen", _unseen(session, applied, draft)
+    if not problem:
+        originals = {path: source.data for path, source in draft.sources.items() if source.data is not None}
+        reason, problem = (
+            "lost-definition",
+            unasked_losses(
+                applied, session.request.instruction, answer, originals, parts=parts, loose=session.loose
+            ),
         )
-        text = f"{FITS}\n\n{session.still_missing}"
-        return Observation(EDIT, text, ok=False, data={"partial": True}, shown=session.waiting)
+    if problem:
+        return Observation(EDIT, session.sent_back(problem), ok=False, data={"reasons": [reason]})
     session.refusals = 0
-    session.drop_kept()
     session.draft = draft.with_changes(applied.changes)
     session.placements = [*earlier, *applied.placements]
     session.editable |= {change.path for change in applied.changes if change.path}
-    return Observation(EDIT, _applied_text(applied), final=True)
+    texts = ["Applied."]
+    if applied.placements:
+        plain = {"exact", *TOLERANCES}
+        places = ", ".join(
+            f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
+            for place in applied.placements
+        )
+        texts = [f"Applied: {places}."]
+    for place in applied.placements:
+        if words := tolerances_text(place):
+            hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
+            texts.append(f"{hunk}: {words}.")
+    if applied.unclosed:
+        texts.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
+    return Observation(EDIT, "\n".join(texts), final=True)
 
 
 def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
@@ -138,14 +134,27 @@ def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
     return ""
 
 
-def _fit(
-    session: EditSession, draft: Draft, answer: str, earlier: Sequence[Outcome]
-) -> tuple[Applied, list[Part]]:
+def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list[Part]]:
     """Apply the patches of an answer to the draft. Returns also the old and new lines of each rewritten part."""
     from repoagent.syntax.regressions import parses_worse
 
     texts = draft.texts()
-    patches = _read(session, draft, answer)
+    # a small model's reply that reached its length limit is not continued
+    patches: Sequence[FilePatch] = read_answer(
+        answer, loose=session.loose, known=texts, ended=not session.short
+    )
+    if session.loose:
+        from repoagent.edit.small_models.replies import read_reply
+
+        missing = [path for path in session.request.paths if path not in texts]
+        instruction = session.request.instruction
+        patches = read_reply(
+            patches,
+            _shown_files(session, draft),
+            instruction,
+            lambda path: _may_create(session, path),
+            missing,
+        )
     applied = apply_patches(
         patches,
         texts,
@@ -154,7 +163,6 @@ def _fit(
         strict=session.request.strict,
         parses_worse=parses_worse if session.request.parse_check else None,
         exists=lambda path: _source(session, path) is not None,
-        earlier=earlier,
     )
     parts: list[Part] = []
     for patch in patches:
@@ -165,58 +173,15 @@ def _fit(
     return applied, parts
 
 
-def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observation:
-    reasons = sorted({problem.reason for problem in error.problems})
-    if reasons == ["already-applied"] and session.draft.edits and not session.missing:
-        return Observation(EDIT, f"{error}\nThere is nothing left to do.", final=True)
-    text = short_refusal(error) if session.short else str(error)
-    missing = _missing(error.problems)
-    shown = [problem.brief for problem in error.problems]
-    nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error
-    data: dict[str, object] = {"reasons": reasons, "hunks": len(error.problems)}
-    if session.drafts and error.fits and missing and NAMES.isdisjoint(reasons):
-        session.kept, session.refusal = error.fits, error
-        session.answers.append(answer)
-        rest = {path: part for path, part in session.missing.items() if path not in error.named}
-        session.missing = rest | missing
-        text = text.replace(NOTHING, PARTLY, 1)
-        data["partial"] = True
-        shown.append(session.waiting)
-    return Observation(
-        EDIT, session.sent_back(text), ok=False, data=data, error=nothing, shown="\n".join(shown)
-    )
-
-
-def _missing(problems: Sequence[Problem]) -> dict[str, str]:
-    """The parts to send again, in words, by path; without hunks that would change nothing."""
-    hunks: dict[str, set[int]] = {}
-    for problem in problems:
-        if problem.reason not in NOTHING_TO_DO:
-            hunks.setdefault(problem.path, set()).add(problem.hunk)
-    parts = {}
-    for path, numbers in hunks.items():
-        listed = ", ".join(map(str, sorted(numbers)))
-        parts[path] = (
-            f"all of {path}" if 0 in numbers else f"hunk{'s' * (len(numbers) > 1)} {listed} of {path}"
-        )
-    return parts
-
-
-def _read(session: EditSession, draft: Draft, answer: str) -> list[FilePatch]:
-    """The patches of an answer. For the whole and function formats, find the file and lines of each fence."""
-    texts = draft.texts()
-    # a small model's reply that reached its length limit is not continued
-    patches = list(read_answer(answer, loose=session.loose, known=texts, ended=not session.short))
-    if not session.loose:
-        return patches
+def _shown_files(session: EditSession, draft: Draft) -> dict[str, ShownFile]:
+    """The editable files as `read_reply` needs them, to find the file and lines of each fence."""
     from repoagent.edit.small_models.excerpts import rows_now
-    from repoagent.edit.small_models.replies import ShownFile, read_reply
+    from repoagent.edit.small_models.replies import ShownFile
 
-    request = session.request
-    words = frozenset(re.findall(r"\w+", request.instruction))
+    words = frozenset(re.findall(r"\w+", session.request.instruction))
     files = {}
-    for path in session.editable & set(texts):
-        if text := decode(texts[path].data):
+    for path, current in draft.texts().items():
+        if path in session.editable and (text := decode(current.data)):
             source = draft.sources.get(path)
             before = decode(source.data) if source is not None and source.data is not None else None
             lines = () if before is None else before.lines
@@ -225,8 +190,22 @@ def _read(session: EditSession, draft: Draft, answer: str) -> list[FilePatch]:
                 for window in session.windows.get(path, ())
             )
             files[path] = ShownFile(path, text.lines, parts, lines, words)
-    missing = [path for path in request.paths if path not in texts]
-    return read_reply(patches, files, request.instruction, lambda path: _may_create(session, path), missing)
+    return files
+
+
+def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observation:
+    reasons = sorted({problem.reason for problem in error.problems})
+    if reasons == ["already-applied"] and session.draft.edits:
+        return Observation(EDIT, f"{error}\nThere is nothing left to do.", final=True)
+    text = short_refusal(error) if session.short else str(error)
+    if len(_HUNK.findall(answer)) > len(error.problems):  # many models send only the corrected hunk
+        text = f"{text}\n\n{SEND_ALL}"
+    shown = [problem.brief for problem in error.problems]
+    nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error
+    data: dict[str, object] = {"reasons": reasons, "hunks": len(error.problems)}
+    return Observation(
+        EDIT, session.sent_back(text), ok=False, data=data, error=nothing, shown="\n".join(shown)
+    )
 
 
 def _may_create(session: EditSession, path: str) -> bool:
@@ -241,23 +220,6 @@ def _may_create(session: EditSession, path: str) -> bool:
         if tail_of_known or not names_file(request.instruction, path):
             return False
     return read_source(session.worktree, path).data is None and not session.is_ignored(path)
-
-
-def _applied_text(applied: Applied) -> str:
-    """The message to the model: where the hunks were applied, then a line for each with tolerances."""
-    plain = {"exact", *TOLERANCES}
-    places = ", ".join(
-        f"{place.path}:{place.line}" + ("" if place.level in plain else f" ({place.level})")
-        for place in applied.placements
-    )
-    texts = [f"Applied: {places}." if places else "Applied."]
-    for place in applied.placements:
-        if words := tolerances_text(place):
-            hunk = f"Hunk {place.hunk} of {place.path}, line {place.line}" if place.hunk else place.path
-            texts.append(f"{hunk}: {words}.")
-    if applied.unclosed:
-        texts.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
-    return "\n".join(texts)
 
 
 class OutOfScope(Refused):

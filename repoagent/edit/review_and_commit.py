@@ -206,9 +206,7 @@ def _diff(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, D
 
 
 def _save_patch(session: EditSession, diff: str, edit_id: str) -> str:
-    """Save a change that could not be applied, and return where in words; outside of a repository nothing is saved."""
-    if not session.worktree.git_dir.is_dir():
-        return "nothing was written"
+    """Save a change that could not be applied, and return where in words."""
     path = session.worktree.git_dir / "repoagent" / "proposals" / f"{edit_id}.patch"
     write_whole(path, diff.encode("utf-8", "surrogateescape"))
     return f"the change is saved in {path}"

@@ -116,7 +116,7 @@ def files(call: Call, path: str = "", pattern: str = "", limit: int = 100) -> To
         modified = datetime.fromtimestamp(file.modified, timezone.utc).isoformat(timespec="seconds")
         rows.append({"path": file.path, "bytes": file.size, "modified": modified, "tracked": file.tracked})
     folders = [{"path": folder, "files": count} for folder, count in listing.folders.items()]
-    data = {"files": rows, "folders": folders, "left_out": sum(listing.more.values())}
+    data = {"files": rows, "folders": folders, "left_out": listing.more}
     shown = listing_text(listing)
     body = fence(clip(shown), "listing") if shown else "No file matches."
     return ToolResult("\n".join(filter(None, [body, left_out_text(listing)])), data)

@@ -14,20 +14,18 @@ if TYPE_CHECKING:
     from repoagent.git.files import FileChange
     from repoagent.patch.locate.exact import Placement
     from repoagent.patch.model import FilePatch, SourceText
-    from repoagent.patch.targets import Outcome
 
 LARGEST = 4 * 1024 * 1024  # characters of an answer: parsing takes about forty times the memory
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `named` are
-    the files with patches in this answer, without those of earlier answers; `unclosed`: a fence is not closed."""
+    """The result of an answer: one change per file, the placement of each hunk, and one canonical diff. `unclosed`: a
+    fence is not closed."""
 
     changes: tuple[FileChange, ...]
     placements: tuple[Placement, ...]
     diff: str
-    named: frozenset[str] = frozenset()
     unclosed: bool = False
 
 
@@ -85,14 +83,12 @@ def apply_patches(
     strict: bool = False,
     parses_worse: Callable[[str, bytes, bytes], str | None] | None = None,
     exists: Callable[[str], bool] | None = None,
-    earlier: Sequence[Outcome] = (),
 ) -> Applied:
     """Apply patches from `read_answer`, as `apply_answer` does.
 
-    `exists(path)` returns whether a file outside `sources` exists. `earlier` are the outcomes that fitted in an earlier
-    answer for the same sources (`PatchRefused.fits`).
+    `exists(path)` returns whether a file outside `sources` exists.
     """
-    from repoagent.patch.combine import combine, continue_earlier, fitting
+    from repoagent.patch.combine import combine
     from repoagent.patch.parse.retractions import without_withdrawn
     from repoagent.patch.render import canonical_diff
     from repoagent.patch.targets import Files, Outcome, resolve
@@ -105,27 +101,19 @@ def apply_patches(
     groups, problems = resolve(without_withdrawn(patches, files.sources), files)
     if not groups and not problems:
         raise NoPatch
-    results = {outcome.change.name: outcome for outcome in earlier}
+    outcomes: list[Outcome] = []
     for group in groups:
-        name = group[-1].name
-        if name in results:
-            results[name], more = continue_earlier(results[name], group, files)
-            problems += more
-            continue
         outcome = combine(group, files)
         if isinstance(outcome, Outcome):
-            results[name] = outcome
-            continue
-        problems += outcome
-        if rest := fitting(group, outcome, files):
-            results[name] = rest
-    named = frozenset(group[-1].name for group in groups)
+            outcomes.append(outcome)
+        else:
+            problems += outcome
     if problems:
-        raise PatchRefused(problems, [result for result in results.values() if result.changes], named)
-    changes = tuple(result.change for result in results.values() if result.changes)
+        raise PatchRefused(problems)
+    changes = tuple(outcome.change for outcome in outcomes if outcome.changes)
     if not changes:
-        names = ", ".join(results)
+        names = ", ".join(outcome.change.name for outcome in outcomes)
         raise PatchRefused([Problem(names, 0, "no-change", "no changes: before and after are equal.")])
-    placements = tuple(placement for result in results.values() for placement in result.placements)
+    placements = tuple(placement for outcome in outcomes for placement in outcome.placements)
     unclosed = any(target.patch.unclosed for group in groups for target in group)
-    return Applied(changes, placements, canonical_diff(changes), named, unclosed)
+    return Applied(changes, placements, canonical_diff(changes), unclosed)

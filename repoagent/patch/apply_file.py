@@ -65,7 +65,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     hunks = _numbered_hunks(group)
     if first.path is None:
         return _deleted_file(first.source, hunks, data, source.mode)
-    after, placements, parts, final_newline = _new_content(first, group, hunks, data, files)
+    after, placements = _new_content(first, group, hunks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
         check_result(first.path, data, after, files.parses_worse, may_empty=files.strict and not whole)
@@ -73,7 +73,7 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     if first.patch.action == "copy":
         return Outcome(FileChange(None, first.path, None, after, None, mode), placements)
     change = FileChange(first.source, first.path, data, after, source.mode, mode)
-    return Outcome(change, placements, parts, final_newline)
+    return Outcome(change, placements)
 
 
 def _plain(hunk: Hunk) -> Hunk:
@@ -102,8 +102,8 @@ def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
 
 def _new_content(
     first: Target, group: Sequence[Target], hunks: Sequence[Hunk], data: bytes, files: Files
-) -> tuple[bytes, tuple[Placement, ...], tuple[Splice, ...], bool | None]:
-    """The new bytes of a known file, and the rest of its `Outcome`."""
+) -> tuple[bytes, tuple[Placement, ...]]:
+    """The new bytes of a known file, and where its hunks were placed."""
     move = _MOVES.get(first.patch.action)
     placements: tuple[Placement, ...] = (Placement(first.name, 0, 1, move),) if move else ()
     wholes = [(target.patch.rows, target.patch.whole) for target in group if target.patch.whole is not None]
@@ -112,7 +112,7 @@ def _new_content(
             raise PatchError(
                 "cut-off", "the diff names this file but does not change it. Send it again, complete."
             )
-        return data, placements or (Placement(first.name, 0, 1, "mode"),), (), None
+        return data, placements or (Placement(first.name, 0, 1, "mode"),)
     text = decode(data)
     if text is None:
         raise PatchError(
@@ -148,7 +148,7 @@ def _new_content(
             "the added lines contain merge conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`). Send the resolved "
             "lines.",
         )
-    return encoded(spliced(text, parts, final_newline)), placements, tuple(parts), final_newline
+    return encoded(spliced(text, parts, final_newline)), placements
 
 
 def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:

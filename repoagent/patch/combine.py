@@ -1,21 +1,16 @@
-"""Combine several patches of one file: parts of one change, steps or a correction, also over successive answers.
-
-The hunks of a refused answer that fit are kept. The next answer may contain only the missing hunks, or all of them
-again: nothing is lost or applied twice."""
+"""Combine several patches of one file: parts of one change, steps or a correction."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
-from repoagent.patch.apply_file import DuplicateHunks, apply_targets, check_result, encoded, hunk_numbers
+from repoagent.patch.apply_file import DuplicateHunks, apply_targets
 from repoagent.patch.errors import PatchError, PatchErrors, Problem
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import WHITESPACE, index_of
 from repoagent.patch.model import Hunk, Text, decode
-from repoagent.patch.splice import Splice, merged, spliced
 from repoagent.patch.targets import Files, Outcome, Target
 
 _MOST_CORRECTED = 200  # blocks of one file that may correct each other
@@ -208,117 +203,4 @@ def _at_same_location(earlier: Located, later: Located) -> bool:
         max(a, c) < min(b, d) or (a == b and c <= a <= d) or (c == d and a <= c <= b)
         for a, b in earlier[2]
         for c, d in later[2]
-    )
-
-
-def fitting(group: Sequence[Target], problems: Sequence[Problem], files: Files) -> Outcome | None:
-    """The outcome of the hunks of a file without `problems`; None if there are none, or if the outcome is unclear."""
-    bad = {problem.hunk for problem in problems}
-    if 0 in bad or group[0].source is None:
-        return None
-    good = _with_hunks(group, bad, include=False)
-    outcome = _attempt(lambda: apply_targets(good, replace(files, parses_worse=None))) if good else None
-    return outcome if outcome is not None and outcome.changes else None
-
-
-def continue_earlier(
-    earlier: Outcome, group: Sequence[Target], files: Files
-) -> tuple[Outcome, list[Problem]]:
-    """The `earlier` outcome of a file combined with the patches of the next answer, and the problems of these patches.
-
-    The patches may be for the file with or without the earlier changes, and replace these if they change the same
-    lines.
-    """
-    alone = combine(group, files)
-    if isinstance(alone, Outcome):
-        united = _united(earlier, alone, group)
-        if united is not None:
-            return united, _parse_problems(united, files)
-        text = (
-            "hunks of this file are kept from an earlier answer, and this patch changes only some of them. Send all "
-            "hunks, or only those that are missing."
-        )
-        return earlier, [Problem(earlier.change.name, 0, "overlap", text)]
-    bad = {problem.hunk for problem in alone}
-    if 0 in bad or not _NO_LOCATION.issuperset(problem.reason for problem in alone):
-        return earlier, alone  # with the earlier changes, one of several locations may look unique
-    rest = fitting(group, alone, files)
-    current = earlier if rest is None else _united(earlier, rest, group)
-    if current is None:
-        return earlier, alone
-    change = current.change
-    missing = _with_hunks(group, bad, include=True)
-    if change.before is None or change.after is None or any(t.path != change.path for t in missing):
-        return current, alone
-    before = change.after
-    step = _attempt(lambda: apply_targets(missing, replace(files, parses_worse=None), before))
-    if step is None:
-        return current, alone
-    placements = (*current.placements, *step.placements)
-    result = Outcome(replace(change, after=step.change.after), placements)
-    return result, _parse_problems(result, files)
-
-
-def _with_hunks(group: Sequence[Target], numbers: set[int], *, include: bool) -> list[Target]:
-    """The patches with only the hunks that have these numbers, or (not `include`) with only the others."""
-    number_of = hunk_numbers(group)
-    result = []
-    for target in group:
-        hunks = tuple(hunk for hunk in target.patch.hunks if (number_of(hunk) in numbers) is include)
-        if hunks:
-            result.append(replace(target, patch=replace(target.patch, hunks=hunks)))
-    return result
-
-
-def _parse_problems(outcome: Outcome, files: Files) -> list[Problem]:
-    change = outcome.change
-    try:
-        check_result(change.name, change.before or b"", change.after or b"", files.parses_worse)
-    except PatchError as error:
-        return [error.at(change.name)]
-    return []
-
-
-def _united(earlier: Outcome, new: Outcome, group: Sequence[Target]) -> Outcome | None:
-    """The new outcome with the earlier changes at other lines; None if new changes touch earlier ones without replacing
-    them."""
-    old, change = earlier.change, new.change
-    if old.before is None or old.after is None or change.after is None or old.path != old.old_path:
-        return new
-    if change.old_path != old.old_path or any(target.patch.whole is not None for target in group):
-        return new
-    text = decode(old.before)
-    if earlier.parts is None or new.parts is None or text is None:
-        # The new outcome must add and delete all lines that the earlier one does.
-        before, first, second = (Counter(data.split(b"\n")) for data in (old.before, old.after, change.after))
-        return new if first - before <= second - before and before - first <= before - second else None
-    parts = list(new.parts)
-    for part in earlier.parts:
-        meeting = [new_part for new_part in new.parts if _meet(part, new_part)]
-        if not any(_replaces(new_part, part) for new_part in meeting):
-            if meeting:
-                return None
-            parts.append(part)
-    parts = merged(parts)
-    final_newline = earlier.final_newline if new.final_newline is None else new.final_newline
-    mode = old.mode if change.mode == change.old_mode else change.mode
-    after = encoded(spliced(text, parts, final_newline))
-    placements = tuple(dict.fromkeys((*earlier.placements, *new.placements)))
-    return Outcome(replace(change, after=after, mode=mode), placements, tuple(parts), final_newline)
-
-
-def _meet(first: Splice, second: Splice) -> bool:
-    """Whether two changes share a line, or are adjacent and one of them only adds lines."""
-    adds = first.start == first.end or second.start == second.end
-    start, end = max(first.start, second.start), min(first.end, second.end)
-    return start < end or (adds and start == end)
-
-
-def _replaces(new: Splice, earlier: Splice) -> bool:
-    """Whether the new change covers the lines of the earlier one, and contains its lines if that only adds some."""
-    if not (new.start <= earlier.start and earlier.end <= new.end):
-        return False
-    count = len(earlier.lines)
-    return earlier.start < earlier.end or any(
-        new.lines[at : at + count] == earlier.lines for at in range(len(new.lines) - count + 1)
     )

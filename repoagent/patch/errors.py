@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
-
-if TYPE_CHECKING:
-    from repoagent.patch.targets import Outcome
 
 NOTHING_TO_DO = frozenset({"already-applied", "no-change"})  # reasons: the files already have the change
 NOTHING = "The change was refused; nothing was applied."
@@ -53,16 +49,11 @@ class Problem:
 class PatchRefused(Refused):
     """The answer contains a patch that does not fit or is not allowed. Nothing was applied.
 
-    `str(error)` is a text for the model. `fits` are the outcomes that fit, for `apply_patches`; `named` are the files
-    with patches.
+    `str(error)` is a text for the model.
     """
 
-    def __init__(
-        self, problems: Sequence[Problem], fits: Sequence[Outcome] = (), named: Collection[str] = ()
-    ) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        self.fits = tuple(fits)
-        self.named = frozenset(named)
         shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
         more = len(self.problems) - len(shown)
         super().__init__(

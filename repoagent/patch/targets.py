@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
@@ -17,7 +17,7 @@ from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spel
 from repoagent.patch.splice import looks_whole
 
 if TYPE_CHECKING:
-    from repoagent.patch.splice import Splice
+    pass
 
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 _MODES = {None, "100644", "100755"}
@@ -70,13 +70,10 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of all patches of one file. `parts` are its splices, None unless all hunks are for the same text;
-    `final_newline`: whether the hunks set or remove the newline at its end."""
+    """The result of all patches of one file."""
 
     change: FileChange
     placements: tuple[Placement, ...]
-    parts: tuple[Splice, ...] | None = field(default=None, compare=False)
-    final_newline: bool | None = field(default=None, compare=False)
 
     @property
     def changes(self) -> bool:

@@ -25,23 +25,21 @@ from repoagent.patch.paths import bad_path, spellings
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import paths_of
 from repoagent.tasks.changes.snapshot import blobs_of
-from repoagent.tasks.run_context import DROPPED, SEND_WHOLE, RunContext
+from repoagent.tasks.run_context import RunContext
 
 WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own
 
 
 def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> Tool:
     """The tool for a patch in a reply. `after` gets the written paths, and returns text for the model."""
-    tool_context, refused_edit = context.tool_context, context.refused_edit
+    tool_context = context.tool_context
     inner = edit_tool(tool_context)
     masked = masked_tool(inner, tool_context)
 
     def perform(action: Action) -> Observation:
         observation = apply(action)
-        if not observation.ok and tool_context.missing:
-            observation = replace(observation, data={**observation.data, "partial": True})
         reasons = observation.data.get("reasons")
-        refused_edit.note(ok=observation.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
+        context.note_edit(ok=observation.ok, reasons=map(str, reasons) if isinstance(reasons, list) else ())
         return observation
 
     def apply(action: Action) -> Observation:
@@ -57,21 +55,14 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
             patches = ()
         if context.change_set.edit == mark:  # the run was killed after the write
             paths = _files_of(context, patches)
-            kept_part = ", with the kept part of it," if refused_edit.take_notice() else ","
-            text = f"Applied: {', '.join(paths)}{kept_part} before the run was interrupted."
+            text = f"Applied: {', '.join(paths)}, before the run was interrupted."
             return _observation([text, after(paths)], paths)
         context.forget_files()
         if refusal := _bind(context, patches):
-            pending = f"\n\n{tool_context.still_missing}" if tool_context.missing else ""
-            return Observation(EDIT, refusal + pending, ok=False)
-        refused_edit.drop_if_changed(tool_context.draft.sources.get)
-        if dropped := refused_edit.take_notice():
-            return Observation(EDIT, f"Not applied. {dropped}", ok=False)
-        again = f"\n{DROPPED}. {SEND_WHOLE}" if tool_context.missing else ""
+            return Observation(EDIT, refusal, ok=False)
         blobs = tool_context.draft.blobs()
         stale = [path for path, blob in blobs.items() if context.shown.get(path, blob) != blob]
         observation = masked.perform(action)
-        refused_edit.note_files()
         if not observation.ok or not tool_context.draft.edits:
             return replace(observation, final=False)
         if context.gate.mode == "read-only":
@@ -79,14 +70,14 @@ def writing_tool(context: RunContext, after: Callable[[Sequence[str]], str]) -> 
         try:
             changes = _write_draft(context, mark)
         except SentBack as error:
-            text = f"{error}\nThe files are unchanged.{again}"
+            text = f"{error}\nThe files are unchanged."
             return Observation(EDIT, text, ok=False, data={"reasons": [error.kind]}, shown=error.shown)
         except NothingDone as error:
-            return Observation(EDIT, f"{error}{again}", ok=False, error=error)
+            return Observation(EDIT, str(error), ok=False, error=error)
         except (Busy, SystemFailed, UnfinishedTransaction):  # the model cannot fix a full disk
             raise
         except Refused as error:
-            return Observation(EDIT, f"Not written: {error}{again}", ok=False, error=error)
+            return Observation(EDIT, f"Not written: {error}", ok=False, error=error)
         _note_written(context, changes)
         texts = [observation.text]
         if stale:
@@ -212,12 +203,10 @@ def _audit(context: RunContext, changes: Sequence[FileChange], edit_id: str) -> 
 
 
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:
-    """Read from disk the files of the patches, of a partly refused edit, and those shown before. Returns why they
-    cannot be changed, or ""."""
+    """Read from disk the files of the patches and those shown before. Returns why they cannot be changed, or ""."""
     tool_context = context.tool_context
     in_patches = {name for name in spelled(patches) if bad_path(name) is None}
-    mentioned = in_patches | context.refused_edit.files.keys()
-    existing = {name for name in mentioned if (context.worktree.top / name).is_file()}
+    existing = {name for name in in_patches if (context.worktree.top / name).is_file()}
     names = sorted(existing | set(context.shown))
     try:
         tool_context.not_ignored = frozenset(names) - is_ignored(context.worktree, names)

@@ -90,11 +90,6 @@ class Finishing:
             return reminder
         if failed := self.failed_check():
             raise failed
-        if context.tool_context.missing:
-            context.ui.say(
-                "note: part of the model's last edit was refused, so none of that edit was written"
-            )
-            return Observation("finish", summary, final=True)
         refusal = self._run_check() or self._run_hook() or self._commit(summary)
         if refusal:
             return refusal
@@ -107,7 +102,7 @@ class Finishing:
 
         context = self.context
         self._report_remaining()
-        if context.refused_edit.is_missing and context.change_set.changes:
+        if context.edit_is_missing and context.change_set.changes:
             context.ui.say(
                 "note: the model's last edit was refused and not sent again; the change does not include it"
             )
@@ -151,20 +146,16 @@ class Finishing:
         return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
 
     def _remind_of_edit(self) -> Observation | None:
-        """Once: report that the last edit, or a part of it, was refused."""
-        tool_context, turns = self.context.tool_context, turns_since_user(self.context.state)
-        if tool_context.missing:  # once for each such edit
-            turns = turns[max(at for at, turn in enumerate(turns) if turn.meta.get("kind") == EDIT) :]
-            text = f"Your edit is incomplete. {tool_context.still_missing}"
-        elif self.context.refused_edit.is_missing:
-            text = (
-                "Your last edit was refused, and nothing has changed since, so the files do not contain "
-                "it. Send it again, corrected; if it is not needed, finish again."
-            )
-        else:
+        """Once: report that the last edit was refused."""
+        turns = turns_since_user(self.context.state)
+        if not self.context.edit_is_missing or any(
+            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns
+        ):
             return None
-        if any(REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns):
-            return None
+        text = (
+            "Your last edit was refused, and nothing has changed since, so the files do not contain "
+            "it. Send it again, corrected; if it is not needed, finish again."
+        )
         return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]}, shown="")
 
     def failed_check(self) -> CheckFailed | None:
@@ -250,9 +241,7 @@ def unfinished_work(context: RunContext) -> Sequence[str]:
     repair_plan(context)
     if context.change_set.changes and context.may_commit:
         reasons.append("you have changed files and not finished")
-    if missing := context.tool_context.missing:
-        reasons.append(f"your edit is incomplete (missing: {'; '.join(missing.values())})")
-    elif context.refused_edit.is_missing:
+    if context.edit_is_missing:
         reasons.append("your last edit was refused and nothing has changed since")
     if read_plan(context.run_dir.plan).open and not context.request.plan_only:
         reasons.append("tasks of the plan are open")

@@ -16,8 +16,7 @@ from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import NonInteractive, UserInterface
-from repoagent.errors import Refused
-from repoagent.git.files import FileChange, Source, blob_hash
+from repoagent.git.files import FileChange, blob_hash
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
@@ -31,10 +30,6 @@ from repoagent.tasks.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from repoagent.agent.loop import LoopEvent
-
-DRAFT = "@draft"  # the path that a model uses for the kept part of a refused edit
-DROPPED = "What was kept of your refused edit is dropped"
-SEND_WHOLE = "Send the whole edit again if you still want it."
 
 
 @dataclass(frozen=True)
@@ -115,89 +110,6 @@ class RunInterface(UserInterface, Protocol):
 
 
 @dataclass
-class RefusedEdit:
-    """The last edit of a run, if it was refused, and the part of it that `tool_context` keeps until the model sends the
-    rest.
-
-    changes: the run's changes at that time; None if the last edit was applied or there was none.
-    files: the blob and mode of its files when it was refused. dropped: why the kept part was dropped, "" once the model
-    knows.
-    """
-
-    tool_context: EditSession
-    change_set: ChangeSet
-    changes: frozenset[FileChange] | None = None
-    files: dict[str, tuple[str, str | None]] = field(default_factory=dict)
-    dropped: str = ""
-
-    @property
-    def is_missing(self) -> bool:
-        """Whether the last edit was refused, and nothing has changed since."""
-        return self.changes is not None and self.changes == frozenset(self.change_set.changes)
-
-    def note(self, *, ok: bool, reasons: Iterable[str]) -> None:
-        """Remember whether an edit was applied. An edit with nothing to do, or that the user rejected, does not count
-        as missing."""
-        reasons = set(reasons)
-        applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
-        self.changes = None if applied else frozenset(self.change_set.changes)
-
-    def note_files(self) -> None:
-        """Remember the files of a partly refused edit, as the last action read them."""
-        results = self.tool_context.kept
-        sides = {path for result in results for path in (result.change.old_path, result.change.path)}
-        paths = filter(None, sides | self.tool_context.missing.keys())
-        sources = self.tool_context.draft.sources
-        self.files = {path: _version(sources.get(path)) for path in sorted(paths)}
-
-    def drop_if_changed(self, read: Callable[[str], Source | None]) -> None:
-        """Drop the kept part if one of its files has changed."""
-        changed = []
-        for path, version in self.files.items():
-            try:
-                if _version(read(path)) != version:
-                    changed.append(path)
-            except Refused:  # a link or a folder by now
-                changed.append(path)
-        if changed:
-            self.drop(f"{', '.join(changed)} changed since")
-
-    def drop(self, reason: str) -> None:
-        """Drop the kept part, if there is one. The model gets a notice before its next edit is applied."""
-        if self.tool_context.missing:
-            self.tool_context.drop_kept()
-            self.files = {}
-            self.dropped = reason
-
-    def withdraw(self) -> str:
-        """Drop the kept part on request of the model. Returns the text for it, "" if nothing is kept."""
-        if not self.tool_context.missing:
-            return ""
-        self.drop("")
-        self.changes = None
-        return f"{DROPPED}."
-
-    def take_notice(self) -> str:
-        """The notice for the model that the kept part was dropped, once; "" otherwise."""
-        reason, self.dropped = self.dropped, ""
-        return f"{DROPPED}, because {reason}. {SEND_WHOLE}" if reason else ""
-
-
-def _version(source: Source | None) -> tuple[str, str | None]:
-    return ("", None) if source is None else (source.blob, source.mode)
-
-
-def is_draft_pending(state: State) -> bool:
-    """Whether, at the end of the conversation, a part of a refused edit is kept."""
-    pending = False
-    for turn in state.turns:
-        if turn.role == "observation":
-            applied = turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes"
-            pending = "partial" in turn.meta or (pending and not applied and DROPPED not in turn.text)
-    return pending
-
-
-@dataclass
 class RunContext:
     """The state of one run.
 
@@ -205,6 +117,7 @@ class RunContext:
     seen. commits: made by this process. tools: of the loop. branch: at the start of this process.
     accepted: files whose change the user accepted, with the accepted content; None for a deleted file.
     deletions: files that the user agreed to delete.
+    changes_at_refusal: the run's changes when its last edit was refused; None if that was applied or there was none.
     unreviewed: whether a part of the change was not accepted by a user: an edit that the mode allowed, or changes of an
     earlier process.
     """
@@ -227,10 +140,7 @@ class RunContext:
     unreviewed: bool = False
     tools: tuple[Tool, ...] = ()
     branch: str | None = None
-    refused_edit: RefusedEdit = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refused_edit = RefusedEdit(self.tool_context, self.change_set)
+    changes_at_refusal: frozenset[FileChange] | None = None
 
     @property
     def state(self) -> State:
@@ -241,6 +151,20 @@ class RunContext:
     def may_commit(self) -> bool:
         """Whether this run commits at its end. A read-only run does not, even if it has changes from another mode."""
         return not self.request.commit.no_commit and self.gate.mode != "read-only"
+
+    @property
+    def edit_is_missing(self) -> bool:
+        """Whether the last edit was refused, and nothing has changed since."""
+        return self.changes_at_refusal is not None and self.changes_at_refusal == frozenset(
+            self.change_set.changes
+        )
+
+    def note_edit(self, *, ok: bool, reasons: Iterable[str]) -> None:
+        """Remember whether an edit was applied. An edit with nothing to do, or that the user rejected, does not count
+        as missing."""
+        reasons = set(reasons)
+        applied = ok or (reasons and reasons <= NOTHING_TO_DO | {"person"})
+        self.changes_at_refusal = None if applied else frozenset(self.change_set.changes)
 
     def forget_files(self) -> None:
         """Make the next action read the files again."""
@@ -261,13 +185,11 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
     """The files that a conversation shows, with the blob of each that was shown last. With `written`, the blobs as
     written by the run: these for files that it has edited since, without the files that are gone."""
     shown: dict[str, str] = {}
-    reply = partial = ""  # the text of the replies with the current edit
+    reply = ""
     for turn in state.turns:
         is_edit = turn.meta.get("kind") == EDIT
         if turn.role == "assistant":
-            reply = partial + turn.text
-        if is_edit:
-            partial = reply if "partial" in turn.meta else ""
+            reply = turn.text
         if turn.role == "observation" and is_edit and turn.meta.get("ok") == "yes" and written is not None:
             for path in [path for path in shown if path in reply]:
                 shown.pop(path)

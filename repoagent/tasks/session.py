@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,7 +25,6 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.facts import current_branch
-from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Request, Usage, display_name
@@ -45,7 +43,6 @@ from repoagent.tasks.run_context import (
     RunInterface,
     RunRequest,
     edit_request,
-    is_draft_pending,
     shown_in,
     written_by,
 )
@@ -137,8 +134,8 @@ def _kind(context: RunContext, outcome: Outcome) -> Kind:
     if outcome.kind == "answered":
         return "unfinished" if is_task and unfinished_work(context) else "answered"
     nothing = not context.commits and not context.change_set.changes
-    is_refused = is_task and nothing and context.refused_edit.is_missing
-    return "unfinished" if context.tool_context.missing or is_refused else "done"
+    is_refused = is_task and nothing and context.edit_is_missing
+    return "unfinished" if is_refused else "done"
 
 
 def compact(
@@ -194,7 +191,7 @@ def open_session(  # noqa: PLR0917
         tool_context = EditSession(
             worktree, edit_request(request, settings), Draft({}), set(), gate(worktree.top, ()),
             form=form, read_limit=read_limit(ready.context_tokens), resume_hint="",
-            conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output), drafts=True,
+            conversation=run_dir.conversation, attachments=attachments(ready, run_dir.output),
         )  # fmt: skip
         approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
         change_set = open_change_set(worktree, run_dir.changes)
@@ -258,14 +255,12 @@ class RunSession:
         context, requests, ui = self.context, self.requests, self.context.ui
         resumed = self.state.turns and not context.request.parent
         adopted = merge_changes(context, self.live.adopted) if resumed else ""
-        if is_draft_pending(self.state):
-            context.refused_edit.dropped = "it is kept only while the run is active"
         self.state = start_conversation(context, self.state, self.confinement, adopted)
         context.shown.update(shown_in(self.state, written_by(context)))
         for turn in turns_since_user(self.state):
             if turn.role == "observation" and turn.meta.get("kind") == EDIT:
                 reasons = turn.meta.get("reasons", "").split()
-                context.refused_edit.note(ok=turn.meta.get("ok") != "no", reasons=reasons)
+                context.note_edit(ok=turn.meta.get("ok") != "no", reasons=reasons)
 
         return load_agent(context.request.agent)(
             context.model_setup.model, context.model_setup.meter, requests.render, on_text=ui.text, on_void=ui.void,
@@ -296,12 +291,7 @@ class RunSession:
             state = state.with_turn(turn)
         plan = context.run_dir.plan
         state = replace(state, plan=mask(read_plan(plan).text) if plan.exists() else "")
-        ready = self.requests.ready(state)
-        if len(ready.turns) > len(state.turns):
-            context.refused_edit.drop("a checkpoint replaced earlier turns")
-            if text := self._drop_notice():
-                ready = ready.with_turn(extra_turn("observation", mask(text), "notice"))
-        return ready
+        return self.requests.ready(state)
 
     def _news(self, state: State) -> Iterator[Turn]:
         """Yield turns for messages, the user's changes of the plan, background work that ended, and the output of
@@ -325,17 +315,10 @@ class RunSession:
                 yield news
         except Refused as error:  # the user has just replaced it
             context.ui.say(f"warning: {error}")
-        context.refused_edit.drop_if_changed(partial(read_source, context.worktree))
         before_turn = self.toolset.hooks("before_turn", meter.attempts + 1).text
-        texts = [self._drop_notice(), *self.toolset.notices(), before_turn]
+        texts = [*self.toolset.notices(), before_turn]
         if text := "\n\n".join(filter(None, texts)):
             yield extra_turn("observation", mask(text), "notice")
-
-    def _drop_notice(self) -> str:
-        """The notice for the model that the kept part of a refused edit was dropped; tells the user, too."""
-        if reason := self.context.refused_edit.dropped:
-            self.context.ui.say(f"note: the kept part of the refused edit was dropped: {reason}")
-        return self.context.refused_edit.take_notice()
 
     def _record_turn(self, activity: str) -> None:
         meter = self.context.model_setup.meter

@@ -25,7 +25,7 @@ from repoagent.tasks.changes.interrupted import settle_command
 from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
-from repoagent.uses.request_symbols import locate
+from repoagent.uses.request_symbols import start_search
 
 NAMES = "names"  # the kind of the turn that lists where names are defined
 # Not repeated after a kill, because it is unknown how much they did.
@@ -50,8 +50,8 @@ def start_conversation(
     for text in filter(None, (adopted, *_since_last_process(context, state))):
         state = state.with_turn(extra_turn("observation", mask(text), "notice"))
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
-    known = re.findall(r"^`(.+?)`: ", earlier_names, re.MULTILINE)
-    located = locate(context.worktree, request.prompt, tool_context.why_not, known)  # runs in the background
+    known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
+    search = start_search(context.worktree, request.prompt, tool_context.why_not, known)
     changed_by_run = paths_of(context.change_set.changes)
     repository = repository_text(
         gather_facts(context.worktree),
@@ -64,7 +64,7 @@ def start_conversation(
         earlier = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
         if not earlier or earlier[-1] != text:
             state = state.with_turn(extra_turn("observation", text, kind))
-    if names := located():
+    if names := search():
         state = state.with_turn(extra_turn("observation", mask(names), NAMES))
     return state
 

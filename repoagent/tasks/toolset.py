@@ -41,7 +41,7 @@ from repoagent.tasks.finish import Finishing
 from repoagent.tasks.hidden_files import are_blobs, hiding_variables
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
-from repoagent.tasks.run_context import DRAFT, RunContext, RunRequest
+from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
@@ -175,8 +175,6 @@ def create_toolset(
         tools = [tool for tool in tools if tool is not wait] + [*delegate_tools(subagents, wait)]
         parts.append(Part(agent_types_block(types), "agents"))
     tools = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
-    if any(tool.name == "restore" for tool in tools):
-        tool_context.withdraw = f'`<restore path="{DRAFT}"/>` drops the kept part.'
     limited = []
     for tool in map(_masked, tools):
         is_bounded = tool.name in BOUNDED
@@ -329,8 +327,6 @@ def _change_tools(context: RunContext) -> tuple[Tool, ...]:
 
     def restore(action: Action) -> Observation:
         path = _path(action)
-        if path == DRAFT and (text := context.refused_edit.withdraw()):
-            return Observation("restore", text)
         if change_set.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:

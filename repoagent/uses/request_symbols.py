@@ -1,22 +1,18 @@
-"""The symbols that a request names, with where they are used and tested, in a few lines of a prompt.
+"""The symbols that a request names, with where they are defined, used and tested, in a few lines of a prompt.
 
-Names are recognized by how they are written, definitions and tests by one `git grep`; nothing is parsed, and no index,
-history or clock is read, so the same request on the same files gives the same lines.
+Names are recognized by how they are written. No index, history or clock is read, so the same request on the same files
+gives the same lines.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePath
-from threading import Thread
-from typing import NamedTuple
 
-from repoagent.git.process import OFFLINE, GitError, git_stream
 from repoagent.git.worktree import WorkTree
 from repoagent.history.render import plain
-from repoagent.storage.secrets import mask
 from repoagent.syntax.occurrences import is_prose
 from repoagent.syntax.outline import outline
 from repoagent.uses.find import Bounds, find
@@ -28,28 +24,12 @@ NAME = re.compile(r"(?<![\w$/.-])[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)
 _SURE = re.compile(r"\w*[a-zA-Z0-9]_\w+|_\w+|[a-z]+\w*[a-z0-9][A-Z]\w*|[A-Z]\w*[a-z0-9][A-Z]\w*")
 
 
-def is_name(text: str, match: re.Match[str]) -> bool:
-    """Whether a match of NAME is surely meant as a name: by its letters, looked up in something, called or quoted."""
-    word, before, after = (
-        match[0],
-        text[match.start() - 1 : match.start()],
-        text[match.end() : match.end() + 1],
-    )
-    if word.endswith("()") or after == "(" or _SURE.fullmatch(word) or re.search(r"[.#:]", word):
-        return True
-    return before != "" and before in "`'\"" and after == before
-
-
-def parts_of(word: str) -> list[str]:
-    """`a.b()` as ["a", "b"]."""
-    return re.split(r"::|#|\.", word.removesuffix("()"))
-
-
 SYMBOLS, CANDIDATES = 4, 12
 FILES = 5
 TESTS = 6
 LINES = 3  # of a file that are named
 WIDTH = 320  # characters of a line
+INDEX = 1 << 20  # bytes of git's index (some 8,000 files) of the largest repository that a run searches
 _BOUNDS = Bounds(parsed=30, parsed_bytes=1 << 20, read=200, read_bytes=8 << 20, common=20)
 _SORT = (
     r"(?:function|method|class|struct|type|enum|interface|trait|macro|constant|variable|attribute|field|property|"
@@ -59,16 +39,43 @@ _BEFORE = re.compile(rf"\b{_SORT}\s+$", re.IGNORECASE)
 _AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 
 
+def start_search(
+    worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()
+) -> Callable[[], str]:
+    """Starts to search for the symbols of `text` that are not `known`, for a run; the result waits for the end, and is
+    a notice for the model, "" if the repository defines none. Raises GitError then. A large repository is not
+    searched."""
+    try:
+        is_large = (worktree.git_dir / "index").stat().st_size > INDEX
+    except FileNotFoundError:  # no file is tracked
+        is_large = True
+    if is_large:
+        return lambda: ""
+    executor = ThreadPoolExecutor(1)
+    search = executor.submit(uses_block, worktree, text, {}, [], why_not, known=known)
+    executor.shutdown(wait=False)
+
+    def ready() -> str:
+        lines = search.result()
+        return f"Names of the request, by text search:\n{lines}".rstrip() if lines else ""
+
+    return ready
+
+
 def uses_block(
     worktree: WorkTree,
     instruction: str,
     files: Mapping[str, bytes],
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
+    *,
+    known: Collection[str] = (),
 ) -> str:
-    """For each symbol that the request names a line with the files that use it other than `files` (those to edit), and
-    one with its tests; "" if there is none. `targets` are pairs of file and symbol that the user pointed at."""
+    """For each symbol that the request names, without the `known` ones, a line with the files that use it other than
+    `files` (those to edit), and one with its tests; "" if there is none. `targets` are pairs of file and symbol that
+    the user pointed at."""
     symbols = named_symbols(worktree, instruction, files, targets, why_not)
+    symbols = [uses for uses in symbols if uses.symbol not in known]
     lines = [line for uses in symbols if (line := _elsewhere(uses, files))]
     return "".join(f"{line}\n" for line in (*lines, *_tests(symbols, files)))
 
@@ -116,7 +123,7 @@ def _candidates(
             if each.depth == 0 and each.kind in ("function", "class"):
                 top.add(each.name)
     for match in NAME.finditer(instruction[:20_000]):
-        parts = parts_of(match[0])
+        parts = re.split(r"::|#|\.", match[0].removesuffix("()"))
         is_surely_name = _is_symbol_name(instruction, match, defined)
         if (is_surely_name or match[0] in top) and len(parts[-1]) > 1:
             qualified = ".".join(parts) if len(parts) > 1 else ""
@@ -131,12 +138,16 @@ def _candidates(
 
 
 def _is_symbol_name(text: str, match: re.Match[str], defined: Mapping[str, str]) -> bool:
+    """Whether a match of NAME is meant as a name: by its letters, because it is looked up in something, called or
+    quoted, or because a word such as "function" is next to it."""
     word = match[0]
     if "." in word and not is_prose(word):  # the name of a file
         return False
-    if is_name(text, match):
-        return True
     before, after = text[max(0, match.start() - 20) : match.start()], text[match.end() : match.end() + 20]
+    if word.endswith("()") or after[:1] == "(" or _SURE.fullmatch(word) or re.search(r"[.#:]", word):
+        return True
+    if before and before[-1] in "`'\"" and after[:1] == before[-1]:
+        return True
     return word in defined and (word[:1].isupper() or bool(_BEFORE.search(before) or _AFTER.match(after)))
 
 
@@ -145,7 +156,7 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
 
     def shared_folders(path: str) -> int:
         folders = set(PurePath(path).parents)
-        return max(len(folders.intersection(PurePath(file).parents)) for file in files)
+        return max((len(folders.intersection(PurePath(file).parents)) for file in files), default=0)
 
     rows = [row for row in uses.files if row.path not in files and not is_prose(row.path)]
     rows = [row for row in rows if not (row.test and row.within)]
@@ -205,166 +216,3 @@ def _tests_of(uses: Uses, files: Mapping[str, bytes]) -> list[tuple[str, str]]:
 
 def _cut(line: str) -> str:
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
-
-
-NAMES, MOST_NAMES = 4, 12
-COMMON = 20  # files: a name that more have comes after the others
-LARGEST = 1 << 20  # bytes of matching lines that are read
-INDEX = (
-    1 << 20
-)  # bytes of git's index (some 8,000 files): a larger repository is not searched before a request
-LONGEST = 700  # characters of the notice
-DEFINITION_WIDTH = 80  # characters of a line of code
-DEFINITION_TESTS = 2  # test files that are named
-_CODE = (
-    "py pyi pyx js jsx mjs cjs ts tsx mts cts vue svelte c h cc cpp cxx hh hpp m mm cs java kt scala groovy go rs rb "
-    "php swift lua dart ex exs zig jl sh"
-)
-_SUFFIXES = _CODE.split()
-_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".m", ".mm")
-_GREP_LINE = re.compile(rb"([^\0\n]+)\0(\d+)[:\0](.*)")
-_WORDS = (
-    r"(?:(?:export|default|pub(?:\([^()]*\))?|public|private|protected|internal|abstract|static|final|async|const|"
-    r"typedef|extern|inline|declare|readonly|let|var|val)\s+)*"
-)
-_KIND = (
-    r"(?:def|class|func|function\*?|fn|interface|trait|type|module|object|protocol|macro_rules!|#\s*define)"
-)
-_STATEMENT = re.compile(
-    r"\s*(?:return|else|case|goto|await|yield|raise|throw|new|delete|import|from|assert|not)\b"
-)
-# What a line that defines NAME looks like, from what is sure to what may be something else.
-_FORMS = (
-    rf"\s*{_WORDS}(?:{_KIND}\s+(?:\([^()]*\)\s*)?NAME\b|(?:struct|union|enum)\s+NAME\s*(?:[{{:(<;]|$))",
-    rf"{_WORDS}NAME\s*(?::[^=]+)?=(?!=)",
-    r"(?:[A-Za-z_][\w \t*&:<>,]*[\s*&]|)NAME\s*\([^;]*$|\}\s*NAME;",  # C: a function, or a type
-    rf"\s+(?:{_WORDS}NAME\s*:\s*[A-Za-z\"'](?:[^,]*[^,.])?$|(?:self|this)\.NAME\s*(?::[^=]+)?=(?!=)"
-    r"|(?:async\s+|static\s+|get\s+|set\s+)*NAME\([^;]*\)\s*\{$|(?:public|private|protected|static)\s[^=;]*\sNAME\()",
-    r"\s+[A-Za-z_][\w \t]*[\s*]+NAME(?:\[[^\]]*\])?;",  # C: a member
-)
-_OF_C = (2, 4)
-
-
-class _Definition(NamedTuple):
-    """A line that looks as if it defined a name; the smaller sorts first."""
-
-    test: bool
-    stub: bool
-    far: bool  # from what the name is looked up in
-    doubt: int
-    inside: bool  # of a class or a function
-    path: str
-    line: int
-    text: str
-
-
-def locate(worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()) -> Callable[[], str]:
-    """Starts to look for the code names of `text` that are not `known`; the result waits for the end, and says where
-    they are defined and which tests have them, "" if the repository defines none. `why_not` says which files are
-    withheld. Raises GitError then."""
-    names = _names(text, known)
-    try:
-        is_large = (worktree.git_dir / "index").stat().st_size > INDEX
-    except FileNotFoundError:  # no file is tracked
-        is_large = True
-    if not names or is_large:
-        return lambda: ""
-    results: list[bytes | GitError] = []
-    search = Thread(target=lambda: results.append(_grep(worktree, list(names))))
-    search.start()
-
-    def ready() -> str:
-        search.join()
-        if isinstance(results[0], GitError):
-            raise results[0]
-        return _notice(names, results[0], why_not)
-
-    return ready
-
-
-def _names(text: str, known: Collection[str]) -> dict[str, set[str]]:
-    """The names, each with what it is looked up in."""
-    names: dict[str, set[str]] = {}
-    for match in NAME.finditer(text[:20_000]):
-        *holders, name = parts_of(match[0])
-        if holders and not match[0].endswith("()") and name in _SUFFIXES:
-            continue  # the name of a file
-        if len(name) > 1 and name.isascii() and name not in known and is_name(text, match):
-            names.setdefault(name, set()).update(holders)
-        if len(names) == MOST_NAMES:
-            break
-    return names
-
-
-def _grep(worktree: WorkTree, names: Sequence[str]) -> bytes | GitError:
-    """The lines that have one of the names; the first LARGEST bytes of them."""
-    pattern = "|".join(name.replace("$", "[$]") for name in names)
-    paths = [*(f"*.{suffix}" for suffix in _SUFFIXES), ":(exclude)*.min.*"]
-    try:
-        with git_stream(
-            worktree.top, "--no-literal-pathspecs", "grep", "-I", "-n", "-z", "-w", "--full-name", "--no-color",
-            "--no-column", "--no-recurse-submodules", "-E", "-e", pattern, "--", *paths, env=OFFLINE,
-        ) as stream:  # fmt: skip
-            return stream.read(LARGEST)
-    except GitError as error:
-        return b"" if error.returncode == 1 else error  # 1: no file has it
-
-
-def _notice(names: Mapping[str, set[str]], grep_output: bytes, why_not: WhyNot) -> str:
-    words = re.compile(rf"(?<![\w$])(?:{'|'.join(map(re.escape, names))})(?![\w$])")
-    forms = {name: [re.compile(form.replace("NAME", re.escape(name))) for form in _FORMS] for name in names}
-    defined: dict[str, list[_Definition]] = {}
-    lines: dict[str, dict[str, list[int]]] = {}
-    is_shown: dict[str, bool] = {}
-    for row in _GREP_LINE.finditer(grep_output):
-        path, number = os.fsdecode(row[1]), int(row[2])
-        if path not in is_shown:
-            is_shown[path] = why_not(path) is None
-        text = row[3][:1_000].decode("utf-8", "replace").rstrip()
-        for name in dict.fromkeys(words.findall(text)) if is_shown[path] else ():
-            lines.setdefault(name, {}).setdefault(path, []).append(number)
-            is_far = not any(holder in re.split(r"[/.]", path) for holder in names[name])
-            of_other_module = is_far and names[name] and name[:1].isupper()
-            doubt = None if of_other_module else _doubt(forms[name], path, text)
-            if doubt is not None:
-                is_stub = path.endswith((".pyi", ".d.ts"))
-                where = (text[:1].isspace(), path, number, text.strip())
-                defined.setdefault(name, []).append(
-                    _Definition(is_test(path), is_stub, is_far, doubt, *where)
-                )
-    chosen = sorted((name for name in names if name in defined), key=lambda name: len(lines[name]) > COMMON)
-    notice: list[str] = []
-    for name in chosen[:NAMES]:
-        notice.append(f"`{name}`: {_definitions(sorted(defined[name]))}")
-        tests = [path for path in lines[name] if is_test(path)]
-        if tests and len(grep_output) < LARGEST:
-            home = min(defined[name]).path.rpartition("/")[2].partition(".")[0].strip("_")
-            counts = {path: len(lines[name][path]) for path in tests}
-            tests.sort(key=lambda path: (home not in path.rpartition("/")[2], -counts[path], path))
-            listed = [
-                f"{plain(path, 100)} ({_numbers(lines[name][path])})" for path in tests[:DEFINITION_TESTS]
-            ]
-            listed += [f"{len(tests) - DEFINITION_TESTS} more"] if len(tests) > DEFINITION_TESTS else []
-            notice.append(f"  tests: {', '.join(listed)}")
-    while sum(map(len, notice)) > LONGEST:
-        del notice[-1]
-    return "\n".join(["Names of the request, by text search:", *notice]) if notice else ""
-
-
-def _doubt(forms: Sequence[re.Pattern[str]], path: str, text: str) -> int | None:
-    """The number of the first form that the line has; None: it defines nothing."""
-    if _STATEMENT.match(text):
-        return None
-    for number, form in enumerate(forms):
-        if (number not in _OF_C or path.endswith(_C)) and form.match(text):
-            return number
-    return None
-
-
-def _definitions(definitions: Sequence[_Definition]) -> str:
-    first = definitions[0]
-    same = [each for each in definitions if (each.doubt, each.test) == (first.doubt, first.test)]
-    also = [f"{plain(each.path, 100) if each.path != first.path else ''}:{each.line}" for each in same[1:3]]
-    also += [f"{len(same) - 3} more"] if len(same) > 3 else []
-    text = f"{plain(first.path, 100)}:{first.line} {plain(mask(first.text), DEFINITION_WIDTH)}"
-    return text + (f" (also {', '.join(also)})" if also else "")

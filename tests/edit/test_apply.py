@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from repoagent.edit.apply_input import (
-    Tree,
     bound_source,
     from_here,
     parse_bindings,
@@ -17,6 +16,7 @@ from repoagent.edit.apply_input import (
     read_patch_input,
     tracked,
 )
+from repoagent.edit.apply_patch import Tree
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
@@ -163,10 +163,10 @@ def test_the_blob_that_a_patch_was_made_for_is_found(repo: GitRepo) -> None:
     assert bound_source(worktree, now, clean[:7]) is bound_source(worktree, now, raw[:9]) is now
     repo.write("win.txt", b"1\r\n2\r\n3\r\n4\r\n")
     later = read_source(worktree, "win.txt")
-    for blob in (clean[:7], raw):  # both ids select the text that was in the work tree
-        assert bound_source(worktree, later, blob).data == b"1\r\n2\r\n3\r\n"
-    with pytest.raises(Refused, match="git does not have that blob"):
-        bound_source(worktree, later, "1234567")
+    assert bound_source(worktree, later, clean[:7]).data == b"1\r\n2\r\n3\r\n"  # as in a work tree
+    for blob in ("1234567", raw):
+        with pytest.raises(Refused, match="git does not have that blob"):
+            bound_source(worktree, later, blob)
     with pytest.raises(Refused, match="no longer exists"):
         bound_source(worktree, Source("gone", None, None, ""), clean)
 

@@ -53,7 +53,7 @@ def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open
 
 
 def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
-    script.replies(GREET + README.replace("-A small", "-The small"), README)
+    script.replies(GREET + README.replace("-A small", "-The small"), GREET + README)
     with screen(*COMMAND) as window:
         window.expect(ASKED)
         window.send("y\n")

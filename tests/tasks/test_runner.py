@@ -77,7 +77,7 @@ def test_two_files_are_written_both_or_not_at_all(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
     outcome, model, _ = go(repo, EDIT + diff("g.txt", "nonsense", "x"), finish, finish)
-    assert outcome.kind == "unfinished" and "Your edit is incomplete" in model.last_prompt
+    assert outcome.kind == "unfinished" and "Your last edit was refused" in model.last_prompt
     assert (repo.read("f.txt"), repo.read("g.txt"), repo.status()) == (b"one\n", b"g\n", "")
 
 

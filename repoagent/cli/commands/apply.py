@@ -27,11 +27,6 @@ Examples:
   repoagent apply answer.md --source src/app.py=9daeafb --check "pytest -q"
 """
 CONFLICTS = {"words": ("message_file",)}
-# options that need a repository
-OF_A_COMMIT = (
-    "branch", "edit_message", "signoff", "sign", "fixup", "no_verify", "include_dirty",
-    "sources", "words", "message_file",
-)  # fmt: skip
 OPTION_GROUPS = {  # by their parameters
     "Options": (
         "yes", "by_hunk", "dry_run", "no_commit", "check", "words", "path", "sources", "strict", "branch",
@@ -66,14 +61,15 @@ def command(session: Session, /, **values: Any) -> Exit:
     """Apply the patch in FILE, or on standard input, and commit exactly that change.
 
     A patch is any text that contains changes: a diff, the whole answer of a chat, the output of a program, a mail from
-    `git format-patch`. Outside a repository, apply writes the files and commits nothing.
+    `git format-patch`.
     """
     from repoagent.cli.app import settle
     from repoagent.cli.ui.echo import turn_echo_off
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply_input import parse_bindings, read_patch_input
-    from repoagent.git.worktree import NoWorkTree, layout, open_worktree, relative
+    from repoagent.edit.apply_patch import apply
+    from repoagent.git.worktree import layout, open_worktree, relative
 
     options = SimpleNamespace(**values)
     shared.refuse_conflicts(options, shared.COMMIT_CONFLICTS, CONFLICTS)
@@ -81,61 +77,47 @@ def command(session: Session, /, **values: Any) -> Exit:
     patch = read_patch_input(_name(options.file), _read(options.file), cwd)
     if options.file in {None, "-"}:
         _ask_on_the_terminal()
-    worktree: WorkTree | None
-    try:
-        worktree = open_worktree(cwd)
-    except NoWorkTree:
-        worktree = None
-    for option in OF_A_COMMIT if worktree is None else ():
-        if shared.is_given(options, option):
-            problem = f"{shared.flag(option)} needs a git repository"
-            raise UsageError(f"{problem}; nothing is committed outside one")
+    worktree = open_worktree(cwd)
     flags = {
         "check": options.check,
         "check.unconfined": options.check_unconfined,
         **shared.parse_check(options),
     }
-    settings, terminal = session.open(None if worktree is None else layout(worktree), flags)
-    if worktree is not None:
-        settle(worktree, terminal)
+    settings, terminal = session.open(layout(worktree), flags)
+    settle(worktree, terminal)
     shared.require_answers(terminal, options)
     turn_echo_off(terminal)
     request = shared.edit_request(
         options, settings, _message(options), targets=_targets(options.path, worktree), create=True
     )
     working = Working(terminal, "")
-    commits = worktree is not None and not options.no_commit
     ui = TerminalInterface(
-        terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits, model=False
+        terminal,
+        working,
+        yes=options.yes,
+        by_hunk=options.by_hunk,
+        commits=not options.no_commit,
+        model=False,
     )
     try:
-        if worktree is None:
-            from repoagent.edit.apply_patch import apply_outside
-
-            outcome = apply_outside(cwd, patch, request, ui)
-        else:
-            from repoagent.edit.apply_patch import apply
-
-            top = relative(worktree, "", cwd)
-            prefix = "" if top == "." else f"{top}/"
-            blobs = parse_bindings(options.sources).items()
-            bindings = {relative(worktree, path, cwd): blob for path, blob in blobs}
-            outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
+        top = relative(worktree, "", cwd)
+        prefix = "" if top == "." else f"{top}/"
+        blobs = parse_bindings(options.sources).items()
+        bindings = {relative(worktree, path, cwd): blob for path, blob in blobs}
+        outcome = apply(worktree, patch, request, settings, ui, prefix=prefix, bindings=bindings)
     finally:
         working.quiet()
     _show(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
     return Exit.DONE
 
 
-def _targets(path: str | None, worktree: WorkTree | None) -> tuple[Target, ...]:
+def _targets(path: str | None, worktree: WorkTree) -> tuple[Target, ...]:
     """The file of --path: relative to the current folder or, if there is no such file, to the top, as in a patch."""
     from repoagent.edit.request import Target
     from repoagent.git.worktree import relative
 
     if path is None:
         return ()
-    if worktree is None:
-        return (Target(path),)
     near = relative(worktree, path, Path.cwd())
     at_top = not os.path.lexists(worktree.top / near) and os.path.lexists(worktree.top / path)
     return (Target(relative(worktree, path, worktree.top) if at_top else near),)

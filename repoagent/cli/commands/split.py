@@ -316,20 +316,14 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         raise UsageError("the commit message is empty")
     cwd, index = Path.cwd(), Path(options.join)
     split = read_index(index)
-    outside = split.source.path.startswith("/")
-    worktree = None if outside else worktree_of(split, cwd)
-    for option in ("include_dirty", "words") if outside else ():
-        if is_given(options, option):
-            problem = f"{flag(option)} needs a git repository"
-            raise UsageError(f"{problem}, and {split.source.path} is outside one")
+    worktree = None if split.source.path.startswith("/") else worktree_of(split, cwd)
     dirs = None if worktree is None else layout(worktree)
     settings, terminal = session.open(dirs, parse_check(options))
     if worktree is not None:
         settle(worktree, terminal)
     turn_echo_off(terminal)
     working = Working(terminal, "")
-    commits = worktree is not None and not options.no_commit
-    ui = TerminalInterface(terminal, working, yes=True, commits=commits, model=False)
+    ui = TerminalInterface(terminal, working, yes=True, commits=not options.no_commit, model=False)
     message = words.strip("\n")
     request = edit_request(options, settings, f"{message}\n" if message else "")
 

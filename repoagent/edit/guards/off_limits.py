@@ -1,7 +1,7 @@
 """Decide which files a model may see and change: names of secrets, `.repoagentignore`, generated files.
 
-`IgnoreFile` matches patterns as git does, but without backtracking: a repository may contain patterns such as
-`a*a*a*a*b`, which would take minutes."""
+`IgnoreFile` matches patterns as git does, and in linear time (`fnmatch.translate` makes regular expressions that do not
+backtrack): a repository may contain patterns such as `a*a*a*a*b`, which would take minutes otherwise."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from repoagent.errors import Refused
 from repoagent.storage.atomic import read_regular
 
 IGNORE_FILE = ".repoagentignore"
@@ -80,16 +81,11 @@ def gate(top: Path, named: Collection[str], further: bytes = b"") -> WhyNot:
     return why_not
 
 
+LONGEST = 1_000  # characters of a line
 _CLASSES = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r" \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9", "graph": "!-~",
-    "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s", "upper": "A-Z", "xdigit": "0-9A-Fa-f",
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "space": " \t", "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
 }  # fmt: skip
-_TOKEN = re.compile(
-    r"\\.|\[(?P<negated>[!^]?)"
-    r"(?P<set>(?:\]|\\.|\[:[a-z]+:\]|[^\]\\])(?:\\.|\[:[a-z]+:\]|[^\]\\])*)\]|.",
-    re.DOTALL,
-)
-_ITEM = re.compile(r"\[:([a-z]+):\]|\\?(.)(?:-\\?([^\]]))?", re.DOTALL)
 
 
 class _Pattern(NamedTuple):
@@ -147,62 +143,28 @@ class IgnoreFile:
 
 
 def _parsed(line: str) -> _Pattern | None:
-    """Parse a line; None for a comment, an empty line, or a pattern that matches nothing."""
+    """Parse a line; None for a comment, an empty line, or a pattern that matches nothing. Raises Refused for one that
+    is too long."""
     while line.endswith(" ") and not line.endswith("\\ "):
         line = line[:-1]
     if not line or line.startswith("#"):
         return None
+    if len(line) > LONGEST:
+        raise Refused(f"{IGNORE_FILE} has a line of more than {LONGEST:,} characters: shorten it")
     negated = line.startswith("!")
     text = line[negated:]
     folders_only = text.endswith("/")
     text = text.removesuffix("/")
-    if not text:
+    if not text or re.search(r"(?<!\\)\[[^\]]*\Z|(?<!\\)\\\Z", text):  # an unclosed set or escape
         return None
-    words: list[list[re.Match[str]]] = [[]]
-    for token in _TOKEN.finditer(text.removeprefix("/")):
-        if token[0] in ("[", "\\"):  # an unclosed set, or a backslash at the end
-            return None
-        if token[0] in ("/", "\\/"):
-            words.append([])
-        else:
-            words[-1].append(token)
     parts: list[re.Pattern[str] | None] = [] if "/" in text else [None]
-    for word in words:
-        if [token[0] for token in word] != ["*", "*"]:
-            parts.append(_name_pattern(word))
+    for word in text.removeprefix("/").split("/"):
+        if word != "**":
+            word = re.sub(r"\[:([a-z]+):\]", lambda match: _CLASSES.get(match[1], ""), word)
+            word = re.sub(r"\\(.)", lambda match: f"[{match[1]}]" if match[1] in "*?[" else match[1], word)
+            parts.append(re.compile(fnmatch.translate(word.replace("[^", "[!"))))
         elif not parts or parts[-1] is not None:
             parts.append(None)
     if parts[-1] is None:  # `folder/**` matches the content of the folder, not the folder itself
         parts.append(re.compile(""))
     return _Pattern(tuple(parts), negated, folders_only)
-
-
-def _name_pattern(tokens: Sequence[re.Match[str]]) -> re.Pattern[str]:
-    """The regular expression of one name. After each `*` but the last, the first match is final; this uses a lookahead,
-    because Python 3.10 has no atomic groups."""
-    chunks = [""]
-    for token in tokens:
-        if token[0] == "*":
-            chunks += [""] if chunks[-1] or len(chunks) == 1 else []
-        elif token["set"]:
-            chunks[-1] += _set(token["negated"], token["set"])
-        else:
-            chunks[-1] += "." if token[0] == "?" else re.escape(token[0][-1])
-    first, *middle = chunks
-    last = f".*{middle.pop()}" if middle else ""
-    steps = [f"(?=(?P<g{n}>.*?{chunk}))(?P=g{n})" for n, chunk in enumerate(middle)]
-    return re.compile(first + "".join(steps) + last + r"\Z", re.DOTALL)
-
-
-def _set(negated: str, items: str) -> str:
-    text = ""
-    for item in _ITEM.finditer(items):
-        if item[1]:
-            text += _CLASSES.get(item[1], "")
-        elif not item[3]:
-            text += re.escape(item[2])
-        elif item[2] <= item[3]:
-            text += f"{re.escape(item[2])}-{re.escape(item[3])}"
-    if not text:
-        return "." if negated else r"(?!)"
-    return f"[{'^' if negated else ''}{text}]"
