@@ -1,7 +1,8 @@
-"""The whole task: where an answer comes from, and what it says when there is no whole index."""
+"""Which files change together: where an answer comes from, and what it says without a whole index."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.history import neighbors as task
+from repoagent.history.cochange.score import neighbors
 from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
+from repoagent.history.recent_commits import QuickLook
 from tests.conftest import GitRepo
 
 
@@ -190,3 +193,33 @@ def test_a_file_that_only_merges_have_changed(repo: GitRepo) -> None:
     repo.git("merge", "-q", "--no-commit", "--no-ff", "side")
     repo.commit("merge", **{"new.txt": "1"})
     assert "new.txt has no commits yet (merges do not count)" in ask(repo, "new.txt").note
+
+
+def quick(repo: GitRepo, path: str) -> dict[str, tuple[int, int]]:
+    with QuickLook(repo.top, path, seconds=10) as running:
+        view = running.view()
+    name = os.fsencode(path)
+    file = view.file(name)
+    rows = neighbors(view, [] if file is None else [file], [name])
+    return {os.fsdecode(row.path): (row.together, row.commits) for row in rows if row.together}
+
+
+def test_partners_are_ranked_and_counted(repo: GitRepo) -> None:
+    for n in range(4):
+        repo.commit("pair", **{"core.py": f"{n}", "test_core.py": f"{n}"})
+    for n in range(2):
+        repo.commit("other pair", **{"core.py": f"x{n}", "docs.md": f"{n}"})
+    repo.commit("alone", **{"core.py": "alone"})
+    repo.commit("once", **{"core.py": "once", "stray.txt": "1"})
+    found = quick(repo, "core.py")
+    assert found == {"test_core.py": (4, 8), "docs.md": (2, 8), "stray.txt": (1, 8)}
+    assert next(iter(found)) == "test_core.py"
+
+
+def test_deleted_files_and_floods_are_no_partners(repo: GitRepo) -> None:
+    for n in range(3):
+        repo.commit("pair", **{"core.py": f"{n}", "gone.py": f"{n}"})
+        repo.commit("flood", **{f"many/{k}.txt": f"{n}" for k in range(150)}, **{"core.py": f"flood {n}"})
+    repo.git("rm", "-q", "gone.py")
+    repo.commit("remove it")
+    assert quick(repo, "core.py") == {}

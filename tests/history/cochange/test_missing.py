@@ -49,30 +49,37 @@ def ask(view: MemoryView, *paths: bytes, threshold: float = 0.3, limit: int = 3)
     return missing(view, files, limit=limit, threshold=threshold)
 
 
-def test_a_partner_that_always_came_along_is_named_with_its_evidence() -> None:
-    (found,) = ask(history(*["a.c a.h"] * 6, "other"), b"a.c", threshold=0.5)
-    assert (found.path, found.together, found.commits) == (b"a.h", 6, 6)
-    assert found.evidence == (5, 4, 3, 2, 1, 0)
-    assert 0.5 <= found.confidence < 1
+CASES = {
+    # commits, changed files, threshold, and the partners: path, together, commits
+    "always together": (["a.c a.h"] * 6 + ["other"], "a.c", 0.5, [("a.h", 6, 6)]),
+    "half of the time": (["a.c a.h", "a.c"] * 10, "a.c", 0.5, []),
+    "once": (["a b"], "a", 0, []),
+    "commits with more of the set weigh more": (["a b c", "a x"] * 5, "a b", 0.3, [("c", 5, 10)]),
+    "deleted": (["a b"] * 8 + ["-b"], "a", 0, []),
+    "renamed": (["a b"] * 6 + ["b>c"], "a", 0.3, [("c", 6, 6)]),
+    "bulk commits": ([" ".join(f"f{n}" for n in range(101))] * 10, "f1", 0, []),
+    "nothing changed": (["a b"] * 8, "", 0, []),
+    "unknown file": (["a b"] * 8, "never.seen", 0, []),
+    "a threshold that nothing reaches": (["a b"] * 20, "a", NEVER, []),
+}
 
 
-def test_a_partner_that_came_along_half_of_the_time_is_not_named() -> None:
-    assert ask(history(*["a.c a.h", "a.c"] * 10), b"a.c", threshold=0.5) == []
+@pytest.mark.parametrize("case", CASES)
+def test_missing(case: str) -> None:
+    commits, paths, threshold, expected = CASES[case]
+    rows = ask(history(*commits), *paths.encode().split(), threshold=threshold)
+    assert [(row.path.decode(), row.together, row.commits) for row in rows] == expected
+    assert all(threshold <= row.confidence < 1 for row in rows)
 
 
-def test_more_evidence_gives_more_confidence() -> None:
-    few, many = (ask(history(*["a b"] * n), b"a", threshold=0)[0].confidence for n in (2, 20))
-    assert few < many
+def test_confidence() -> None:
+    def confidence(*commits: str) -> float:
+        return ask(history(*commits), b"a", threshold=0)[0].confidence
 
-
-def test_one_commit_together_is_no_habit() -> None:
-    assert ask(history("a b"), b"a", threshold=0) == []
-
-
-def test_a_partner_that_was_skipped_lately_counts_less_than_one_that_was_skipped_long_ago() -> None:
-    lately = ask(history(*["a b"] * 8, *["a"] * 4), b"a", threshold=0)[0].confidence
-    long_ago = ask(history(*["a"] * 4, *["a b"] * 8), b"a", threshold=0)[0].confidence
-    assert lately < 0.8 * long_ago
+    assert confidence(*["a b"] * 2) < confidence(*["a b"] * 20)  # more evidence
+    assert confidence(*["a b"] * 8, *["a"] * 4) < 0.8 * confidence(*["a"] * 4, *["a b"] * 8)  # skipped lately
+    (row,) = ask(history(*["a b"] * 30), b"a")
+    assert (row.together, len(row.evidence), row.evidence[0]) == (30, 20, 29)
 
 
 def test_an_author_who_splits_commits_is_warned_with_less_confidence() -> None:
@@ -88,88 +95,32 @@ def test_an_author_who_splits_commits_is_warned_with_less_confidence() -> None:
     assert bob < someone < ann
 
 
-def test_commits_that_hold_more_of_the_set_weigh_more() -> None:
-    view = history(*["a b c", "a x"] * 5)
-    assert [found.path for found in ask(view, b"a", b"b")] == [b"c"]
-
-
-def test_a_deleted_file_is_never_named() -> None:
-    view = history(*["a b"] * 8, "-b")
-    assert ask(view, b"a", threshold=0) == []
-
-
-def test_a_renamed_partner_is_named_by_its_present_path() -> None:
-    (found,) = ask(history(*["a b"] * 6, "b>c"), b"a")
-    assert (found.path, found.together) == (b"c", 6)
-
-
-def test_bulk_commits_do_not_count() -> None:
-    bulk = " ".join(f"f{n}" for n in range(101))
-    assert ask(history(*[bulk] * 10), b"f1", threshold=0) == []
-
-
-def test_nothing_asked_and_nothing_known_give_nothing() -> None:
-    view = history(*["a b"] * 8)
-    assert missing(view, [], threshold=0) == []
-    assert ask(view, b"never.seen", threshold=0) == []
-    assert missing(MemoryView(), [], threshold=0) == []
-
-
-def test_the_limit_and_the_order_hold() -> None:
+def test_the_limit_the_order_and_the_higher_threshold_after_the_surest() -> None:
     view = history(*["a b c d"] * 200, "a b")
-    assert [found.path for found in ask(view, b"a", threshold=0, limit=2)] == [b"b", b"c"]
-    assert len(ask(view, b"a", threshold=0)) == 3
-    assert ask(view, b"a", threshold=0, limit=0) == []
+    assert [len(ask(view, b"a", threshold=0, limit=limit)) for limit in (0, 2, 9)] == [0, 2, 3]
+    b, c = ask(view, b"a", threshold=0, limit=2)
+    assert (b.path, c.path) == (b"b", b"c") and c.confidence < b.confidence
+    for margin, count in ((-0.01, 3), (0.01, 1)):
+        assert len(ask(view, b"a", threshold=c.confidence - FURTHER + margin)) == count
 
 
-def test_one_that_is_not_the_surest_needs_more_than_the_threshold() -> None:
-    view = history(*["a b c d"] * 200, "a b")
-    b, c = (found.confidence for found in ask(view, b"a", threshold=0, limit=2))
-    assert c < b
-    assert [found.path for found in ask(view, b"a", threshold=c - FURTHER - 0.01)] == [b"b", b"c", b"d"]
-    assert [found.path for found in ask(view, b"a", threshold=c - FURTHER + 0.01)] == [b"b"]
-
-
-def test_a_short_history_is_judged_by_the_average_repository_too() -> None:
+def test_calibration() -> None:
     view = history(*["a"] * (FEWEST + 1))  # nothing is ever missing here
     assert calibrate(view) == FLOOR
-    assert calibrate(view, false_alarms=0.03) == pytest.approx(0.45, abs=0.01)
+    assert calibrate(view, false_alarms=0.03) == pytest.approx(0.45, abs=0.01)  # by the average repository
     assert calibrate(history(*["a"] * 900), false_alarms=0.03) == FLOOR
-
-
-def test_at_most_twenty_commits_are_given_as_evidence() -> None:
-    (found,) = ask(history(*["a b"] * 30), b"a")
-    assert (found.together, len(found.evidence), found.evidence[0]) == (30, 20, 29)
-
-
-def test_a_short_history_warns_of_nothing() -> None:
-    view = history(*["a b"] * 20)
-    assert calibrate(view) == NEVER
-    assert calibrate(MemoryView()) == NEVER
-    assert ask(view, b"a", threshold=NEVER) == []
-
-
-def test_a_repository_with_a_firm_habit_gets_a_threshold_that_finds_it() -> None:
+    assert calibrate(history(*["a b"] * 20)) == NEVER == calibrate(MemoryView())
     view = history(*["a b", "c", "a b", "d e"] * 30)
-    (found,) = ask(view, b"a", threshold=calibrate(view))
-    assert found.path == b"b"
+    assert [row.path for row in ask(view, b"a", threshold=calibrate(view))] == [b"b"]
 
 
-def test_a_commit_is_judged_only_by_what_was_earlier() -> None:
+def test_a_commit_is_judged_only_by_earlier_ones() -> None:
     view = history("a b", "a b", "a", "a b", "a b", "a b")
     (judged,) = surest(view, [view.all[2]])
-    assert judged is not None
-    before = history("a b", "a b")
-    (said,) = missing(before, [view.all[2].files[0]], threshold=0, author=view.all[2].author)
-    assert judged == said.confidence
-
-
-def test_a_file_that_died_since_counts_as_alive_where_it_lived() -> None:
-    view = history(*["a b"] * 4, "a", "a b", "-b")
+    (row,) = missing(history("a b", "a b"), [view.all[2].files[0]], threshold=0, author=view.all[2].author)
+    assert judged == row.confidence
+    view = history(*["a b"] * 4, "a", "a b", "-b")  # b has died since, and counts as alive before
     assert surest(view, [view.all[6], view.all[4]])[1] != 0.0
-
-
-def test_a_commit_of_new_files_says_nothing_about_alarms() -> None:
     view = history("a b", "c d")
     assert surest(view, view.latest(2)) == [None, None]
 
@@ -190,25 +141,16 @@ histories = st.lists(st.lists(paths, min_size=1, max_size=5, unique=True).map(" 
 
 
 @settings(max_examples=60, deadline=None)
-@given(histories, st.sets(paths), st.integers(0, 4), st.floats(0, 1))
+@given(histories, st.sets(paths), st.integers(0, 4), st.floats(0, 1), st.floats(0, 0.5))
 def test_what_holds_for_any_history(
-    commits: list[str], asked: set[str], limit: int, threshold: float
+    commits: list[str], changed: set[str], limit: int, threshold: float, share: float
 ) -> None:
     view = history(*commits)
-    files = [file for file in (view.file(path.encode()) for path in sorted(asked)) if file is not None]
-    found = missing(view, files, limit=limit, threshold=threshold)
-    assert len(found) <= limit
-    assert not {each.file for each in found}.intersection(files)
-    assert all(threshold <= each.confidence < 1 for each in found)
-    assert all(2 <= each.together <= each.commits and each.evidence for each in found)
-    assert [each.confidence for each in found] == sorted((each.confidence for each in found), reverse=True)
-    assert found == missing(history(*commits), list(reversed(files)), limit=limit, threshold=threshold)
-
-
-@settings(max_examples=30, deadline=None)
-@given(histories, st.floats(0, 0.5))
-def test_a_threshold_is_a_share_and_never_lower_when_fewer_alarms_are_allowed(
-    commits: list[str], share: float
-) -> None:
-    view = history(*commits)
+    files = [file for file in (view.file(path.encode()) for path in sorted(changed)) if file is not None]
+    rows = missing(view, files, limit=limit, threshold=threshold)
+    assert len(rows) <= limit and not {row.file for row in rows}.intersection(files)
+    assert all(threshold <= row.confidence < 1 for row in rows)
+    assert all(2 <= row.together <= row.commits and row.evidence for row in rows)
+    assert [row.confidence for row in rows] == sorted((row.confidence for row in rows), reverse=True)
+    assert rows == missing(history(*commits), list(reversed(files)), limit=limit, threshold=threshold)
     assert 0 < calibrate(view, false_alarms=share) <= calibrate(view, false_alarms=share / 2) <= NEVER

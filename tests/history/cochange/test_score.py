@@ -1,21 +1,24 @@
-"""Small histories by hand. A commit is written "a b c": it changes these files; "+a" adds, "-a" deletes, "a>b" renames."""
+"""The co-change score: histories by hand, names, and which candidates are looked up."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from math import log
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
-from repoagent.history.cochange.score import Neighbor, neighbors
+from repoagent.history.cochange.score import Alive, Neighbor, View, alike, neighbors, stem, words
 
 START = 1_700_000_000
 
 
 def history(*commits: str) -> MemoryView:
+    """Commits, oldest first: paths by space, `+path` is added, `-path` deleted, `old>new` renamed."""
     view = MemoryView()
     for number, commit in enumerate(commits):
         view.add(Change(START + number * 1000, b"one@example.com", tuple(map(_entry, commit.split()))))
@@ -36,126 +39,73 @@ def ask(view: MemoryView, *paths: str, limit: int = 20, min_score: float = 0.0) 
     return neighbors(view, files, names, limit=limit, min_score=min_score)
 
 
-def order(found: list[Neighbor]) -> list[str]:
-    return [row.path.decode() for row in found]
+OTHERS = [f"w{n}/u{n}.x" for n in range(25)]  # so that the newest commits of all say nothing
+BULK, FLOOD = (" ".join(f"+d{n}/f{n}.x" for n in range(count)) for count in (40, 101))
+FOLDER = [f"src/f{n}.c" for n in range(30)]
+CASES: dict[str, tuple[list[str], list[str], list[str]]] = {
+    # commits, queried files, and the first rows: path, together of commits, reasons
+    "no history": ([], ["x/a.c"], []),
+    "one commit with the file alone": (["+x/a.c"], ["x/a.c"], []),
+    "one commit with two files": (["+x/a.c +y/b.c"], ["x/a.c"], ["y/b.c 1 of 1 together"]),
+    "all commits of the file count": (
+        ["+x/a.c +y/b.c", "x/a.c", "x/a.c y/b.c", "y/b.c", "x/a.c y/b.c"], ["x/a.c"], ["y/b.c 3 of 4 together"],
+    ),
+    "a bulk commit weighs less": (["x/a.c y/small.h", f"x/a.c {BULK}"], ["x/a.c"], ["y/small.h 1 of 2 together"]),
+    "a flood says nothing": (["+x/a.c +y/b.c", f"x/a.c {FLOOD}"], ["x/a.c"], ["y/b.c 1 of 2 together"]),
+    "old habits fade": (
+        ["x/a.c y/old.c"] * 6 + ["x/a.c z/new.c"] * 4, ["x/a.c"],
+        ["z/new.c 4 of 10 together", "y/old.c 6 of 10 together"],
+    ),
+    "a partner of a partner": (
+        ["y/b.c z/c.c"] * 5 + ["x/a.c y/b.c"] * 3 + OTHERS, ["x/a.c"],
+        ["y/b.c 3 of 3 together", "z/c.c 0 of 3 through"],
+    ),
+    "a dead file leads to others": (
+        ["+x/a.c +y/dead.c +z/c.c", "x/a.c y/dead.c", "-y/dead.c"], ["x/a.c"], ["z/c.c 1 of 2 together"],
+    ),
+    "a file that came back": (["+x/a.c +y/b.c", "-y/b.c", "+y/b.c"], ["x/a.c"], ["y/b.c 1 of 1 together"]),
+    "renamed files": (
+        ["+x/a.c +y/b.c", "x/a.c y/b.c", "x/a.c>p/one.c", "y/b.c>q/two.c", *OTHERS], ["p/one.c"],
+        ["q/two.c 2 of 3 together"],
+    ),
+    "ties by path": (
+        ["x/a.c z/c.q y/b.q w/d.q", *OTHERS], ["x/a.c"],
+        ["w/d.q 1 of 1 together", "y/b.q 1 of 1 together", "z/c.q 1 of 1 together"],
+    ),
+    "a name alone": (
+        ["+src/parser.c", "+tests/test_parser.py", "+src/lexer.c", "+docs/guide.md"], ["src/parser.c"],
+        ["tests/test_parser.py 0 of 1 name"],
+    ),
+    "several files": (
+        ["x/a.c y/b.c t/both.q"] * 2 + ["x/a.c k/one.w", "y/b.c m/other.v"], ["x/a.c", "y/b.c"],
+        ["t/both.q 2 of 4 together"],
+    ),
+    "a file named twice": (["x/a.c y/b.c"], ["x/a.c", "x/a.c"], ["y/b.c 1 of 1 together"]),
+    "a folder counts as one": (
+        [f"{name} doc/manual.txt" for name in FOLDER] + [f"{name} x/{n}.q" for n, name in enumerate(FOLDER[:3])],
+        FOLDER, ["doc/manual.txt 30 of 33 together"],
+    ),
+}  # fmt: skip
 
 
-def test_nothing_is_known_of_an_empty_history() -> None:
-    assert ask(history(), "x/a.c") == []
+@pytest.mark.parametrize("case", CASES)
+def test_neighbors(case: str) -> None:
+    commits, query, expected = CASES[case]
+    rows = ask(history(*commits), *query)
+    shown = [f"{r.path.decode()} {r.together} of {r.commits} {r.reasons[0]}" for r in rows]
+    assert shown[: len(expected)] == expected and (rows or not expected)
+    assert bool(rows) == bool(expected)
 
 
-def test_one_commit_with_the_file_alone() -> None:
-    assert ask(history("+x/a.c"), "x/a.c") == []
-
-
-def test_one_commit_with_two_files() -> None:
-    (row,) = ask(history("+x/a.c +y/b.c"), "x/a.c")
-    assert (row.path, row.together, row.commits, row.last, row.evidence) == (b"y/b.c", 1, 1, START, (0,))
-    assert row.reasons[0] == "together"
-    assert 0 < row.score <= 1
-
-
-def test_evidence_is_counted_over_all_commits_of_the_file_newest_first() -> None:
-    view = history("+x/a.c +y/b.c", "x/a.c", "x/a.c y/b.c", "y/b.c", "x/a.c y/b.c")
-    (row,) = ask(view, "x/a.c")
-    assert (row.together, row.commits, row.evidence, row.last) == (3, 4, (4, 2, 0), START + 4000)
-
-
-def test_at_most_20_commits_are_evidence() -> None:
+def test_evidence_and_names_for_an_untracked_file() -> None:
     (row,) = ask(history(*["x/a.c y/b.c"] * 50), "x/a.c")
-    assert (row.together, row.commits) == (50, 50)
+    assert (row.together, row.commits, row.last) == (50, 50, START + 49_000)
     assert row.evidence == tuple(range(49, 29, -1))
-
-
-def test_a_bulk_commit_weighs_less() -> None:
-    bulk = " ".join(f"d{n}/f{n}.x" for n in range(40))
-    view = history("x/a.c y/small.h", f"x/a.c {bulk}")
-    assert order(ask(view, "x/a.c"))[0] == "y/small.h"
-
-
-def test_a_commit_of_more_than_100_files_says_nothing_but_is_counted() -> None:
-    flood = " ".join(f"+d{n}/f{n}.x" for n in range(101))
-    view = history("+x/a.c +y/b.c", f"x/a.c {flood}")
-    (row,) = ask(view, "x/a.c")
-    assert (row.path, row.together, row.commits) == (b"y/b.c", 1, 2)
-
-
-def test_old_habits_fade() -> None:
-    view = history(*["x/a.c y/old.c"] * 6, *["x/a.c z/new.c"] * 4)
-    old, new = (
-        next(row for row in ask(view, "x/a.c") if row.path == path) for path in (b"y/old.c", b"z/new.c")
+    rows = ask(
+        history("+tests/test_new.py", "+src/other.py +CHANGES.md", "src/other.py CHANGES.md"), "src/new.py"
     )
-    assert new.score > old.score
-    assert old.together > new.together
-
-
-def test_a_partner_of_a_partner_is_found() -> None:
-    view = history(*["y/b.c z/c.c"] * 5, *["x/a.c y/b.c"] * 3, *[f"w{n}/u{n}.x" for n in range(25)])
-    rows = ask(view, "x/a.c")
-    assert order(rows) == ["y/b.c", "z/c.c"]
-    assert (rows[1].together, rows[1].last, rows[1].evidence, rows[1].reasons) == (0, None, (), ("through",))
-
-
-def test_dead_files_are_never_named_but_lead_to_none() -> None:
-    view = history("+x/a.c +y/dead.c +z/c.c", "x/a.c y/dead.c", "-y/dead.c")
-    assert order(ask(view, "x/a.c")) == ["z/c.c"]
-
-
-def test_a_file_that_came_back_is_named() -> None:
-    view = history("+x/a.c +y/b.c", "-y/b.c", "+y/b.c")
-    assert order(ask(view, "x/a.c")) == ["y/b.c"]
-
-
-def test_renamed_files_keep_their_partners_and_old_names_are_not_named() -> None:
-    view = history(
-        "+x/a.c +y/b.c", "x/a.c y/b.c", "x/a.c>p/one.c", "y/b.c>q/two.c", *[f"w{n}/u{n}.x" for n in range(25)]
-    )
-    (row,) = ask(view, "p/one.c")
-    assert (row.path, row.together, row.commits) == (b"q/two.c", 2, 3)
-
-
-def test_ties_go_by_path() -> None:
-    view = history("x/a.c z/c.q y/b.q w/d.q", *[f"u{n}/v{n}.x" for n in range(25)])
-    rows = ask(view, "x/a.c")
-    assert len({row.score for row in rows}) == 1
-    assert order(rows) == ["w/d.q", "y/b.q", "z/c.q"]
-
-
-def test_the_same_name_counts_for_a_file_that_never_changed_with_it() -> None:
-    view = history("+src/parser.c", "+tests/test_parser.py", "+src/lexer.c", "+docs/guide.md")
-    rows = ask(view, "src/parser.c")
-    assert order(rows)[0] == "tests/test_parser.py"
-    assert rows[0].reasons[0] == "name"
-    assert rows[0].together == 0
-
-
-def test_an_untracked_file_is_answered_by_names_and_folders() -> None:
-    view = history(
-        "+tests/test_new.py", "+src/other.py +CHANGES.md", "src/other.py CHANGES.md", "+far/away.txt"
-    )
-    rows = ask(view, "src/new.py")
-    assert {"tests/test_new.py", "src/other.py", "CHANGES.md"} <= set(order(rows))
+    assert {row.path for row in rows} == {b"tests/test_new.py", b"src/other.py", b"CHANGES.md"}
     assert all(row.commits == row.together == 0 and row.last is None for row in rows)
-    assert b"src/new.py" not in {row.path for row in rows}
-
-
-def test_several_files_are_asked_together() -> None:
-    view = history("x/a.c y/b.c t/both.q", "x/a.c y/b.c t/both.q", "x/a.c k/one.w", "y/b.c m/other.v")
-    rows = ask(view, "x/a.c", "y/b.c")
-    assert order(rows)[0] == "t/both.q"
-    assert not {"x/a.c", "y/b.c"} & set(order(rows))
-    assert (rows[0].together, rows[0].commits) == (2, 4)
-
-
-def test_a_folder_of_many_files_counts_as_one() -> None:
-    inside = [f"src/f{n}.c" for n in range(30)]
-    view = history(
-        *[f"{name} doc/manual.txt" for name in inside],
-        *[f"{name} x/{n}.q" for n, name in enumerate(inside[:3])],
-    )
-    rows = ask(view, *inside)
-    assert rows[0].path == b"doc/manual.txt"
-    assert (rows[0].together, rows[0].commits) == (30, 33)
 
 
 def test_the_current_work_of_who_made_the_newest_commit_counts_more() -> None:
@@ -165,30 +115,23 @@ def test_the_current_work_of_who_made_the_newest_commit_counts_more() -> None:
         view = history("+p/k +q/l +q/m", *["z/z"] * 30)
         for author, path in [(b"ann", b"q/l"), (b"bob", b"q/m"), (newest, b"z/z")]:
             view.add(Change(START, author, ((b"M", path, path),)))
-        files = [file for file in [view.file(b"p/k")] if file is not None]
-        return {row.path: row.score for row in neighbors(view, files, [b"p/k"])}
+        return {row.path: row.score for row in ask(view, "p/k")}
 
     by_ann, by_bob = scores(b"ann"), scores(b"bob")
-    assert by_ann[b"q/l"] > by_bob[b"q/l"]
-    assert by_ann[b"q/m"] < by_bob[b"q/m"]
+    assert by_ann[b"q/l"] > by_bob[b"q/l"] and by_ann[b"q/m"] < by_bob[b"q/m"]
 
 
-def test_a_shared_word_counts_more_for_a_file_that_changes_with_the_asked_one() -> None:
+def test_a_shared_word_counts_more_for_a_file_that_changes_with_the_queried_one() -> None:
     def gain(alone: int) -> float:
-        """What the word adds where the asked file had so many commits with a third one since."""
+        """What the word adds if the file had so many commits with a third one since."""
         sums = []
         for other in ("b/parse_it.c", "b/zeta.c"):
             view = history(f"+a/parse_x.c +{other}", *["a/parse_x.c c/third.c"] * alone)
-            (found,) = (row for row in ask(view, "a/parse_x.c") if row.path == other.encode())
-            sums.append(-log(1 - found.score))
+            (row,) = (row for row in ask(view, "a/parse_x.c") if row.path == other.encode())
+            sums.append(-log(1 - row.score))
         return sums[0] - sums[1]
 
     assert gain(0) > gain(5) > 0
-
-
-def test_a_file_named_twice_is_one() -> None:
-    view = history("x/a.c y/b.c", "x/a.c z/c.c")
-    assert ask(view, "x/a.c", "x/a.c") == ask(view, "x/a.c")
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])
@@ -199,11 +142,13 @@ def test_limit_and_least_score(limit: int) -> None:
     assert ask(view, "x/a.c", min_score=every[0].score) == every[:1]
 
 
+WORDS = [
+    f"{mark}{path}"
+    for mark, path in itertools.product(["", "", "+", "-"], ["a/x.c", "a/x.h", "b/test_x.c", "b/y", "z"])
+]
 COMMITS = st.lists(
     st.lists(
-        st.sampled_from([f"{mark}{path}" for mark, path in itertools.product(["", "", "+", "-"], ["a/x.c", "a/x.h", "b/test_x.c", "b/y", "z"])]
-                        + ["a/x.c>b/y", "b/y>z", "z>a/x.c", "a/x.h>new/x.h"]),
-        min_size=1, max_size=5, unique=True,
+        st.sampled_from([*WORDS, "a/x.c>b/y", "b/y>z", "z>a/x.c", "a/x.h>new/x.h"]), min_size=1, max_size=5, unique=True
     ).map(" ".join),
     max_size=25,
 )  # fmt: skip
@@ -215,22 +160,105 @@ COMMITS = st.lists(
     st.lists(st.sampled_from(["a/x.c", "a/x.h", "b/y", "z", "none/such.c"]), min_size=1, max_size=3),
     st.integers(0, 8),
 )
-def test_whatever_the_history(commits: list[str], asked: list[str], limit: int) -> None:
+def test_whatever_the_history(commits: list[str], query: list[str], limit: int) -> None:
     view = history(*commits)
-    rows = ask(view, *asked, limit=limit)
-    files = {view.file(path.encode()) for path in asked}
-    assert len(rows) <= limit
-    assert len({row.file for row in rows}) == len(rows)
-    assert rows == sorted(rows, key=lambda row: (-row.score, row.path))
-    assert rows == ask(view, *asked, limit=limit)
+    rows = ask(view, *query, limit=limit)
+    files = {view.file(path.encode()) for path in query}
+    assert len({row.file for row in rows}) == len(rows) <= limit
+    assert rows == sorted(rows, key=lambda row: (-row.score, row.path)) == ask(view, *query, limit=limit)
     for row in rows:
-        assert 0 <= row.score <= 1
-        assert row.file not in files
-        assert row.path.decode() not in asked
+        assert 0 <= row.score <= 1 and row.reasons
+        assert row.file not in files and row.path.decode() not in query
         assert view.alive[row.file] == row.path
-        assert 0 <= row.together <= row.commits
-        assert (row.last is None) == (row.together == 0)
+        assert 0 <= row.together <= row.commits and (row.last is None) == (row.together == 0)
         assert list(row.evidence) == sorted(row.evidence, reverse=True)
         assert len(row.evidence) == min(row.together, 20)
-        assert row.reasons
         assert all(row.file in view.full[number] for number in row.evidence)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        "src/core/parser.c core/parser.h tests/test_parser.py parser_test.go spec/parser_spec.rb",
+        "src/StringUtils.java test/StringUtilsTest.java test/TestStringUtils.java string_utils.py string-utils.js",
+        "src/foo.ts src/foo.spec.ts src/foo.test.tsx types/foo.d.ts t/t1234-foo.sh",
+        "pkg/foo/__init__.py foo/index.ts foo/mod.rs tests/test_foo.py foo/index.test.ts",
+    ],
+)
+def test_related_files_have_one_stem(paths: str) -> None:
+    assert len({stem(path.encode()) for path in paths.split()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (b"", b""),
+        (b".gitignore", b"gitignore"),
+        (b"a/Makefile", b"makefile"),
+        (b"index.ts", b"index"),  # at the top there is no folder to name it
+        (b"tests/test.js", b"test"),  # never cut to nothing
+        (b"latest.py", b"latest"),
+        (b"contest.c", b"contest"),
+        (b"Latest.java", b"latest"),
+        (b"...", b".."),
+        (b"a/\xff\xfe.c", b"\xff\xfe"),
+    ],
+)
+def test_stem_of_unusual_names(path: bytes, expected: bytes) -> None:
+    assert stem(path) == expected
+
+
+PIECES = [b"a", b"src", b"test_", b".spec", b"Test", b"/", b".", b"_", b"index", b"\xff", b"\n", b"t12-"]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map(b"".join))
+def test_stem_is_lower_case_and_empty_only_for_an_empty_name(path: bytes) -> None:
+    name = stem(path)
+    assert bool(name) == bool(path) or path.endswith(b"/")
+    assert name == name.lower()
+
+
+def test_words() -> None:
+    assert words(b"src/HTTPServer/parse_url.test.py") == set(b"src http server parse url test".split())
+    assert words(b"v1.2/notes") == {b"v", b"notes"}  # a dot in a folder is no extension
+    assert words(b"\xff.c") == frozenset()
+    candidates = {1: b"Documentation/git-fsck.txt", 2: b"builtin/log.c", 3: b"builtin/add.c", 4: b"README"}
+    assert alike(b"builtin/fsck.c", candidates) == {1: 1.0, 2: 0.5, 3: 0.5}  # a rare word says more
+    assert alike(b"", candidates) == {}
+
+
+class _View:
+    """Knows paths, and records for which files it was called."""
+
+    def __init__(self, dead: frozenset[int]) -> None:
+        self.dead, self.calls = dead, list[int]()
+
+    def paths(self, files: Sequence[int]) -> dict[int, bytes]:
+        self.calls += files
+        return {file: b"%d" % file for file in files if file not in self.dead}
+
+
+@given(
+    st.dictionaries(st.integers(0, 400), st.sampled_from([0.1, 0.2, 0.5, 0.5, 0.9]), max_size=300),
+    st.frozensets(st.integers(0, 400)),
+    st.frozensets(st.integers(0, 400), max_size=3),
+    st.integers(1, 90),
+)
+def test_the_best_that_are_alive(
+    scores: dict[int, float], dead: frozenset[int], excluded: frozenset[int], count: int
+) -> None:
+    view = _View(dead)
+    best = Alive(cast(View, view)).best(scores, count, {b"%d" % file for file in excluded})
+    everything = sorted(
+        (file for file in scores if file not in dead | excluded), key=lambda f: (-scores[f], f)
+    )
+    assert list(best) == everything[: len(best)]
+    left = everything[len(best) :]
+    assert not left or (len(best) >= count and scores[left[0]] < scores[everything[count - 1]])
+    assert len(view.calls) == len(set(view.calls))
+
+
+def test_files_that_cannot_be_among_the_best_are_not_looked_up() -> None:
+    view = _View(frozenset())
+    Alive(cast(View, view)).best({file: 1 / (1 + file) for file in range(5000)}, 12)
+    assert len(view.calls) < 100

@@ -1,4 +1,4 @@
-"""The index of odd repositories, beside other processes, and when something is wrong with it."""
+"""The index of odd repositories, next to other processes, and when something is wrong with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Busy, UsageError
-from repoagent.git.worktree import open_worktree
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.index import index as under_test
 from repoagent.history.index.index import LOCK, State, mine_in_background, open_index
 from repoagent.history.index.schema import NoCommits, NoIndex, transaction
 from repoagent.storage.locks import locked
@@ -26,9 +27,9 @@ MINE = "import sys; from pathlib import Path; from repoagent.git.worktree import
 
 
 def update(top: Path, revision: str = "HEAD") -> tuple[State, list[str]]:
-    said: list[str] = []
-    with open_index(open_worktree(top), warn=said.append) as index:
-        return index.update(revision), said
+    warnings: list[str] = []
+    with open_index(open_worktree(top), warn=warnings.append) as index:
+        return index.update(revision), warnings
 
 
 def commits(top: Path, path: str | bytes, revision: str = "HEAD") -> list[str]:
@@ -36,10 +37,23 @@ def commits(top: Path, path: str | bytes, revision: str = "HEAD") -> list[str]:
     with open_index(open_worktree(top)) as index:
         view = index.view(revision)
         file = view.file(os.fsencode(path))
-        if file is None:
-            return []
-        told = view.describe([commit.number for commit in view.commits(file, 100)])
-        return [identity.decode() for identity, _, _ in told.values()][::1]
+        return [] if file is None else [*view.ids(c.number for c in view.commits(file, 100)).values()]
+
+
+def present(top: Path, path: bytes, revision: str = "HEAD") -> list[bytes]:
+    """The path at `revision` of the file that has or had `path`, if any."""
+    with open_index(open_worktree(top)) as index:
+        view = index.view(revision)
+        file = view.file(path)
+        assert file is not None
+        return [*view.paths([file]).values()]
+
+
+def recorded_tree(top: Path) -> str:
+    """The commit whose tree is recorded in the index."""
+    with closing(sqlite3.connect(layout(open_worktree(top)).history)) as connection:
+        (tip,) = connection.execute("SELECT value FROM meta WHERE key = 'alive'").fetchone()
+    return bytes(tip).decode()
 
 
 def many(repo: GitRepo, count: int, start: int = 0) -> None:
@@ -53,38 +67,20 @@ def many(repo: GitRepo, count: int, start: int = 0) -> None:
     repo.git("fast-import", "--quiet", stdin=stream.encode())
 
 
-def everything(top: Path) -> dict[bytes, tuple[bytes, list[bytes], list[bytes]]]:
-    """Of each living path: the ids of its file's commits, and the files beside it."""
-    found = {}
-    with open_index(open_worktree(top)) as index:
-        view = index.view()
-        for path in os.fsencode(git(top, "ls-tree", "-r", "--name-only", "HEAD")).split():
-            file = view.file(path)
-            assert file is not None
-            told = view.describe([commit.number for commit in view.commits(file, 10_000)])
-            folder = path.rpartition(b"/")[0]
-            beside = view.paths(view.folder(folder, 100))
-            found[path] = (
-                view.paths([file])[file],
-                [each[0] for each in told.values()],
-                sorted(beside.values()),
-            )
-    return found
+def amend_and_prune(repo: GitRepo) -> None:
+    repo.git("commit", "-q", "--amend", "-m", "better")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
 
 
-def git(top: Path, *args: str) -> str:
-    return subprocess.run(["git", *args], cwd=top, capture_output=True, text=True, check=True).stdout
-
-
-def test_before_the_first_commit(make_repo: Callable[[str], GitRepo]) -> None:
-    repo = make_repo("unborn")
+def test_before_the_first_commit_and_before_it_is_mined(
+    repo: GitRepo, make_repo: Callable[[str], GitRepo]
+) -> None:
+    unborn = make_repo("unborn")
     with pytest.raises(NoCommits, match="no commits yet"):
-        update(repo.top)
+        update(unborn.top)
     with pytest.raises(UsageError, match="no such commit: v1"):
-        update(repo.top, "v1")
-
-
-def test_nothing_is_there_to_be_viewed_before_it_is_mined(repo: GitRepo) -> None:
+        update(unborn.top, "v1")
     with open_index(open_worktree(repo.top)) as index:
         assert index.state() == State(0)
         with pytest.raises(NoIndex, match="repoagent mine"):
@@ -92,7 +88,7 @@ def test_nothing_is_there_to_be_viewed_before_it_is_mined(repo: GitRepo) -> None
     assert not (repo.top / ".repoagent").exists()
 
 
-def test_new_commits_are_added_and_an_amended_one_is_replaced(repo: GitRepo) -> None:
+def test_new_amended_and_pruned_commits(repo: GitRepo) -> None:
     first = repo.head()
     update(repo.top)
     second = repo.commit("second", **{"a.txt": "other\n"})
@@ -102,11 +98,30 @@ def test_new_commits_are_added_and_an_amended_one_is_replaced(repo: GitRepo) -> 
     update(repo.top)
     assert commits(repo.top, "a.txt") == [repo.head(), first]
     assert commits(repo.top, "a.txt", second) == [second, first]
+    amend_and_prune(repo)  # the recorded tree is gone, too
+    state, warnings = update(repo.top)
+    assert state.complete and not warnings and recorded_tree(repo.top) == repo.head()
+    assert commits(repo.top, "a.txt") == [repo.head(), first]
+    assert present(repo.top, b"a.txt") == [b"a.txt"]
 
 
 @pytest.mark.soak
 def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: GitRepo) -> None:
-    """One file has more commits than are kept in one piece, and there are new folders all the time."""
+    """One file has more commits than are stored in one row, and there are new folders all the time."""
+
+    def everything() -> dict[bytes, tuple[bytes, list[str], list[bytes]]]:
+        """Of each path: the present path and commits of its file, and the files in its folder."""
+        found = {}
+        with open_index(open_worktree(repo.top)) as index:
+            view = index.view()
+            for path in map(os.fsencode, repo.git("ls-tree", "-r", "--name-only", "HEAD").split()):
+                file = view.file(path)
+                assert file is not None
+                ids = view.ids(commit.number for commit in view.commits(file, 10_000))
+                folder = view.paths(view.folder(path.rpartition(b"/")[0], 100))
+                found[path] = (view.paths([file])[file], [*ids.values()], sorted(folder.values()))
+        return found
+
     for start in range(0, 800, 160):
         many(repo, 160, start)
         repo.git("checkout", "-q", "-f", "main")
@@ -114,15 +129,14 @@ def test_a_long_history_is_the_same_whether_mined_at_once_or_bit_by_bit(repo: Gi
         repo.git("mv", "-f", "f0", f"d{start}/moved")
         repo.git("commit", "-q", "-m", "moved")
         update(repo.top)
-    found = everything(repo.top)
-    assert len(found[b"all"][1]) == 800
-    assert len(found[b"d0/moved"][1]) == 5
+    bit_by_bit = everything()
+    assert len(bit_by_bit[b"all"][1]) == 800 and len(bit_by_bit[b"d0/moved"][1]) == 5
     shutil.rmtree(repo.top / ".repoagent")
     update(repo.top)
-    assert everything(repo.top) == found
+    assert everything() == bit_by_bit
 
 
-def test_who_has_committed_is_known_by_name_and_address(repo: GitRepo) -> None:
+def test_authors_by_name_and_address(repo: GitRepo) -> None:
     ann = ("-c", "user.name=Änn", "-c", "user.email=ann@example.org")
     (repo.top / "a.txt").write_text("by ann")
     repo.git(*ann, "commit", "-qam", "hers")
@@ -132,18 +146,6 @@ def test_who_has_committed_is_known_by_name_and_address(repo: GitRepo) -> None:
         newest, oldest = view.latest(2)
         assert view.author("Änn <ann@example.org>".encode()) == newest.author != oldest.author
         assert view.author(b"Bob <bob@example.org>") is None
-
-
-def test_rewritten_history_whose_old_commits_are_gone(repo: GitRepo) -> None:
-    first = repo.head()
-    repo.commit("second", **{"a.txt": "other\n"})
-    update(repo.top)
-    repo.git("commit", "-q", "--amend", "-m", "better")
-    repo.git("reflog", "expire", "--expire=now", "--all")
-    repo.git("gc", "-q", "--prune=now")
-    state, said = update(repo.top)
-    assert state.complete and not said
-    assert commits(repo.top, "a.txt") == [repo.head(), first]
 
 
 def test_an_octopus_merge_and_unrelated_histories(repo: GitRepo) -> None:
@@ -172,54 +174,32 @@ def test_a_history_of_merges_alone(repo: GitRepo) -> None:
     assert set(commits(repo.top, "a.txt")) == {first, root}
 
 
-def test_a_submodule_is_a_file_like_others(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
-    inner = make_repo("inner")
-    inner.commit("inner", x="1")
-    repo.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner.top), "sub")
-    added = repo.commit("add the submodule")
-    update(repo.top)
-    assert commits(repo.top, "sub") == [added]
-    with open_index(open_worktree(repo.top)) as index:
-        view = index.view()
-        file = view.file(b"sub")
-        assert file is not None and view.paths([file]) == {file: b"sub"}
-
-
-def test_names_that_are_no_text(repo: GitRepo) -> None:
+def test_names_that_are_not_text(repo: GitRepo) -> None:
     names = [b"caf\xe9", b" missing", b"x missing", b"\xe2\x80\xae.py"]
     for name in names:
         (repo.top / os.fsdecode(name)).write_bytes(name)
     added = repo.commit("odd")
-    (repo.top / "last").write_bytes(b"1")
-    repo.commit("other")
+    repo.commit("other", last="1")
     update(repo.top)
-    for revision in ("HEAD", "HEAD^"):  # one tree is noted in the index, of the other git is asked
-        with open_index(open_worktree(repo.top)) as index:
-            view = index.view(revision)
-            files = {view.file(name): name for name in names}
-            assert view.paths([file for file in files if file]) == files
     for name in names:
         assert commits(repo.top, name) == [added]
+        for revision in ("HEAD", "HEAD^"):  # one tree is recorded in the index, the other is read from git
+            assert present(repo.top, name, revision) == [name]
 
 
 def test_a_shallow_clone_and_when_it_is_deepened(repo: GitRepo, tmp_path: Path) -> None:
     for number in range(5):
         repo.commit(str(number), **{"a.txt": f"{number}\n"})
-    subprocess.run(
-        ["git", "clone", "-q", "--depth=2", f"file://{repo.top}", tmp_path / "shallow"], check=True
-    )
     top = tmp_path / "shallow"
+    subprocess.run(["git", "clone", "-q", "--depth=2", f"file://{repo.top}", top], check=True)
     assert update(top)[0].commits == 2
     with open_index(open_worktree(top)) as index:
-        view = index.view()
-        newest, edge = view.latest(9)
-        assert (newest.size, list(edge.files)) == (
-            1,
-            [],
-        ) and edge.size > 100  # it seems to have added everything
+        newest, edge = index.view().latest(9)
+    assert (newest.size, list(edge.files)) == (1, [])
+    assert edge.size > 100  # it seems to have added everything
     subprocess.run(["git", "fetch", "-q", "--unshallow"], cwd=top, check=True)
-    state, said = update(top)
-    assert state.commits == 6 and len(said) == 1 and "rebuilding the index" in said[0]
+    state, warnings = update(top)
+    assert state.commits == 6 and len(warnings) == 1 and "rebuilding the index" in warnings[0]
     assert update(top)[1] == []
 
 
@@ -229,9 +209,8 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path, blobs: s
     moved = repo.commit("moved")
     repo.git("config", "uploadpack.allowFilter", "true")
     top = tmp_path / "partial"
-    subprocess.run(
-        ["git", "clone", "-q", "--no-checkout", f"--filter={blobs}", f"file://{repo.top}", top], check=True
-    )
+    command = ["git", "clone", "-q", "--no-checkout", f"--filter={blobs}", f"file://{repo.top}", top]
+    subprocess.run(command, check=True)
     GitRepo(top).git("config", "protocol.file.allow", "always")  # goes before protocol.allow
     before = set((top / ".git/objects/pack").iterdir())
     if blobs == "tree:0":
@@ -243,100 +222,86 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path, blobs: s
     assert set((top / ".git/objects/pack").iterdir()) == before
 
 
-def test_linked_work_trees_share_it(repo: GitRepo, tmp_path: Path) -> None:
-    first = repo.head()
-    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
-    linked = GitRepo(tmp_path / "linked")
-    side = linked.commit("side", **{"a.txt": "side\n"})
-    main = repo.commit("main", **{"a.txt": "main\n"})
-    for _ in range(2):
-        update(repo.top)
-        update(linked.top)
-        assert commits(repo.top, "a.txt") == [main, first]
-        assert commits(linked.top, "a.txt") == [side, first]
-    assert not (linked.top / ".repoagent").exists()
-
-
 def test_sha256(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "--object-format=sha256", tmp_path / "long"], check=True)
     repo = GitRepo(tmp_path / "long")
-    first = repo.commit("first", x="1")
-    second = repo.commit("second", x="2")
+    ids = [repo.commit(f"number {n}", x=f"{n}") for n in range(2)]
     update(repo.top)
-    assert commits(repo.top, "x") == [second, first]
+    assert commits(repo.top, "x") == ids[::-1]
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("harm", ["garbage", "cut", "pages", "foreign", "empty", "table"])
-def test_a_damaged_index_is_made_anew(repo: GitRepo, harm: str) -> None:
+@pytest.mark.parametrize(
+    "harm",
+    ["foreign", "table", *(pytest.param(h, marks=pytest.mark.soak) for h in ("garbage", "cut", "pages", "empty"))],
+)  # fmt: skip
+def test_a_damaged_index_is_rebuilt(repo: GitRepo, harm: str) -> None:
     many(repo, 300)
     repo.git("reset", "-q", "--hard", "main")
     update(repo.top)
     expected = commits(repo.top, "f1")
     path = repo.top / ".repoagent/history.db"
     data = path.read_bytes()
-    if harm == "garbage":
-        path.write_bytes(b"no database\n" * 1000)
-    elif harm == "cut":
-        path.write_bytes(data[: len(data) // 2])
-    elif harm == "pages":
-        path.write_bytes(data[:4096] + os.urandom(len(data) - 4096))
-    elif harm == "foreign":
-        path.unlink()
-        with sqlite3.connect(path) as other:
-            other.execute("CREATE TABLE theirs (x)")
-        other.close()
-    elif harm == "empty":
-        path.write_bytes(b"")
+    damaged = {"garbage": b"no database\n" * 1000, "cut": data[: len(data) // 2], "empty": b""}
+    damaged["pages"] = data[:4096] + os.urandom(len(data) - 4096)
+    if harm in damaged:
+        path.write_bytes(damaged[harm])
     else:
-        with sqlite3.connect(path, isolation_level=None) as other:
-            other.execute("DROP TABLE touch")
-        other.close()
+        if harm == "foreign":
+            path.unlink()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("CREATE TABLE theirs (x)" if harm == "foreign" else "DROP TABLE touch")
     repo.commit("one more", x="1")
-    state, said = update(repo.top)
-    assert state.complete
-    assert len(said) == (harm != "empty")
+    state, warnings = update(repo.top)
+    assert state.complete and len(warnings) == (harm != "empty")
     assert commits(repo.top, "f1") == expected
 
 
-def test_versions(repo: GitRepo) -> None:
+@pytest.mark.parametrize(
+    ("pragma", "message"),
+    [("user_version = 99", "format version 99"), ("application_id = 5", "")],
+)
+def test_other_versions(repo: GitRepo, pragma: str, message: str) -> None:
     update(repo.top)
     path = repo.top / ".repoagent/history.db"
-    with sqlite3.connect(path) as other:
-        other.execute("PRAGMA user_version = 99")
-    other.close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute(f"PRAGMA {pragma}")
     before = path.read_bytes()
-    with pytest.raises(NoIndex, match="format version 99"):
-        update(repo.top)
-    assert path.read_bytes() == before
+    if message:
+        with pytest.raises(NoIndex, match=message):
+            update(repo.top)
+        assert path.read_bytes() == before
+    else:
+        assert "was not created by repoagent" in update(repo.top)[1][0]
+        assert path.with_name("history.db.broken-1").read_bytes() == before
 
 
-def test_where_nothing_may_be_written(repo: GitRepo, tmp_path: Path) -> None:
+def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
-    (repo.top / ".repoagent").symlink_to(tmp_path / "elsewhere")
+    folder = repo.top / ".repoagent"
+    folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NoIndex, match="symbolic link"):
         update(repo.top)
-    (repo.top / ".repoagent").unlink()
-    (repo.top / ".repoagent").write_text("a file")
+    folder.unlink()
+    folder.write_text("a file")
     with pytest.raises(NoIndex, match="not a folder"):
         update(repo.top)
-    (repo.top / ".repoagent").unlink()
-    (repo.top / ".repoagent").mkdir()
-    (repo.top / ".repoagent/history.db").symlink_to(tmp_path / "elsewhere/db")
-    with pytest.raises(NoIndex, match="not a regular file"):
-        update(repo.top)
+    folder.unlink()
+    folder.mkdir()
+    for name in ("history.db", "history.db-wal"):
+        (folder / name).symlink_to(tmp_path / "elsewhere/db")
+        with pytest.raises(NoIndex, match="not a regular file"):
+            update(repo.top)
+        (folder / name).unlink()
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_who_reads_is_not_held_up_by_who_mines(repo: GitRepo) -> None:
+def test_readers_do_not_wait_for_an_update(repo: GitRepo) -> None:
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
     with locked(repo.top / ".repoagent" / LOCK, what="a test"), open_index(open_worktree(repo.top)) as index:
         state = index.update(seconds=0.05)
         assert (state.commits, state.new, state.complete) == (1, 1, False)
-        view = index.view()
-        file = view.file(b"a.txt")
-        assert file is not None and len(view.commits(file, 9)) == 1
+        assert len(commits(repo.top, b"a.txt")) == 1
         assert not mine_in_background(open_worktree(repo.top))
         with pytest.raises(Busy):
             index.update(insist=True)
@@ -354,36 +319,31 @@ def test_processes_at_once_and_one_that_is_killed(repo: GitRepo) -> None:
     time.sleep(0.15)
     victim.send_signal(signal.SIGKILL)
     victim.wait()
-    several = [
-        subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
-    ]
-    for process in several:
+    pipe = subprocess.PIPE
+    for process in [subprocess.Popen(command, env=env, stdout=pipe, stderr=pipe) for _ in range(4)]:
         _, err = process.communicate()
         assert (process.returncode, err) == (0, b"")
     assert update(repo.top)[0].commits == 3001
-    assert len(commits(repo.top, "all")) == 100
     with open_index(open_worktree(repo.top)) as index:
         view = index.view()
         file = view.file(b"all")
         assert file is not None
         numbers = [commit.number for commit in view.commits(file, 5000)]
-        assert len(numbers) == len(set(numbers)) == 3000
+    assert len(numbers) == len(set(numbers)) == 3000
 
 
-def test_it_can_be_deleted(repo: GitRepo) -> None:
-    update(repo.top)
-    shutil.rmtree(repo.top / ".repoagent")
-    assert update(repo.top)[0].complete
-
-
-def test_an_id_that_is_no_commit(repo: GitRepo) -> None:
+def test_ids_and_tags(repo: GitRepo) -> None:
     update(repo.top)
     for wrong in ("0" * 39 + "1", repo.git("rev-parse", "HEAD:a.txt").strip()):
         with pytest.raises(UsageError, match="is missing"):
             update(repo.top, wrong)
+    repo.git("tag", "-a", "v1", "-m", "one")
+    tag = repo.git("rev-parse", "v1").strip()
+    with open_index(open_worktree(repo.top)) as index:
+        assert index.resolve(tag) == index.resolve("v1") == repo.head().encode() != tag.encode()
 
 
-def test_an_error_that_has_ended_the_transaction_is_the_one_that_is_raised() -> None:
+def test_the_error_that_has_ended_a_transaction_is_raised() -> None:
     """As on a full disk, where SQLite rolls back by itself."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("CREATE TABLE one (id PRIMARY KEY)")
@@ -393,10 +353,53 @@ def test_an_error_that_has_ended_the_transaction_is_the_one_that_is_raised() -> 
         assert connection.execute("SELECT count(*) FROM one").fetchone() == (0,)
 
 
-def test_the_id_of_an_annotated_tag_resolves_to_its_commit(make_repo: Callable[[str], GitRepo]) -> None:
-    repo = make_repo("repo")
-    repo.commit(a="1\n")
-    repo.git("tag", "-a", "v1", "-m", "one")
-    tag, commit = (git(repo.top, "rev-parse", name).strip() for name in ("v1", "HEAD"))
+def test_the_tree_of_head_is_recorded_and_others_are_read(repo: GitRepo) -> None:
+    first = repo.commit("first", a="1", b="1")
+    repo.git("rm", "-q", "b")
+    repo.git("commit", "-qm", "second")
+    main = repo.head()
+    update(repo.top)
+    assert update(repo.top, first)[0].complete and recorded_tree(repo.top) == main
+    assert present(repo.top, b"b", first) == [b"b"] and present(repo.top, b"b") == []
+    repo.git("switch", "-qc", "other")
+    other = repo.commit("third", c="1")
     with open_index(open_worktree(repo.top)) as index:
-        assert index.resolve(tag) == index.resolve("v1") == commit.encode() != tag.encode()
+        for tip in (other, main):
+            index.update(tip, head=True)
+            assert recorded_tree(repo.top) == tip
+    assert present(repo.top, b"c", other) == [b"c"]
+
+
+def test_a_name_that_is_another_file_on_another_branch(repo: GitRepo) -> None:
+    repo.commit("first", a="a long enough text\n" * 9)
+    repo.git("switch", "-qc", "other")
+    (repo.top / "d").mkdir()
+    repo.git("mv", "a", "d/b")
+    repo.git("commit", "-qm", "moved")
+    other = repo.head()
+    repo.git("switch", "-q", "main")
+    main = repo.commit("its own", **{"d/b": "1"})
+    with open_index(open_worktree(repo.top)) as index:
+        for tip in (other, main, other, main):
+            index.update(tip, head=True)
+            view = index.view(tip)
+            old, new = view.file(b"a"), view.file(b"d/b")
+            assert old is not None and new is not None
+            assert view.paths([old, new]) == ({old: b"d/b"} if tip == other else {old: b"a", new: b"d/b"})
+            assert view.folder(b"d", 9) == [new]
+
+
+def test_background_processes_are_reaped_and_hold_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(under_test, "ITSELF", ("-c", ""))
+    started: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(under_test, "_started", started)
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    for _ in range(3):
+        under_test.spawn_apart([], os.environ)
+        os.waitid(os.P_PID, started[-1].pid, os.WEXITED | os.WNOWAIT)
+        assert len(started) == 1
+    started[-1].wait()
+    os.close(writing)
+    assert os.read(reading, 1) == b""
+    os.close(reading)

@@ -1,18 +1,30 @@
+"""Commits read from git: of one file, as a stream, and as text that is cut anywhere."""
+
 from __future__ import annotations
 
 import os
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
 from repoagent.history.file_log import FileHistory, file_log, read_log
-from repoagent.history.log import FileCommit
+from repoagent.history.log import (
+    FileCommit,
+    Record,
+    counts_of,
+    parse_log,
+    records,
+    renamed,
+    split_log,
+    stream,
+)
 from tests.conftest import GitRepo
 
 
@@ -47,20 +59,6 @@ def test_a_commit(repo: GitRepo) -> None:
     assert head.startswith(found[0].short)
     assert len(found[0].short) < 40
     assert found[0].date[:4].isdigit()
-
-
-def test_limit_and_order(repo: GitRepo) -> None:
-    grow(repo, "g.txt", 5)
-    assert subjects(repo, "g.txt", 3) == ["grow 4", "grow 3", "grow 2"]
-
-
-def test_nothing_to_tell(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
-    repo.write("new.txt", "n\n")
-    history = whole(repo.top, "new.txt")
-    assert history.commits == ()
-    assert not history.partial
-    unborn = make_repo("unborn")
-    assert recent_commits(unborn.top, "a.txt", seconds=20) == []
 
 
 def test_not_a_repository(tmp_path: Path) -> None:
@@ -101,25 +99,11 @@ def test_renames_are_followed(repo: GitRepo) -> None:
     assert subjects(repo, "new.txt", 3) == ["last", "rename two", "rename one"]
 
 
-def test_an_added_file_has_no_older_name(repo: GitRepo) -> None:
-    repo.write("b.txt", "something else\n" * 5)
-    repo.commit("add b")
-    assert [(c.subject, c.status) for c in recent_commits(repo.top, "b.txt", seconds=20)] == [("add b", "A")]
-
-
 def test_odd_names(repo: GitRepo) -> None:
     for path in ("a[b]*.py", "ab.py", ":top", "-x", "tab\there\nline", os.fsdecode(b"caf\xe9 \xff.txt")):
         repo.write(path, path.encode("utf-8", "surrogateescape"))
         repo.commit("made " + str(len(path)))
         assert subjects(repo, path) == ["made " + str(len(path))]
-
-
-def test_odd_rename(repo: GitRepo) -> None:
-    old = os.fsdecode(b"caf\xe9\tx.txt")
-    grow(repo, old, 1)
-    repo.git("mv", old, "plain.txt")
-    repo.commit("renamed")
-    assert [c.path for c in recent_commits(repo.top, "plain.txt", seconds=20)] == ["plain.txt", old]
 
 
 def test_authors(repo: GitRepo) -> None:
@@ -169,7 +153,7 @@ def test_binary_and_mode_changes(repo: GitRepo) -> None:
     assert (found[0].subject, found[0].status) == ("link", "T")
 
 
-def test_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
+def test_settings_of_the_user_change_no_file_log(repo: GitRepo) -> None:
     grow(repo, "old.txt", 2)
     repo.git("mv", "old.txt", "new.txt")
     repo.commit("renamed")
@@ -194,54 +178,6 @@ def test_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
     assert not read_log(tmp_path / "shallow", "g.txt", 1, seconds=20).partial
 
 
-def test_partial_clone_fetches_nothing(repo: GitRepo, tmp_path: Path) -> None:
-    repo.git("config", "uploadpack.allowFilter", "true")
-    grow(repo, "g.txt", 3)
-    clone = tmp_path / "partial"
-    subprocess.run(["git", "clone", "-q", "--filter=blob:none", repo.top.as_uri(), clone], check=True)
-
-    def objects() -> str:
-        done = subprocess.run(
-            ["git", "count-objects", "-v"], cwd=clone, capture_output=True, text=True, check=True
-        )
-        return done.stdout
-
-    before = objects()
-    found = recent_commits(clone, "g.txt", seconds=20)
-    assert [c.subject for c in found] == ["grow 2", "grow 1", "grow 0"]
-    assert found[0].added is None
-    assert objects() == before
-
-
-def test_detached_and_linked_work_trees(repo: GitRepo, tmp_path: Path) -> None:
-    grow(repo, "g.txt", 2)
-    repo.git("worktree", "add", "-q", "--detach", str(tmp_path / "linked"), "HEAD^")
-    assert [c.subject for c in recent_commits(tmp_path / "linked", "g.txt", seconds=20)] == ["grow 0"]
-
-
-@pytest.fixture
-def slow_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `git` first in PATH that prints what the real log does, then goes on searching for a minute."""
-    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    script = folder / "git"
-    script.write_text(f'#!/bin/sh\n"{real}" "$@" || exit\ncase "$*" in *" log "*) exec sleep 60;; esac\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    return script
-
-
-@pytest.mark.soak
-def test_time_is_bounded_and_what_was_found_is_kept(repo: GitRepo, slow_git: Path) -> None:
-    grow(repo, "g.txt", 2)
-    started = time.monotonic()
-    history = read_log(repo.top, "g.txt", 8, seconds=1.0)
-    assert time.monotonic() - started < 5
-    assert [c.subject for c in history.commits] == ["grow 1", "grow 0"]
-    assert history.partial
-
-
 def test_the_module_is_light() -> None:
     code = (
         "import sys, repoagent.history.recent_commits;"
@@ -249,3 +185,128 @@ def test_the_module_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+paths = st.binary(min_size=1, max_size=12).filter(lambda path: b"\0" not in path)
+plain_changes = st.tuples(st.sampled_from([b"A", b"M", b"D", b"T"]), paths, st.just(b""))
+moved = st.tuples(st.sampled_from([b"R", b"C"]), paths, paths)
+headers = st.tuples(
+    st.binary(min_size=20, max_size=20).map(lambda data: data.hex().encode()),
+    st.integers(0, 1 << 40),
+    st.binary(max_size=20).filter(lambda author: b"\0" not in author and b"\n" not in author),
+)
+wholes = st.builds(
+    lambda head, changes: Record(*head, changes),
+    headers,
+    st.lists(st.one_of(plain_changes, moved), max_size=5),
+)
+
+
+def as_git_prints(commits: list[Record]) -> bytes:
+    data = b""
+    for commit in commits:
+        data += b"%s %d %s\0" % (commit.id, commit.time, commit.author)
+        for place, (kind, path, old) in enumerate(commit.changes):
+            status = kind + b"087" if old else kind
+            data += (b"\n" if not place else b"") + b"\0".join([status, *([old] if old else []), path, b""])
+    return data
+
+
+@settings(deadline=None)
+@given(st.lists(wholes, max_size=6), st.lists(st.integers(1, 40), max_size=30))
+def test_what_was_printed_is_read_wherever_it_is_cut(commits: list[Record], cuts: list[int]) -> None:
+    data, chunks = as_git_prints(commits), []
+    for cut in cuts:
+        chunks.append(data[:cut])
+        data = data[cut:]
+    assert list(records([*filter(None, chunks), data] if data else filter(None, chunks))) == commits
+
+
+def test_a_failure_of_git_is_raised_at_the_end(repo: GitRepo) -> None:
+    with pytest.raises(GitError, match="no-such-revision"):
+        list(stream(repo.top, "no-such-revision"))
+
+
+def test_settings_of_the_user_change_nothing(repo: GitRepo) -> None:
+    repo.git("mv", "a.txt", "b.txt")
+    repo.commit("second")
+    before = list(stream(repo.top, "HEAD"))
+    for key, value in (
+        ("diff.renames", "false"), ("diff.noprefix", "true"), ("log.follow", "true"), ("log.date", "iso"),
+        ("log.decorate", "full"), ("log.showRoot", "false"), ("log.mailmap", "false"), ("core.quotePath", "true"),
+        ("diff.renameLimit", "1"), ("format.pretty", "fuller"), ("log.diffMerges", "combined"), ("color.ui", "always"),
+        ("diff.relative", "true"), ("log.showSignature", "true"), ("diff.external", "false"), ("notes.displayRef", "*"),
+        ("diff.ignoreSubmodules", "all"), ("diff.submodule", "log"), ("log.excludeDecoration", "x"),
+        ("i18n.logOutputEncoding", "latin1"), ("diff.statNameWidth", "3"), ("core.commentChar", "%"),
+    ):  # fmt: skip
+        repo.git("config", key, value)
+    assert list(stream(repo.top, "HEAD")) == before
+    assert before[0].changes == [(b"R", b"b.txt", b"a.txt")]
+
+
+def test_odd_names_and_authors_in_a_stream(make_repo: Callable[[str], GitRepo]) -> None:
+    repo = make_repo("odd")
+    names = [
+        b"caf\xe9",
+        b"\nnewline first",
+        b"a\nb",
+        b"M",
+        b"R100",
+        b":100644 x",
+        b"t\tab",
+        b'"quoted"',
+        b"\x01",
+    ]
+    for name in names:
+        (repo.top / name.decode("utf-8", "surrogateescape")).write_bytes(name)
+    repo.git("add", "-A")
+    tree = repo.git("write-tree").strip()
+    for who, when, expected in (
+        (b"J\xe9r\xf4me <j@x>", b"0 +0000", 0),
+        (b"", b"4102444800 -1145", 4102444800),  # the year 2100
+        (b"a <b> c <d>", b"2147483648 +1400", 2147483648),
+    ):
+        lines = (b"tree " + tree.encode(), b"author %s %s" % (who, when))
+        head = b"\n".join([*lines, b"committer %s %s" % (who or b"a <b>", when), b"", b"x", b""])
+        found = repo.git("hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=head).strip()
+        (record,) = stream(repo.top, found)
+        assert {path for _, path, _ in record.changes} == set(names)
+        assert record.time == expected
+        assert record.author.startswith(who[:3])
+
+
+@given(data=st.binary(max_size=400))
+def test_any_output_is_survived(data: bytes) -> None:
+    assert all(commit.path == "x" for commit in parse_log(b"\x01" + data, "x"))
+    renamed(data, "x")
+
+
+WORDS = st.binary(max_size=20).map(lambda word: word.replace(b"\0", b""))
+
+
+@given(
+    rows=st.lists(
+        st.tuples(WORDS, WORDS, st.none() | st.tuples(st.integers(0, 99), st.integers(0, 99)), WORDS)
+    ),
+    cut=st.integers(0, 50),
+)
+def test_what_git_prints_is_read_back(
+    rows: list[tuple[bytes, bytes, tuple[int, int] | None, bytes]], cut: int
+) -> None:
+    output = b""
+    for n, (author, subject, counts, path) in enumerate(rows):
+        commit = f"\x01{n:040x}".encode()
+        output += b"\0".join([commit, b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]) + b"\0"
+        output += b"\n:100644 100644 1234567 89abcde M\0p" + path + b"\0"
+        output += (b"-\t-" if counts is None else b"%d\t%d" % counts) + b"\tp" + path + b"\0"
+    found = list(split_log(output, 7))
+    assert [header for header, _ in found] == [
+        [f"{n:040x}".encode(), b"", b"%x" % n, author, b"2026-01-01", subject, b"a@b"]
+        for n, (author, subject, _, _) in enumerate(rows)
+    ]
+    assert [[names for _, names in changes] for _, changes in found] == [
+        [[b"p" + row[3]]] * 2 for row in rows
+    ]
+    assert [counts_of(changes[1][0]) for _, changes in found] == [row[2] or (None, None) for row in rows]
+    shorter = list(split_log(output[: len(output) - cut], 7)) if cut else found
+    assert [header for header, _ in shorter] == [header for header, _ in found][: len(shorter)]

@@ -1,20 +1,22 @@
-"""What each commit did to a file."""
+"""What each commit did to a file: definitions, lines, moves; the same from the index and from git's own walk."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.history.commit_details import Step, Touched, compare, did, lines_of, parts, steps
-from repoagent.history.file_log import file_log, read_log
+from repoagent.history.file_history import HistoryReport, read_history
+from repoagent.history.file_log import commits_of, file_log, look_up
+from repoagent.history.index.index import open_index
 from repoagent.history.log import FileCommit
 from tests.conftest import GitRepo
 
@@ -83,14 +85,6 @@ def test_what_git_and_the_outline_say(repo: GitRepo) -> None:
     ]
     assert [lines_of(step.commit) for step in found][-1] == "+13 −0"
     assert [step.files for step in found] == [1, 1, 1, 1, 1, 1]
-
-
-def test_a_rename_with_a_change_compares_with_the_old_file(repo: GitRepo) -> None:
-    repo.commit("add", **{"app.py": APP * 2})
-    repo.git("mv", "app.py", "core.py")
-    repo.write("core.py", APP * 2 + "\n\ndef more():\n    pass\n")
-    repo.commit("move and grow")
-    assert said(repo.top, "core.py")[0] == "moved from app.py; adds more"
 
 
 def test_deleted_links_and_files_without_a_grammar(repo: GitRepo) -> None:
@@ -193,20 +187,124 @@ def test_only_merges_have_changed_it(repo: GitRepo) -> None:
     ]
 
 
-def test_many_commits_take_few_processes(
-    make_repo: Callable[[str], GitRepo], monkeypatch, tmp_path: Path
-) -> None:  # type: ignore[no-untyped-def]
-    repo = make_repo("many")
-    for number in range(12):
-        repo.commit(f"c{number}", **{"app.py": f"def f():\n    return {number}\n"})
-    commits = read_log(repo.top, "app.py", 50, seconds=20).commits
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
-    (folder / "git").write_text(f'#!/bin/sh\necho x >> "{tmp_path}/calls"\nexec "{real}" "$@"\n')
-    (folder / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
-    began = time.monotonic()
-    assert all(step.touched for step in steps(repo.top, commits, seconds=20))
-    assert time.monotonic() - began < 20
-    assert (tmp_path / "calls").read_text().count("x") == 3
+def mined(repo: GitRepo) -> WorkTree:
+    worktree = open_worktree(repo.top)
+    with open_index(worktree) as index:
+        assert index.update("HEAD").complete
+    return worktree
+
+
+def both(worktree: WorkTree, path: str, **options: int) -> tuple[HistoryReport, HistoryReport]:
+    return read_history(worktree, path, seconds=20, **options), read_history(
+        worktree.top, path, seconds=20, **options
+    )
+
+
+def test_without_an_index_nobody_makes_one(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    assert commits_of(worktree, "a.txt", "HEAD") is None
+    assert not layout(worktree).history.exists()
+
+
+def test_the_same_as_the_walk(repo: GitRepo) -> None:
+    odd = os.fsdecode(b"\x01t\tb\n\xe9.py")
+    text = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(9))
+    repo.write("old.py", text)
+    repo.commit("add", **{"z.txt": "z\n"})
+    repo.write("old.py", text.replace("return 3", "return 30"))
+    repo.commit("change", **{"z.txt": "zz\n"})
+    repo.git("mv", "old.py", odd)
+    repo.write(odd, text.replace("return 3", "return 31"))
+    repo.commit("move and change")
+    repo.write(odd, text)
+    repo.commit("back", **{"z.txt": "zzz\n"})
+    worktree = mined(repo)
+    found, walked = both(worktree, odd)
+    assert commits_of(worktree, odd, "HEAD") == [step.commit.commit for step in walked.steps]
+    assert found.people == walked.people
+    assert [step.touched for step in found.steps] == [step.touched for step in walked.steps]
+    assert [(s.was, s.files) for s in found.steps] == [(s.was, s.files) for s in walked.steps]
+    for one, other in zip(found.steps, walked.steps, strict=True):
+        assert one.commit.after.startswith(other.commit.after) and one.commit.before.startswith(
+            other.commit.before
+        )
+        same = [
+            "commit",
+            "subject",
+            "author",
+            "date",
+            "path",
+            "status",
+            "added",
+            "removed",
+            "old_mode",
+            "new_mode",
+        ]
+        assert [getattr(one.commit, name) for name in same] == [getattr(other.commit, name) for name in same]
+    few, _ = both(worktree, odd, limit=2)
+    assert len(few.steps) == 2 and few.people.commits == 4 and few.partial
+
+
+def test_new_commits_and_other_revisions(repo: GitRepo) -> None:
+    worktree = mined(repo)
+    repo.commit("new", **{"a.txt": "new\n"})
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["new", "first commit"]
+    assert [s.commit.subject for s in read_history(worktree, "a.txt", revision="HEAD^").steps] == [
+        "first commit"
+    ]
+
+
+def test_a_copy_ends_where_the_file_begins(repo: GitRepo) -> None:
+    lines = "".join(f"line {n}\n" for n in range(50))
+    repo.commit("origin", **{"o.txt": lines})
+    repo.commit("copy", **{"o.txt": lines + "more\n", "c.txt": lines + "other\n"})
+    repo.commit("later", **{"c.txt": lines})
+    found = read_history(mined(repo), "c.txt")
+    assert [s.commit.subject for s in found.steps][:2] == ["later", "copy"]
+    assert found.steps[-1].commit.status in ("A", "R")
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a database", b"SQLite format 3\0" + b"x" * 5000])
+def test_a_damaged_index_is_no_trouble(
+    repo: GitRepo, damage: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worktree = mined(repo)
+    layout(worktree).history.write_bytes(damage)
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_rename_is_one_even_where_nothing_older_is_shown(repo: GitRepo) -> None:
+    repo.git("mv", "a.txt", "b.txt")
+    repo.write("b.txt", repo.read("b.txt") + b"more\n")
+    repo.commit("move")
+    for found in both(mined(repo), "b.txt", limit=1):
+        (step,) = found.steps
+        assert (step.was, step.commit.status, step.commit.added, step.commit.removed) == ("a.txt", "R", 1, 0)
+        assert found.people.commits == 2
+
+
+def test_a_file_is_not_compared_with_all_others_where_the_user_follows(repo: GitRepo) -> None:
+    repo.commit("the same again", **{"b.txt": repo.read("a.txt").decode()})
+    repo.git("config", "log.follow", "true")
+    for found in both(mined(repo), "b.txt"):
+        assert [(step.commit.status, step.commit.added) for step in found.steps] == [("A", 10)]
+
+
+def test_the_boundary_of_a_shallow_clone_adds_nothing(repo: GitRepo, tmp_path: Path) -> None:
+    repo.commit("second", **{"a.txt": "2\n"})
+    repo.commit("third", **{"a.txt": "3\n"})
+    clone = tmp_path / "shallow"
+    subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), clone], check=True)
+    for found in both(mined(GitRepo(clone)), "a.txt"):
+        third, second = (step.commit for step in found.steps)
+        assert (third.status, third.added, second.status, second.added) == ("M", 1, "M", None)
+        assert found.partial and "this clone is shallow" in found.notes[0]
+
+
+def test_ids_of_another_file_are_not_followed(repo: GitRepo) -> None:
+    worktree = mined(repo)
+    ids = commits_of(worktree, "a.txt", "HEAD")
+    assert ids is not None and look_up(worktree.top, "other.txt", ids, 5) is None
+    shutil.rmtree(layout(worktree).root)
+    assert [s.commit.subject for s in read_history(worktree, "a.txt").steps] == ["first commit"]

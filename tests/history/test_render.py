@@ -1,0 +1,300 @@
+"""A file's history for prompts and JSON: its authors, its commits and what each did, within a budget and a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repoagent.git.process import GitError
+from repoagent.git.worktree import layout, open_worktree
+from repoagent.history.authors import Author, Authors, authors_of, is_bot
+from repoagent.history.commit_details import Step, Touched
+from repoagent.history.file_history import HistoryReport, prompt_block
+from repoagent.history.log import FileCommit
+from repoagent.history.render import authors_line, history_block, read_headers, to_dict
+from repoagent.history.summary_store import Summary, write_summary
+from tests.conftest import GitRepo
+
+COMMIT = FileCommit(
+    "a" * 40, "aaaaaaa", "Ada", "2026-01-02T03:04:05+01:00", "fix: it", 3, 1, "x.py", "M", ("b" * 40,)
+)
+
+
+def test_block() -> None:
+    other = replace(COMMIT, added=None, removed=None, subject="")
+    assert history_block([COMMIT, other]) == (
+        "2026-01-02 aaaaaaa Ada: fix: it, +3 −1\n2026-01-02 aaaaaaa Ada: (no subject)\n"
+    )
+    assert history_block([]) == ""
+    assert history_block([COMMIT], partial=True).endswith("\n(older commits omitted)\n")
+    assert history_block([COMMIT] * 30, limit=2).count("\n") == 3
+
+
+def many(count: int) -> list[Step]:
+    return [Step(replace(COMMIT, short=f"c{n}", subject=f"number {n}"), files=1) for n in range(count)]
+
+
+def shown(block: str) -> list[str]:
+    return [line.split()[1] for line in block.splitlines() if line.startswith("2026")]
+
+
+def test_a_step_says_what_it_did() -> None:
+    step = Step(COMMIT, Touched(changed=("load",)), files=140)
+    assert history_block([step]) == (
+        "2026-01-02 aaaaaaa Ada: fix: it — changes load; one of 140 files, +3 −1\n"
+    )
+    assert "— a model's line, +3 −1" in history_block([replace(step, files=2, summary="a model's line")])
+
+
+def test_people_come_first_in_one_line() -> None:
+    people = authors_of(
+        [replace(COMMIT, author="Ada\x1b[31m"), replace(COMMIT, author="x[bot]")], partial=True
+    )
+    block = history_block([COMMIT], people=people)
+    first = "the last 2 commits by Ada�[31m 1; by programs: x[bot] 1; last 2026-01-02\n"
+    assert block.startswith(first)
+    assert history_block([], people=people) == ""
+    nobody = Authors((), (Author("x[bot]", 1, "2026-01-01", "2026-01-01", True),), 1)
+    assert history_block([COMMIT], people=nobody).startswith("1 commit; by programs: x[bot] 1; last")
+
+
+def test_who_left_and_who_came_lately() -> None:
+    authors = ["Old"] * 9 + ["Ada"] * 4 + ["Bob"] * 3 + ["Carl"] * 2 + ["New", "Gone"]
+    days = {"Old": "2020-05-05", "Gone": "2019-01-01", "New": "2026-03-03"}
+    people = authors_of(replace(COMMIT, author=name, date=days.get(name, "2026-01-02")) for name in authors)
+    assert authors_line(people) == (
+        "20 commits by 6 people: Old 9 (until 2020), Ada 4, Bob 3, Carl 2; lately New; last 2026-03-03"
+    )
+
+
+def test_a_budget_keeps_the_newest_and_the_most_telling() -> None:
+    steps = many(20)
+    steps[10] = replace(steps[10], touched=Touched(changed=("load",)))
+    steps[1] = replace(steps[1], files=400)
+    steps[2] = replace(steps[2], touched=Touched(spaces=True))
+    block = history_block(steps, budget=100)
+    assert len(block.encode()) <= 400
+    names = shown(block)
+    assert names[0] == "c0"
+    assert "c10" in names and "c1" not in names and "c2" not in names
+    assert names == sorted(names, key=lambda name: int(name[1:]))
+    assert block.endswith("(other commits omitted)\n")
+    assert shown(history_block(steps, budget=1)) == ["c0"]
+    assert shown(history_block(steps, budget=10_000)) == [f"c{n}" for n in range(20)]
+    assert shown(history_block(steps, budget=10_000, limit=3)) == ["c0", "c3", "c10"]
+    assert history_block(steps, limit=0) == ""
+
+
+@given(budget=st.integers(1, 2000), count=st.integers(1, 40), author=st.text(max_size=100))
+def test_a_block_fits_its_budget(budget: int, count: int, author: str) -> None:
+    steps = [replace(step, commit=replace(step.commit, author=author)) for step in many(count)]
+    people = authors_of(step.commit for step in steps)
+    block = history_block(steps, budget=budget, people=people)
+    lines = block.splitlines()
+    least = sum(len(line.encode()) + 1 for line in lines[:2])  # the people and the newest are always there
+    assert len(block.encode()) <= max(4 * budget, least + len("(older commits omitted)\n"))
+
+
+def test_to_dict_is_json() -> None:
+    people = authors_of([COMMIT])
+    past = HistoryReport("caf\udce9.py", "a" * 40, (Step(COMMIT, Touched(added=("f",))),), people)
+    data = json.loads(json.dumps(to_dict(past)))
+    assert data["version"] == 1
+    assert data["path"] == "caf\udce9.py"
+    assert data["commits"][0]["added"] == 3
+    assert data["commits"][0]["did"] == "adds f"
+    assert data["people"]["persons"] == [
+        {"name": "Ada", "commits": 1, "first": "2026-01-02", "last": "2026-01-02"}
+    ]
+
+
+@given(author=st.text(max_size=300), subject=st.text(max_size=2000))
+def test_foreign_text_is_one_short_printable_line(author: str, subject: str) -> None:
+    block = history_block([replace(COMMIT, author=author, subject=subject)])
+    assert block.endswith("\n")
+    assert block[:-1].isprintable()
+    assert len(block) < 200
+
+
+def prompt(repo: GitRepo, path: str, commits: int = 8, **options: float) -> str:
+    return prompt_block(open_worktree(repo.top), path, commits, **{"seconds": 20, **options})
+
+
+def grow(repo: GitRepo, count: int) -> None:
+    for number in range(count):
+        repo.commit(f"change {number}", **{"app.py": f"def f():\n    return {number}\n"})
+
+
+def test_people_then_the_newest_commits_and_what_they_did(repo: GitRepo) -> None:
+    grow(repo, 3)
+    lines = prompt(repo, "app.py").splitlines()
+    assert lines[0].startswith("3 commits by Ada Tester 3; last 20")
+    assert [line.partition(": ")[2] for line in lines[1:]] == [
+        "change 2 — changes f, +1 −1",
+        "change 1 — changes f, +1 −1",
+        "change 0 — added; with f, +2 −0",
+    ]
+
+
+def test_it_fits_and_all_commits_are_counted(repo: GitRepo) -> None:
+    grow(repo, 12)
+    found = prompt(repo, "app.py", 4)
+    assert found.startswith("12 commits by Ada Tester 12")
+    assert found.count("change ") == 4 and found.endswith("omitted)\n")
+    assert len(found.encode()) <= 4 * 45 * 4
+
+
+def test_nothing_to_say(repo: GitRepo, make_repo: Callable[[str], GitRepo]) -> None:
+    assert prompt(repo, "new.py") == ""
+    assert prompt(repo, "a.txt", 0) == ""
+    assert prompt(make_repo("empty"), "a.txt") == ""
+
+
+def test_renames_are_followed_with_their_lines(repo: GitRepo) -> None:
+    text = "def f():\n    return 1\n" + "# a long tail\n" * 20
+    repo.commit("add", **{"app.py": text})
+    repo.git("mv", "app.py", "core.py")
+    repo.write("core.py", f"{text}\n\ndef g():\n    return 1\n")
+    repo.commit("move")
+    found = prompt(repo, "core.py")
+    assert "move — moved from app.py; adds g, +4 −0" in found
+    assert "add — added; with f, +22 −0" in found
+
+
+def test_lines_of_a_model_come_instead(repo: GitRepo) -> None:
+    grow(repo, 1)
+    folder = layout(open_worktree(repo.top)).summaries
+    assert "— added; with f" in prompt_block(
+        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
+    )
+    write_summary(folder, Summary(repo.head(), "adds everything", {"app.py": "adds f, for a start"}))
+    assert "change 0 — adds f, for a start, +2 −0" in prompt_block(
+        open_worktree(repo.top), "app.py", 8, seconds=20, summaries=folder
+    )
+
+
+@pytest.mark.soak
+def test_time_is_bounded(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    grow(repo, 2)
+    worktree = open_worktree(repo.top)
+    real = subprocess.run(["which", "git"], capture_output=True, text=True, check=True).stdout.strip()
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "git").write_text(
+        f'#!/bin/sh\n"{real}" "$@" || exit\ncase "$*" in *--no-walk*) ;; *" log "*) exec sleep 60;; esac\n'
+    )
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    began = time.monotonic()
+    found = prompt_block(worktree, "app.py", 8, seconds=1.0)
+    assert time.monotonic() - began < 15
+    assert found.startswith("the last 2 commits by") and "change 1 — changes f, +1 −1" in found
+
+
+def test_a_failure_of_git_is_said(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    (repo.top / ".git/HEAD").write_text("nonsense\n")
+    with pytest.raises(GitError):
+        prompt_block(worktree, "a.txt", 8, seconds=20)
+
+
+def test_all_are_told_in_one_go_whatever_they_say(repo: GitRepo) -> None:
+    first = repo.head()
+    repo.git(
+        "-c", "i18n.commitEncoding=ISO-8859-1", "commit", "-q", "--allow-empty", "-F", "-", stdin=b"Caf\xe9\n"
+    )
+    latin = repo.head()
+    repo.git("commit", "-q", "--allow-empty", "--allow-empty-message", "-m", "")
+    empty = repo.head()
+    repo.commit("map", **{".mailmap": "Grace <ada@example.com>\n"})
+    found = read_headers(repo.top, [empty, latin, first, latin])
+    assert list(found) == [empty, latin, first]
+    assert found[latin].subject == "Café" and found[empty].subject == "" and found[first].author == "Grace"
+    assert first.startswith(found[first].short) and found[first].date[:4].isdigit()
+
+
+def test_none_and_unknown_ones(repo: GitRepo) -> None:
+    assert read_headers(repo.top, []) == {}
+    assert read_headers(repo.top, ["0" * 39 + "1"]) == {}
+    assert list(read_headers(repo.top, ["0" * 39 + "1", repo.head()])) == [repo.head()]
+
+
+def commit(author: str, date: str, email: str = "a@b.org") -> FileCommit:
+    return FileCommit("a" * 40, "aaaaaaa", author, date, "s", 1, 1, email=email)
+
+
+BOTS = [
+    ("dependabot[bot]", "49699333+dependabot[bot]@users.noreply.github.com"),
+    ("dependabot-preview[bot]", ""),
+    ("Renovate Bot", "bot@renovateapp.com"),
+    ("renovate", "29139614+renovate[bot]@users.noreply.github.com"),
+    ("WhiteSource Renovate", "bot@renovateapp.com"),
+    ("github-actions", "github-actions@github.com"),
+    ("GitHub Actions", "x@y"),
+    ("GitHub Action", "action@github.com"),
+    ("pre-commit-ci[bot]", ""),
+    ("pre-commit.ci", "noreply@pre-commit.ci"),
+    ("allcontributors[bot]", ""),
+    ("snyk-bot", "snyk-bot@snyk.io"),
+    ("greenkeeperio-bot", "support@greenkeeper.io"),
+    ("Copybara-Service", "copybara-worker@google.com"),
+    ("release", "noreply@ci.example.org"),
+    ("bot", ""),
+]
+PERSONS = [
+    ("Ada Lovelace", "ada@example.com"),
+    ("Jane", "1234+jane@users.noreply.github.com"),
+    ("Someone", "noreply@github.com"),
+    ("Abbot", "abbot@example.com"),
+    ("Talbot", "talbot@example.com"),
+    ("Robot Smith", "smith@example.com"),
+    ("Stale", "stale@example.com"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "email"), BOTS + PERSONS)
+def test_programs_and_persons(name: str, email: str) -> None:
+    assert is_bot(name, email) is ((name, email) in BOTS)
+
+
+def test_the_one_with_most_commits_is_first_and_programs_are_apart() -> None:
+    people = authors_of(
+        [
+            commit("Bob", "2026-03-01T00:00:00Z"),
+            commit("dependabot[bot]", "2026-02-28T00:00:00Z"),
+            commit("Ada", "2026-02-01T00:00:00Z", "new@x"),
+            commit("Ada", "2024-01-01T00:00:00Z", "old@x"),
+            commit("Carl", "2020-01-01T00:00:00Z"),
+        ],
+        partial=True,
+    )
+    assert [(p.name, p.commits, p.first, p.last) for p in people.persons] == [
+        ("Ada", 2, "2024-01-01", "2026-02-01"),
+        ("Bob", 1, "2026-03-01", "2026-03-01"),
+        ("Carl", 1, "2020-01-01", "2020-01-01"),
+    ]
+    assert [p.name for p in people.bots] == ["dependabot[bot]"]
+    assert (people.commits, people.partial) == (5, True)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=5), st.sampled_from(["2020-01-01", "2024-02-29", "1970-01-01"])),
+        max_size=30,
+    )
+)
+def test_every_commit_is_counted_once(rows: list[tuple[str, str]]) -> None:
+    people = authors_of(commit(name, day) for name, day in rows)
+    assert sum(p.commits for p in (*people.persons, *people.bots)) == people.commits == len(rows)
+    assert all(p.first <= p.last for p in people.persons)
