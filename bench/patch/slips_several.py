@@ -210,8 +210,10 @@ def fences_once(draft: Draft) -> bool:
 
 @slip("parts-with-words", BLOCKS, WITHDRAWN)
 def parts(draft: Draft) -> bool:
-    """Each hunk in a fence of its own; the words between take nothing back."""
-    if len(draft.hunks) < 2 or not all(part.change.before and part.change.after for part in draft.parts):
+    """Each hunk in a fence of its own; the words between take nothing back. A mere renaming has none."""
+    if len(draft.hunks) < 2 or not all(
+        part.hunks and part.change.before and part.change.after for part in draft.parts
+    ):
         return False
     draft.blocks = [
         Block(spoken(draft.rng, PARTS), [*part.head, *hunk.written()])

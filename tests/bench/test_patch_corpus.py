@@ -221,6 +221,16 @@ def test_a_place_that_is_there_twice_is_not_asked_for(repository: Repository) ->
     assert told_apart(made)
 
 
+def test_an_answer_in_parts_has_a_part_for_each_change(repository: Repository) -> None:
+    seed = repository.seed(Random(1), 3)
+    assert seed is not None
+    made = draft(seed, Random(1))
+    assert SLIPS["renamed"].do(made)
+    made.build()
+    assert [bool(part.hunks) for part in made.parts].count(False) == 1
+    assert not SLIPS["parts-with-words"].do(made)
+
+
 def test_each_kind_gets_as_many_cases_as_the_others_of_its_group() -> None:
     found = plan(2000)
     groups = kinds()
