@@ -251,7 +251,6 @@ OPTIONS: tuple[Option, ...] = (
     _own("run.before_finish", _COMMAND, None, "a command that must succeed before a run is done"),
     _own("run.tools", _TEXTS, (), "programs that a run may use as tools"),
     _own("run.skills", _TEXTS, (), "more folders with skills"),
-    _own("tool.*", text(), None, "a setting of a plug-in tool, as tool.NAME.KEY"),
     Option("memory.enabled", _SWITCH, True, "remember each edit with its file", only_unset=True),
     Option("memory.limit", whole(), 256 * 1024, "maximum bytes of a file's conversation; 0: no limit"),
     _own("conversations.keep_days", or_none(whole()), None, "days to keep exchanges whole; none: forever"),

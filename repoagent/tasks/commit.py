@@ -39,7 +39,6 @@ from repoagent.memory.identity.store import resolve
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.change_set import overlaps_text
-from repoagent.tasks.changes.interrupted import committed, will_commit
 from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
@@ -80,7 +79,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
                         f"with `repoagent runs restore {context.run_dir.name} --whole`, which keeps a copy",
                         path,
                     )
-            will_commit(change_set, edit_id)
+            change_set.will_commit(edit_id)
             outcome = _commit(context, changes, whole, edit_id, summary)
         except Moved:
             if not tries_left:
@@ -95,7 +94,7 @@ def commit_run(context: RunContext, summary: str) -> CommitOutcome | None:
             if context.request.commit.include_dirty and change_set.overlapping:
                 names = overlaps_text(change_set.overlapping)
                 context.ui.say(f"note: the commit includes your own changes of {names}")
-            committed(change_set, edit_id)
+            change_set.committed(edit_id)
             return outcome
 
 
@@ -192,9 +191,9 @@ def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[Fil
             lambda: "",
         )
 
-    will_commit(context.change_set, edit_id, mark)
+    context.change_set.will_commit(edit_id, mark)
     outcome = _with_memory(context, tool_context.draft.edits, edit_id, "", make_commit)
-    committed(context.change_set, edit_id, mark)
+    context.change_set.committed(edit_id, mark)
     return outcome.changes, outcome.proposal.accepted
 
 

@@ -24,7 +24,7 @@ from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import bad_path, spellings
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import paths_of
-from repoagent.tasks.changes.snapshot import blobs_of
+from repoagent.tasks.changes.snapshot import write_event
 from repoagent.tasks.run_context import RunContext
 
 WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own
@@ -150,10 +150,12 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
     from repoagent.tasks.commit import commit_edit
 
     tool_context, change_set, edit_id = context.tool_context, context.change_set, new_edit_id()
+    kind = context.worktree.object_format
     if context.request.commit_per_edit:
         changes, accepted = commit_edit(context, edit_id, mark)
         context.unreviewed |= not accepted
-        _audit(context, changes, edit_id)
+        for change in changes:
+            context.audit(write_event(change, kind, edit=edit_id))
         return changes
 
     def explanation() -> str:
@@ -187,19 +189,13 @@ def _write_draft(context: RunContext, mark: str) -> tuple[FileChange, ...]:
             change_set.settle_pending()
             raise
         change_set.wrote(changes)
-        _audit(context, changes, edit_id)
         for change in changes:
+            context.audit(write_event(change, kind, edit=edit_id))
             memory = memories.get(change.old_path or "")
             if memory is not None and change.path is not None and change.after is not None:
                 remember(context.layout, context.worktree, change.path, change.after, memory=memory)
         return changes
     raise Refused("the files keep changing while repoagent writes; read them again")
-
-
-def _audit(context: RunContext, changes: Sequence[FileChange], edit_id: str) -> None:
-    kind = context.worktree.object_format
-    for change in changes:
-        context.audit({"kind": "write", "edit": edit_id, "path": change.name, **blobs_of(change, kind)})
 
 
 def _bind(context: RunContext, patches: Sequence[FilePatch]) -> str:

@@ -18,12 +18,12 @@ from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
 from repoagent.tasks.changes.snapshot import names_of
+from repoagent.tasks.plugins import UserHooks
 from repoagent.tasks.run_context import RunContext
+from repoagent.tasks.runs.control import unread
 from repoagent.tasks.runs.directory import resume_command
-from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.sandbox import Confinement
 from repoagent.tasks.uncommitted_by_run import remaining_changes
-from repoagent.tasks.user_hooks import UserHooks
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
@@ -124,9 +124,14 @@ class Finishing:
         if operation(context.worktree) not in (None, "bisect"):
             return
         remaining = remaining_changes(context.worktree, context.change_set)
-        for sentence in remaining.sentences():
-            context.ui.say(sentence)
+        if remaining.gone:
+            context.ui.say(
+                f"note: the run's change of {names_of(remaining.gone, 5)} is no longer in your files: it was removed "
+                "during the run"
+            )
         if remaining.committed:  # the run cannot undo it any more
+            names = names_of(remaining.committed, 5)
+            context.ui.say(f"note: the last commit already contains the run's change of {names}")
             context.change_set.drop(remaining.committed)
         branch = current_branch(context.worktree)
         if branch != context.branch and remaining.left and context.may_commit:

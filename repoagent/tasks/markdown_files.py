@@ -1,4 +1,4 @@
-"""Markdown files with YAML front matter: list a folder of them, read them safely, and quote them in a prompt.
+"""Markdown files with YAML front matter: list a folder of them, and read them safely.
 
 All scalars are text. Unquoted text may contain a colon and a space ("description: Use when: …"), which YAML forbids.
 Links out of a repository are refused.
@@ -9,20 +9,19 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import check_path, open_location
-from repoagent.llm.model import fence, printable
-from repoagent.storage.secrets import mask
+from repoagent.llm.model import printable
 
 LARGEST = 16 * 1024  # characters of a front matter
 ENTRIES = 200  # of a folder are read
 _FRONT = re.compile(r"\ufeff?---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_PLAIN = re.compile(r"^( *[A-Za-z_][\w.-]*: +)([^\s\"'\[{|>&*!%@`#].*(?:\n+[ \t]+.*)*)", re.MULTILINE)
+_UNQUOTED = re.compile(r"^( *[A-Za-z_][\w.-]*: +)([^\s\"'\[{|>&*!%@`#].*(?:\n+[ \t]+.*)*)", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|[ \t])#.*", re.MULTILINE)
 
 WhyNot = Callable[[str], "str | None"]
@@ -51,7 +50,7 @@ def _parse(text: str, *, quoted: bool = False) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         problem = getattr(error, "problem", None) or one_line(str(error))
         if "mapping values" in problem and not quoted:
-            return _parse(_PLAIN.sub(_quote_colons, text), quoted=True)
+            return _parse(_UNQUOTED.sub(_quote_colons, text), quoted=True)
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 2}: " if mark else ""
         raise Refused(f"has invalid front matter ({where}{problem})") from error
@@ -77,13 +76,12 @@ def text_field(fields: Mapping[str, Any], key: str) -> str:
 class MarkdownFolder:
     """A folder of Markdown files.
 
-    base: links out of it are refused; None for a user's own folder, in which all links are allowed.
-    top: `why_not` gets paths relative to it. option: the option that names the folder, which then must exist; "" for
-    a default folder.
+    top: of the repository, for a folder of a repository: links out of it are refused, and `why_not`, which gets paths
+    relative to it, says which files are hidden; None for a user's own folder, in which all links are allowed.
+    option: the option that names the folder, which then must exist; "" for a default folder.
     """
 
     path: Path
-    base: Path | None = None
     top: Path | None = None
     why_not: WhyNot | None = None
     option: str = ""
@@ -91,7 +89,7 @@ class MarkdownFolder:
     @property
     def own(self) -> bool:
         """Whether it belongs to the user; the content of a repository's folder is data."""
-        return self.base is None
+        return self.top is None
 
     def shown(self, path: Path) -> str:
         """`path`, relative to the top of the repository or to the user's home."""
@@ -106,17 +104,78 @@ class MarkdownFolder:
             return None
         return self.why_not(path.relative_to(self.top).as_posix())
 
+    def inside(self, path: Path) -> Path:
+        """The real path of `path`. Raises Refused, worded as the end of a sentence, if it is outside of the repository
+        or hidden from models."""
+        real = Path(os.path.realpath(path))
+        if self.top is None:
+            return real
+        top = Path(os.path.realpath(self.top))
+        if not real.is_relative_to(top):
+            raise Refused("is a link out of the repository")
+        for candidate in {path, self.top / real.relative_to(top)} - {self.top}:
+            if candidate.is_relative_to(self.top):
+                try:
+                    check_path(candidate.relative_to(self.top).as_posix())
+                except Refused as error:
+                    raise Refused(f"cannot be used: {error}") from error
+            if reason := self.hides(candidate):
+                raise Refused(f"is hidden from models: {reason.rstrip('.')}")
+        return real
+
+    def read(self, path: Path, limit: int, *, within: Path | None = None) -> str | None:
+        """The text of `path`, of at most `limit` bytes; None if the file does not exist. Links out of `within` are
+        refused.
+
+        Raises Refused, worded as the end of a sentence ("is not text"), if it may not be read.
+        """
+        real = self.inside(path)
+        if within is not None and not real.is_relative_to(os.path.realpath(within)):
+            raise Refused("is a link out of its folder")
+        base = Path(os.path.realpath(self.top)) if self.top else real.parent
+        try:
+            # does not follow links: one that appears after the path was resolved is an OSError
+            with open_location(base, real.relative_to(base).as_posix()) as location:
+                descriptor = location.open(location.name, os.O_RDONLY)
+                with os.fdopen(descriptor, "rb") as file:
+                    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                        raise Refused("is not a regular file")
+                    data = file.read(limit + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise Refused(f"could not be read ({error.strerror})") from error
+        if len(data) > limit:
+            raise Refused(f"has more than {limit:,} bytes")
+        try:
+            text = data.decode("utf-8-sig").replace("\r\n", "\n")
+        except UnicodeDecodeError as error:
+            raise Refused("is not UTF-8") from error
+        if "\0" in text:
+            raise Refused("is not text")
+        return text
+
 
 def read_all(
     folder: MarkdownFolder, what: str, read: Callable[[Path], T | None], warn: Callable[[str], None]
 ) -> Iterator[T]:
     """Yield the result of `read` for each entry of the folder, by name; warn about each that it refuses."""
-    try:
-        names = _names_in(folder, warn)
-    except Refused as error:
-        warn(f"{folder.shown(folder.path)} {error}; skipped its {what}s")
+    option, shown = folder.option, folder.shown(folder.path)
+    if option and not (folder.path.is_absolute() and folder.path.is_dir()):
+        warn(f"{shown} is named by {option}, and is not an absolute path of a folder; skipped its {what}s")
         return
-    for name in names:
+    try:
+        real = folder.inside(folder.path) if os.path.lexists(folder.path) else folder.path
+        names = sorted(name for name in os.listdir(real) if not name.startswith("."))  # noqa: PTH208  (names only)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, Refused) as error:
+        reason = f"could not be listed ({error.strerror})" if isinstance(error, OSError) else error
+        warn(f"{shown} {reason}; skipped its {what}s")
+        return
+    if len(names) > ENTRIES:
+        warn(f"{shown} has {len(names)} entries; only the first {ENTRIES} are read")
+    for name in names[:ENTRIES]:
         try:
             item = read(folder.path / name)
         except Refused as error:
@@ -124,84 +183,6 @@ def read_all(
         else:
             if item is not None:
                 yield item
-
-
-def _names_in(folder: MarkdownFolder, warn: Callable[[str], None]) -> list[str]:
-    path, option = folder.path, folder.option
-    if option and not path.is_absolute():
-        raise Refused(f"is named by {option}, and is not an absolute path")
-    if not os.path.lexists(path) and not option:
-        return []
-    try:
-        names = sorted(name for name in os.listdir(inside(folder, path)) if not name.startswith("."))  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
-        if option:
-            raise Refused(f"is named by {option}, and does not exist") from None
-        return []
-    except OSError as error:
-        raise Refused(f"could not be listed ({error.strerror})") from error
-    if len(names) > ENTRIES:
-        warn(f"{folder.shown(path)} has {len(names)} entries; only the first {ENTRIES} are read")
-    return names[:ENTRIES]
-
-
-def inside(folder: MarkdownFolder, path: Path) -> Path:
-    """The real path of `path`. Raises Refused, worded as the end of a sentence, if it is outside of the repository or
-    hidden from models."""
-    real = Path(os.path.realpath(path))
-    if folder.base is None:
-        return real
-    base = Path(os.path.realpath(folder.base))
-    if not real.is_relative_to(base):
-        raise Refused("is a link out of the repository")
-    for candidate in {path, folder.base / real.relative_to(base)} - {folder.base}:
-        if candidate.is_relative_to(folder.base):
-            try:
-                check_path(candidate.relative_to(folder.base).as_posix())
-            except Refused as error:
-                raise Refused(f"cannot be used: {error}") from error
-        if reason := folder.hides(candidate):
-            raise Refused(f"is hidden from models: {reason.rstrip('.')}")
-    return real
-
-
-def read_text(folder: MarkdownFolder, path: Path, limit: int, *, within: Path | None = None) -> str | None:
-    """The text of `path`, of at most `limit` bytes; None if the file does not exist. Links out of `within` are refused.
-
-    Raises Refused, worded as the end of a sentence ("is not text"), if it may not be read.
-    """
-    real = inside(folder, path)
-    if within is not None and not real.is_relative_to(os.path.realpath(within)):
-        raise Refused("is a link out of its folder")
-    base = Path(os.path.realpath(folder.base)) if folder.base else real.parent
-    try:
-        # does not follow links: one that appears after the path was resolved is an OSError
-        with open_location(base, real.relative_to(base).as_posix()) as location:
-            descriptor = location.open(location.name, os.O_RDONLY)
-            with os.fdopen(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise Refused("is not a regular file")
-                data = file.read(limit + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise Refused(f"could not be read ({error.strerror})") from error
-    if len(data) > limit:
-        raise Refused(f"has more than {limit:,} bytes")
-    if b"\0" in data:
-        raise Refused("is not text")
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise Refused("is not UTF-8") from error
-
-
-def listing(own: Sequence[str], notice: str, theirs: Sequence[str], label: str, omitted: str = "") -> str:
-    """Lines for a prompt: the user's, then the repository's in a fence below `notice`, then the sentence `omitted`."""
-    parts = [*own]
-    if theirs:
-        parts += [notice, fence("\n".join(theirs), label)]
-    return mask("\n".join([*parts, *([omitted] if omitted else []), ""]))
 
 
 def one_line(text: str) -> str:

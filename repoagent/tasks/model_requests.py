@@ -1,28 +1,63 @@
-"""The requests of a run to its model: for the next reply, and for a checkpoint of a long conversation."""
+"""The requests of a run to its model: the system prompt, and the request for the next reply or for a checkpoint."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.resources import files
 
 from repoagent.agent.context_window.checkpoint import Known, known_from
 from repoagent.agent.context_window.window import Window, marked, room
 from repoagent.agent.native_tools import messages_of
+from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.plan_tool import read_plan, short
-from repoagent.agent.state import State
+from repoagent.agent.state import EDIT, State, Tool
+from repoagent.config.settings import user_file
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.blocks import request_key
+from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
 from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name
 from repoagent.llm.registry import provider_of
 from repoagent.storage.json_files import now
-from repoagent.tasks.prompt import ENVIRONMENT
+from repoagent.storage.secrets import mask
 from repoagent.tasks.run_context import RunContext
+from repoagent.tasks.start import ENVIRONMENT
 
 WINDOW = 128_000  # tokens, if the context window of the model is unknown
+
+
+def prompt_text(name: str) -> str:
+    return (files("repoagent.tasks") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def system_parts(context: RunContext, tools: Sequence[Tool], further: Sequence[Part]) -> tuple[Part, ...]:
+    """The constant parts of a request: the instructions, the context files, and `further` blocks (skills, agent
+    types)."""
+    texts = [prompt_text("run")]
+    if context.request.plan_only:
+        texts.append(prompt_text("plan"))
+    elif all(tool.name != EDIT for tool in tools):
+        texts.append(prompt_text("look"))
+    texts.append(protocol_text(tools, "changes", native=context.model_setup.native))
+    collected = collect(
+        context.worktree.top,
+        context.layout.root,
+        context.settings.texts("context"),
+        (),
+        context.tool_context.why_not,
+        user=user_file(os.environ).with_name(USER_FILE),
+        budget=context.settings.whole("context_limit"),
+    )
+    for warning in collected.warnings:
+        context.ui.say(f"warning: {warning}")
+    parts = [Part("\n".join([*texts, ""]), "protocol", cache=True), *context_parts(collected), *further]
+    parts = [replace(part, text=mask(part.text)) for part in parts if part.text]
+    return (*parts[:-1], replace(parts[-1], cache=True))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
-"""Third-party tools: programs that describe themselves (`run.tools`), and the entry-point group `repoagent.tools`.
+"""Programs of the user: tools that describe themselves (`run.tools`), and the commands around the loop
+(`run.before_turn`, `run.after_edit`, `run.before_finish`).
 
-Each is called through the gate. A broken tool is skipped with a warning.
+A tool is called through the gate; a broken one is skipped with a warning.
 """
 
 from __future__ import annotations
@@ -9,35 +10,41 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryFile
+from threading import Thread
+from typing import IO, Any, Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.agent.reply_lexer import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused, RepoagentError, UsageError
+from repoagent.errors import Refused
+from repoagent.git.process import uninterrupted
 from repoagent.llm.model import fence, printable
 from repoagent.storage.layout import Warn
-from repoagent.storage.secrets import mask, unmask
+from repoagent.storage.secrets import mask, unmask, without_secrets
 from repoagent.tasks.markdown_files import cut, one_line
-from repoagent.tasks.user_hooks import Ran, start
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 VERSION = 1
-GROUP = "repoagent.tools"
 PATIENCE = 10.0  # seconds for a description
 TIMEOUT = 60.0  # seconds for a call, unless the description sets another
 LONGEST_TIMEOUT = 3600.0
 LONGEST = 500  # characters of a tool's line in the prompt, and of an action in a question to the user
+LARGEST = 4_000_000  # bytes of output, after which a program is killed
+HOOK_TIMEOUT = 300.0  # seconds
+SHOWN = 8 * 1024  # characters of the output of a hook
+PATHS = 1000  # passed to a hook
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _ARGUMENT = re.compile(r"(?!id\Z)[A-Za-z_][\w-]{0,39}")
+_LATE = 2.0  # seconds for output of processes that left the process group
 # names with a meaning in a reply or in a prompt
 _RESERVED = {
     EDIT, "observation", "user", "assistant", "system", "human", *DATA, *(tool.name for tool in OWN),
@@ -46,6 +53,98 @@ _RESERVED = {
 
 Audit = Callable[[Mapping[str, object]], None]
 Decide = Callable[[ApprovalRequest], Verdict]
+Event = Literal["before_turn", "after_edit", "before_finish"]
+EVENTS: tuple[Event, ...] = ("before_turn", "after_edit", "before_finish")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """The result of a program. `output` and `errors` do not contain secrets of the environment; `ended` is the reason
+    why it was killed, worded as the end of a sentence, "" if it was not."""
+
+    code: int
+    output: str
+    errors: str
+    seconds: float
+    ended: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.code == 0 and not self.ended
+
+    @property
+    def failure(self) -> str:
+        """How it failed, worded as the end of a sentence."""
+        return self.ended or f"failed with exit code {self.code}"
+
+
+def start(
+    command: str | Sequence[str],
+    *,
+    top: Path,
+    stdin: str = "",
+    base: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout: float,
+    together: bool = False,
+) -> Ran:
+    """Run `command` (a string: by the shell) at `top`, for at most `timeout` seconds.
+
+    base: the environment, None for that of this process. environment: further variables. together: merge standard error
+    into the output. Kills all its processes before returning, also after ^C. Raises Refused if it cannot be started.
+    """
+    started, ended = time.monotonic(), ""
+    with TemporaryFile() as source:
+        source.write(stdin.encode("utf-8", "surrogateescape"))
+        source.seek(0)
+        try:
+            with uninterrupted():  # a ^C right after the start must not lose the process to kill
+                process = subprocess.Popen(
+                    command, shell=isinstance(command, str), cwd=top, stdin=source, stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if together else subprocess.PIPE, start_new_session=True,
+                    env={**(os.environ if base is None else base), **(environment or {})},
+                )  # fmt: skip
+        except (OSError, ValueError) as error:  # a NUL in a name is a ValueError
+            program = command if isinstance(command, str) else command[0]
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise Refused(f"could not run {program} ({reason})") from error
+
+    def kill() -> None:
+        """Kill the process and its background processes."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def read(pipe: IO[bytes], data: bytearray) -> None:
+        with pipe:
+            while len(data) <= LARGEST and (piece := os.read(pipe.fileno(), 65_536)):
+                data += piece
+        if len(data) > LARGEST:
+            kill()
+
+    output, errors = bytearray(), bytearray()
+    pipes = ((process.stdout, output), (process.stderr, errors))
+    readers = [
+        Thread(target=read, args=(pipe, data), daemon=True) for pipe, data in pipes if pipe is not None
+    ]
+    try:
+        for reader in readers:
+            reader.start()
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        ended = f"was ended after {timeout:g} seconds"
+    finally:
+        kill()
+        process.wait()
+    for reader in readers:
+        reader.join(_LATE)
+    if max(len(output), len(errors)) > LARGEST:
+        ended = f"was ended after printing {LARGEST // 1_000_000} MB"
+    printed, failures = (
+        without_secrets(data[:LARGEST].decode("utf-8", "replace")).replace("\r\n", "\n")
+        for data in (output, errors)
+    )
+    return Ran(process.returncode, printed, failures, time.monotonic() - started, ended)
 
 
 @dataclass(frozen=True)
@@ -65,16 +164,36 @@ class Description:
         """The tool's line in the prompt: an example of the tag, and what the tool does."""
         if self.text.startswith(f"<{self.name}"):
             return self.text
-        args = "".join(f' {name}="{_unquoted(meaning)}"' for name, meaning in (self.args or {}).items())
-        body = f">{_unquoted(self.body)}</{self.name}>" if self.body else "/>"
+        quotes = str.maketrans('<>"', "'''")
+        args = "".join(f' {name}="{text.translate(quotes)}"' for name, text in (self.args or {}).items())
+        body = f">{self.body.translate(quotes)}</{self.name}>" if self.body else "/>"
         return f"<{self.name}{args}{body} {self.text}"
 
 
-def _unquoted(text: str) -> str:
-    return re.sub(r'[<>"]', "'", text)
+def plugin_tools(
+    top: Path, programs: Sequence[str], *, taken: Collection[str], decide: Decide, warn: Warn, audit: Audit
+) -> tuple[Tool, ...]:
+    """The tools of `programs` (`run.tools`). Reads nothing in the repository.
+
+    taken: the names of other tools. decide: `Gate.decide`, called before each call of a tool that does more than read.
+    warn: gets a sentence for each skipped tool.
+    """
+    tools: dict[str, Tool] = {}
+    for entry in programs:
+        try:
+            path = _program(entry, top)
+            description = describe(path, top)
+            if description.name in (*tools, *taken, *_RESERVED):
+                raise Refused(f"defines a tool {description.name}, but that name is taken")
+        except Refused as error:
+            warn(f"the tool {entry} of run.tools {error}; skipped it")
+            continue
+        tool = _program_tool(path, description, top, audit)
+        tools[tool.name] = replace(tool, needs="nothing") if description.reads_only else _gated(tool, decide)
+    return tuple(tools.values())
 
 
-def program(entry: str, top: Path) -> Path:
+def _program(entry: str, top: Path) -> Path:
     """The program that an entry of `run.tools` names: an absolute path, `~/...`, or a name on PATH.
 
     Raises Refused, worded as the end of a sentence. A program in the work tree is refused: a run could change it, and
@@ -82,11 +201,9 @@ def program(entry: str, top: Path) -> Path:
     """
     expanded = Path(os.path.expanduser(entry))  # noqa: PTH111  (a Path raises for an unknown user)
     located = str(expanded) if expanded.is_absolute() else None if "/" in entry else shutil.which(entry)
-    if located is None:
-        raise Refused("is neither an absolute path nor a program on PATH")
-    path = Path(os.path.normpath(located))
+    path = Path(os.path.normpath(located or ""))
     if not path.is_absolute():
-        raise Refused("is in a folder on PATH that is not absolute")
+        raise Refused("is neither an absolute path nor a program in an absolute folder on PATH")
     real = Path(os.path.realpath(path))
     if real.is_relative_to(os.path.realpath(top)) or path.is_relative_to(top):
         raise Refused("is in the work tree, where a run could change it; move it elsewhere")
@@ -102,16 +219,15 @@ def describe(path: Path, top: Path) -> Description:
     ran = start([str(path), "--description"], top=top, timeout=PATIENCE)
     if not ran.ok:
         printed = cut(one_line(ran.errors or ran.output), 200)
-        failure = ran.ended or f"failed with exit code {ran.code}"
-        raise Refused(f"{failure} when called with --description" + (f": {printed}" if printed else ""))
+        raise Refused(f"{ran.failure} when called with --description" + (f": {printed}" if printed else ""))
     try:
-        record = json.loads(ran.output)
+        return checked_description(json.loads(ran.output))
     except (ValueError, RecursionError) as error:
         raise Refused("does not answer --description with JSON") from error
-    return _checked_description(record)
 
 
-def _checked_description(record: object) -> Description:
+def checked_description(record: object) -> Description:
+    """The description in a JSON value. Raises Refused, worded as the end of a sentence, for an invalid one."""
     if not isinstance(record, dict):
         raise Refused("did not print a JSON object for --description")
     version = record.get("version", VERSION)
@@ -139,73 +255,11 @@ def _checked_description(record: object) -> Description:
         if not _ARGUMENT.fullmatch(argument) or not isinstance(meaning, str):
             raise Refused(f"has the invalid argument name {argument!r} in its description")
     meanings = None if args is None else {key: cut(one_line(meaning), 120) for key, meaning in args.items()}
-    return Description(
-        name,
-        cut(one_line(text), LONGEST),
-        meanings,
-        cut(one_line(body), LONGEST),
-        reads_only,
-        float(timeout),
-    )
+    text, body = (cut(one_line(each), LONGEST) for each in (text, body))
+    return Description(name, text, meanings, body, reads_only, float(timeout))
 
 
-@dataclass(frozen=True)
-class Context:
-    """The argument of an entry point's function. settings: the user's configuration under `tool.NAME`, where NAME is
-    the name of the entry point. audit: writes an event to `audit.jsonl`."""
-
-    top: Path
-    settings: Mapping[str, str]
-    audit: Audit = lambda event: None
-
-
-@dataclass(frozen=True)
-class PluginTool(Tool):
-    """A tool that declares whether it only reads; a plain `Tool` needs approval before each call."""
-
-    reads_only: bool = False
-
-
-def tools_of(point: EntryPoint, context: Context) -> list[Tool]:
-    """The tools that an entry point returns. Raises Refused for any failure, worded as the end of a sentence."""
-    try:
-        made = point.load()(context)
-        tools = list(made if isinstance(made, Iterable) else [made])
-    except RepoagentError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise Refused(_failure(error)) from error
-    for tool in tools:
-        if not isinstance(tool, Tool):
-            raise Refused(f"returns {type(tool).__name__} instead of a Tool")
-    return tools
-
-
-def _failure(error: BaseException) -> str:
-    message = cut(one_line(str(error)), 200)
-    return f"failed: {type(error).__name__}" + (f": {message}" if message else "")
-
-
-def contained(tool: Tool) -> Tool:
-    """The tool, with its errors as observations, so that they do not end the run."""
-
-    def perform(action: Action) -> Observation:
-        try:
-            observation: object = tool.perform(action)
-        except (Refused, UsageError) as error:
-            return Observation(tool.name, str(error), ok=False)
-        except RepoagentError:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a plugin may raise anything)
-            return Observation(tool.name, f"the tool {tool.name} {_failure(error)}.", ok=False)
-        if not isinstance(observation, Observation):
-            return Observation(tool.name, f"the tool {tool.name} returned no observation.", ok=False)
-        return observation
-
-    return replace(tool, perform=perform)
-
-
-def program_tool(path: Path, description: Description, top: Path, audit: Audit) -> Tool:
+def _program_tool(path: Path, description: Description, top: Path, audit: Audit) -> Tool:
     """The tool for the program at `path`. It runs at `top`, with the user's rights and environment."""
     name, known = description.name, description.args
 
@@ -219,11 +273,9 @@ def program_tool(path: Path, description: Description, top: Path, audit: Audit) 
         args = {key: unmask(value) for key, value in action.args.items()}
         call = {"version": VERSION, "name": name, "args": args, "body": unmask(action.body), "top": str(top)}
         environment = {f"ARG_{key.upper().replace('-', '_')}": value for key, value in args.items()}
-        stdin = json.dumps(call) + "\n"
+        stdin, timeout = json.dumps(call) + "\n", description.timeout
         try:
-            ran = start(
-                [str(path)], top=top, stdin=stdin, environment=environment, timeout=description.timeout
-            )
+            ran = start([str(path)], top=top, stdin=stdin, environment=environment, timeout=timeout)
         except Refused as error:
             return Observation(name, f"{error}.", ok=False)
         seconds = round(ran.seconds, 3)
@@ -245,7 +297,7 @@ def observed(name: str, ran: Ran) -> Observation:
     if isinstance(record, dict) and isinstance(record.get("text"), str):
         text, ok = record["text"], ok and record.get("ok", True) is True
         data = record["data"] if isinstance(record.get("data"), dict) else {}
-    parts = [] if ran.ok else [f"{name} {ran.ended or f'failed with exit code {ran.code}'}."]
+    parts = [] if ran.ok else [f"{name} {ran.failure}."]
     if text.strip():
         parts.append(fence(mask(printable(text)), f'output tool="{name}"'))
     if not ok and ran.errors.strip():
@@ -253,62 +305,7 @@ def observed(name: str, ran: Ran) -> Observation:
     return Observation(name, "\n".join(parts) or f"{name} printed nothing.", ok=ok, data=data)
 
 
-def plugin_tools(
-    top: Path,
-    programs: Sequence[str],
-    *,
-    taken: Collection[str],
-    decide: Decide,
-    warn: Warn,
-    settings: Mapping[str, str] | None = None,
-    audit: Audit = lambda event: None,
-) -> tuple[Tool, ...]:
-    """The tools of installed packages (entry points `repoagent.tools`), then those of `programs` (`run.tools`).
-
-    taken: the names of other tools. decide: `Gate.decide`, called before each call of a tool that does more than read.
-    warn: gets a sentence for each skipped tool. settings: of all plugins, as `NAME.KEY`. Reads nothing in the
-    repository.
-    """
-    from importlib.metadata import entry_points
-
-    tools: dict[str, Tool] = {}
-
-    def add(source: str, make: Callable[[], Iterable[tuple[Tool, bool]]]) -> None:
-        try:
-            made = make()
-        except (Refused, UsageError) as error:
-            warn(f"{source} {error}; skipped it")
-            return
-        for tool, reads_only in made:
-            if not (isinstance(tool.name, str) and NAME.fullmatch(tool.name)):
-                warn(f"{source} defines a tool with the invalid name {tool.name!r}; skipped it")
-            elif tool.name in tools or tool.name in taken or tool.name in _RESERVED:
-                warn(f"{source} defines a tool {tool.name}, but that name is taken; skipped it")
-            else:
-                tools[tool.name] = replace(tool, needs="nothing") if reads_only else gated(tool, decide)
-
-    def of_package(point: EntryPoint) -> list[tuple[Tool, bool]]:
-        own = {
-            key.removeprefix(f"{point.name}."): value
-            for key, value in (settings or {}).items()
-            if key.startswith(f"{point.name}.")
-        }
-        made = tools_of(point, Context(top, own, audit))
-        return [(contained(tool), isinstance(tool, PluginTool) and tool.reads_only) for tool in made]
-
-    def of_program(entry: str) -> list[tuple[Tool, bool]]:
-        path = program(entry, top)
-        description = describe(path, top)
-        return [(program_tool(path, description, top, audit), description.reads_only)]
-
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        add(f"the plugin {point.name} ({point.value})", partial(of_package, point))
-    for entry in programs:
-        add(f"the tool {entry} of run.tools", partial(of_program, entry))
-    return tuple(tools.values())
-
-
-def gated(tool: Tool, decide: Decide) -> Tool:
+def _gated(tool: Tool, decide: Decide) -> Tool:
     """The tool, with approval before each call. "Always" allows it with any arguments."""
 
     def perform(action: Action) -> Observation:
@@ -322,3 +319,66 @@ def gated(tool: Tool, decide: Decide) -> Tool:
         return tool.perform(action)
 
     return replace(tool, perform=perform)
+
+
+class HookAnswer(NamedTuple):
+    """Whether a hook succeeded, and its output for the model, "" for none."""
+
+    ok: bool = True
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class UserHooks:
+    """The hook commands of the user's configuration (None: not set) for the run `run` at `top`. Call it to run one.
+
+    audit: gets an event for each. confined: returns the command to run instead and its environment if there are
+    unreviewed changes; None to run the command itself. timeout: of each, in seconds.
+    """
+
+    top: Path
+    run: str
+    commands: Mapping[Event, str | None]
+    audit: Audit = lambda event: None
+    confined: Callable[[Sequence[str]], tuple[list[str], Mapping[str, str]] | None] = lambda argv: None
+    timeout: float = HOOK_TIMEOUT
+
+    def __call__(self, event: Event, turn: int = 0, paths: Sequence[str] | None = None) -> HookAnswer:
+        """Run the command for `event`; `paths` are those that an edit or the run has changed."""
+        command = self.commands.get(event)
+        if command is None:
+            return HookAnswer()
+        facts = {"turn": turn} if paths is None else {"turn": turn, "paths": [*paths][:PATHS]}
+        message = {"version": VERSION, "event": event, "run": self.run, "top": str(self.top), **facts}
+        variables = {  # for hooks that do not read JSON
+            "AGENT_EVENT": event,
+            "AGENT_RUN": self.run,
+            "AGENT_TURN": str(turn),
+            "AGENT_PATHS": "\n".join(list(paths or ())[:PATHS]).replace("\0", "")[: 64 * 1024],
+        }
+        argv, env = self.confined(["/bin/sh", "-c", command]) or (command, None)
+        try:
+            ran = start(
+                argv, top=self.top, base=env, stdin=json.dumps(message) + "\n", environment=variables,
+                timeout=self.timeout, together=True,
+            )  # fmt: skip
+        except Refused as error:
+            return HookAnswer(False, f"run.{event}: {error}.")
+        seconds = round(ran.seconds, 3)
+        self.audit({"kind": "hook", "event": event, "command": command, "exit": ran.code, "seconds": seconds})
+        output = mask(printable(excerpt(ran.output)))
+        if ran.ok and not output.strip():
+            return HookAnswer()
+        command_text = cut(one_line(mask(without_secrets(command))), 200)
+        failure = "" if ran.ok else f", which {ran.failure}"
+        lead = f"The user's command {event} (`{command_text}`){failure}"
+        text = f"{lead}:\n{fence(output, 'output')}" if output.strip() else f"{lead}, and printed nothing."
+        return HookAnswer(ran.ok, text)
+
+
+def excerpt(text: str, limit: int = SHOWN) -> str:
+    """The head and a longer tail of a text, because the important part of an error is at its end."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 4], text[len(text) - (limit - limit // 4) :]
+    return f"{head}\n[… {len(text) - limit} characters omitted …]\n{tail}"

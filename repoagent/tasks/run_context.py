@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
@@ -16,10 +15,9 @@ from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.model_setup import ModelSetup
 from repoagent.edit.request import EditRequest, Target
 from repoagent.edit.ui import NonInteractive, UserInterface
-from repoagent.git.files import FileChange, blob_hash
+from repoagent.git.files import FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.conversation import Turn
 from repoagent.llm.usage import Limits
 from repoagent.patch.errors import NOTHING_TO_DO
 from repoagent.patch.paths import bad_path
@@ -174,11 +172,8 @@ class RunContext:
         self.tool_context.not_ignored = frozenset()
 
     def audit(self, event: Mapping[str, object]) -> None:
+        """Write an event of this run to `audit.jsonl`."""
         json_files.record(self.layout, {"run": self.run_dir.name, **event})
-
-
-# An earlier version wrote this above a file. Text that imitates it is harmless: a file is read once more.
-_SHOWN = re.compile(r'<file path="((?:[^"\\\n]|\\.)*)" blob="([0-9a-f]{40,64})"')
 
 
 def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -195,24 +190,15 @@ def shown_in(state: State, written: Mapping[str, str] | None = None) -> dict[str
                 shown.pop(path)
                 shown |= {path: written[path]} if path in written else {}
         elif turn.role == "observation":
-            blobs = {**dict(_SHOWN.findall(turn.text)), **_blobs_of(turn)}
-            shown |= {path: blob for path, blob in blobs.items() if bad_path(path, known=True) is None}
+            try:
+                blobs = json.loads(turn.meta.get("shown", "{}"))
+            except ValueError:
+                continue
+            if isinstance(blobs, dict):
+                shown |= {
+                    path: str(blob) for path, blob in blobs.items() if bad_path(path, known=True) is None
+                }
     return shown
-
-
-def _blobs_of(turn: Turn) -> dict[str, str]:
-    """The files that an observation shows, with their blobs."""
-    try:
-        blobs = json.loads(turn.meta.get("shown", "{}"))
-    except ValueError:
-        return {}
-    return {path: str(blob) for path, blob in blobs.items()} if isinstance(blobs, dict) else {}
-
-
-def written_by(context: RunContext) -> dict[str, str]:
-    """The blob of each file as last written by the run."""
-    kind, changes = context.worktree.object_format, context.change_set.changes
-    return {change.path: blob_hash(change.after, kind) for change in changes if change.path and change.after}
 
 
 @dataclass

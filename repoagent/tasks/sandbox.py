@@ -1,30 +1,81 @@
-"""The confinement of a run's commands, and explanations for the model when a command fails because of it."""
+"""The confinement of a run's commands: the sandbox, the files that are hidden from them and from git's output, and
+explanations for the model when a command fails because of it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
+from repoagent.agent.approvals.read_only_commands import Known
 from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, unconfined
 from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.off_limits import KEY_SUFFIXES
-from repoagent.edit.guards.off_limits import gate as off_limits
-from repoagent.git.process import git
-from repoagent.git.worktree import WorkTree
-from repoagent.git.worktree import layout as layout_of
+from repoagent.edit.guards import off_limits
+from repoagent.edit.guards.off_limits import holds_secrets
+from repoagent.git.process import git_output
+from repoagent.git.worktree import WorkTree, layout
+from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder
-from repoagent.tasks.changes.executed_files import files_obeyed_by_git, files_run_on_opening
+from repoagent.tasks.changes import executed_files
+from repoagent.tasks.changes.executed_files import folders_above, list_files, submodule_paths
 from repoagent.tasks.changes.snapshot import named
-from repoagent.tasks.hidden_files import HiddenFiles
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
+
+
+@dataclass
+class HiddenFiles:
+    """The files of `worktree` for which `why_not` gives a reason to hide them."""
+
+    worktree: WorkTree
+    why_not: Callable[[str], str | None]
+    _index: tuple[tuple[int, ...], dict[str, Known], list[str]] = ((), {}, [])
+
+    def __call__(self) -> Mapping[str, Known]:
+        """Their paths; "tracked" for a tracked secret, "excluded" for another tracked file, "" for the rest. A folder
+        that is hidden as a whole counts as one path.
+
+        Folders that git ignores as a whole, and other repositories, are read one level deep.
+        """
+        tracked, submodules = self._tracked()
+        untracked = list_files(self.worktree, "--others", "--exclude-standard")
+        ignored = list_files(self.worktree, "--others", "--ignored", "--exclude-standard", "--directory")
+        paths = {*untracked, *ignored, *submodules}
+        for folder in [path for path in paths if path.endswith("/")]:
+            with suppress(OSError), os.scandir(f"{self.worktree.top}/{folder}") as entries:
+                slash = {True: "/", False: ""}
+                paths |= {
+                    f"{folder}{entry.name}{slash[entry.is_dir(follow_symlinks=False)]}" for entry in entries
+                }
+        paths |= folders_above(paths)
+        hidden = [path.rstrip("/") for path in paths if self._hides(path)]
+        return {**dict.fromkeys(hidden, ""), **tracked}
+
+    def _tracked(self) -> tuple[dict[str, Known], list[str]]:
+        """The hidden tracked files and the hidden folders above tracked files, and the submodules; read again if the
+        index changes."""
+        signature: tuple[int, ...] = ()
+        with suppress(OSError):
+            status = os.lstat(os.environ.get("GIT_INDEX_FILE") or self.worktree.git_dir / "index")
+            signature = (status.st_ctime_ns, status.st_mtime_ns, status.st_ino)
+        if not signature or signature != self._index[0]:
+            paths = list_files(self.worktree, "--cached")
+            known: dict[str, Known] = {
+                path: "tracked" if holds_secrets(path) else "excluded" for path in paths if self._hides(path)
+            }
+            known |= {path.rstrip("/"): "" for path in folders_above(paths) if self._hides(path)}
+            self._index = (signature, known, [f"{path}/" for path in submodule_paths(self.worktree)])
+        return self._index[1:]
+
+    def _hides(self, path: str) -> bool:
+        return self.why_not(path) is not None and path.rpartition("/")[2] != ".git" and "/.git/" not in path
 
 
 @dataclass(frozen=True)
@@ -71,7 +122,7 @@ def hidden_paths(hidden: HiddenFiles, may: May) -> list[str]:
     return [
         path
         for path, known in hidden().items()
-        if may == "read" or known != "tracked" or not path.lower().endswith(KEY_SUFFIXES)
+        if may == "read" or known != "tracked" or not path.lower().endswith(off_limits.KEY_SUFFIXES)
     ]
 
 
@@ -106,117 +157,113 @@ def confined_check(
 
 
 def _confinement(worktree: WorkTree, policy: Policy, sandbox: Sandbox | None) -> Confinement:
-    hidden = HiddenFiles(worktree, off_limits(worktree.top, ()))
+    hidden = HiddenFiles(worktree, off_limits.gate(worktree.top, ()))
     main, hidden_in_main = worktree.main_top, None
     if worktree.is_linked and main is not None:
-        hidden_in_main = HiddenFiles(
-            worktree._replace(top=main, git_dir=worktree.common_dir), off_limits(main, ())
-        )
+        main_tree = worktree._replace(top=main, git_dir=worktree.common_dir)
+        hidden_in_main = HiddenFiles(main_tree, off_limits.gate(main, ()))
     return Confinement(policy, hidden, sandbox, hidden_in_main)
 
 
 def _policy(worktree: WorkTree, settings: Settings, scratch: Path) -> Policy:
     run_on_opening: tuple[Path, ...] = ()
+    top = worktree.top
     keep_paths = [
-        worktree.top / ".git",
-        worktree.top / ".repoagent",
-        layout_of(worktree).root,
-        worktree.git_dir,
-        worktree.common_dir,
-    ]
+        top / ".git", top / ".repoagent", layout(worktree).root, worktree.git_dir, worktree.common_dir
+    ]  # fmt: skip
     if worktree.git_dir.exists():
-        keep_paths += files_obeyed_by_git(worktree)
-        run_on_opening = files_run_on_opening(worktree)
+        keep_paths += executed_files.files_obeyed_by_git(worktree)
+        run_on_opening = executed_files.files_run_on_opening(worktree)
     return Policy(
-        worktree.top,
+        top,
         scratch,
         keep=tuple(dict.fromkeys(keep_paths)),
         shield=run_on_opening,
         hide=(*default_hidden(Path.home()), user_file(os.environ).parent),
         also_write=tuple(Path(name).expanduser().absolute() for name in settings.texts("run.write")),
-        also_read=(worktree.top,),
+        also_read=(top,),
         network=settings.switch("run.network"),
         memory=settings.whole_or_none("run.memory"),
         processes=settings.whole_or_none("run.processes"),
     )
 
 
+def hiding_variables(
+    worktree: WorkTree, file: Path, excluded: Iterable[str], env: Mapping[str, str]
+) -> dict[str, str]:
+    """Write the attributes file `file`: the user's attributes, with secrets and `excluded` files as binary. Returns the
+    variables to add to `env`, with which git uses it.
+
+    So patches of old commits do not show these files either; a `.gitattributes` of the repository takes precedence.
+    """
+    command = ("config", "--type=path", "--get", "core.attributesFile")
+    configured = git_output(worktree.top, *command, ok=(0, 1)).stdout
+    default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "attributes"
+    data = read_regular(Path(os.fsdecode(configured.rstrip(b"\n"))) if configured else default)
+    lines = [(data or b"").decode("utf-8", "surrogateescape")]
+    lines += [f"{_case_insensitive(name)} -diff" for name in off_limits.SECRET_NAMES]
+    lines += [f"**/{_case_insensitive(path)} -diff" for path in off_limits.SECRET_PATHS]
+    lines += [f"{name} !diff" for name in off_limits.HARMLESS_NAMES]
+    lines += [f"{_quoted(path)} -diff" for path in excluded]
+    write_whole(file, "\n".join([*lines, ""]).encode("utf-8", "surrogateescape"))
+    number = int(env.get("GIT_CONFIG_COUNT", "0"))
+    return {
+        f"GIT_CONFIG_KEY_{number}": "core.attributesFile",
+        f"GIT_CONFIG_VALUE_{number}": str(file),
+        "GIT_CONFIG_COUNT": str(number + 1),
+    }
+
+
+def are_blobs(worktree: WorkTree, names: Sequence[str]) -> bool:
+    """Whether one of `names` is the object name of a blob, which git would show even if its file is hidden."""
+    if any("\n" in name for name in names):
+        return True
+    queries = "".join(f"{name}^{{}}\n" for name in names).encode("utf-8", "surrogateescape")
+    check = "--batch-check=%(objecttype)"
+    return b"blob" in git_output(worktree.top, "cat-file", check, stdin=queries).stdout.split(b"\n")
+
+
+def _case_insensitive(pattern: str) -> str:
+    """The pattern, matching upper and lower case."""
+    return "".join(f"[{char}{char.upper()}]" if char.islower() else char for char in pattern)
+
+
+def _quoted(path: str) -> str:
+    """The pattern that matches only `path`, relative to the top."""
+    plain = "".join(f"\\{char}" if char in "\\*?[" else char for char in path)
+    text = "".join(f"\\{char}" if char in '\\"' else char for char in f"/{plain}")
+    return '"' + text.replace("\t", "\\t").replace("\n", "\\n") + '"'
+
+
 # Errors of pip, libc, Node, Go and Rust without a network, and of programs in offline mode.
-_NETWORK = re.compile(
+_NETWORK = (
     r"from versions: none|could(?: not|n't) resolve|temporary failure in name resolution|name or service not known"
     r"|network is unreachable|no address associated with hostname|\bEAI_AGAIN\b|\bENOTFOUND\b|\bENETUNREACH\b"
     r"|no such host|failed to lookup address|GOPROXY=off|\bENOTCACHED\b|--offline was specified"
-    r"|network connectivity is disabled",
-    re.IGNORECASE,
+    r"|network connectivity is disabled"
 )
-_WRITE = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
-_DENIED = re.compile(r"permission denied|\bEACCES\b", re.IGNORECASE)  # without mounts
-# Errors of Python, `python -m` and shells about a missing module, package metadata or program. A dotted module name is
-# not matched: its package is installed.
-_MISSING = re.compile(
-    r"^(?:E +)?(?:[\w.]+\.)?(?:ModuleNotFoundError: No module named '(?P<module>\w+)'\s*$"
-    r"|PackageNotFoundError: (?:No package metadata was found for )?(?P<package>[\w.-]+)\s*$)"
-    r"|^\S*python[\d.]*: No module named (?P<run>\w+)\s*$"
-    r"|^\S+: (?:line \d+: )?(?P<program>[\w.+-]+): command not found\s*$"
-    r"|^\S*sh: \d+: (?P<other>[\w.+-]+): not found\s*$",
-    re.MULTILINE | re.ASCII,
-)
+_WRITE = r"read-only file system|\bEROFS\b"
+_DENIED = r"|permission denied|\bEACCES\b"  # without mounts
 
 
-@dataclass
-class Explainer:
-    """Explains, once each, errors caused by a limit of the sandbox or by missing software."""
-
-    confinement: Confinement
-    explained: set[str] = field(default_factory=set)
-
-    def __call__(self, output: str) -> str:
-        texts = []
-        for kind, explain in (
-            ("network", self._network),
-            ("writing", self._writing),
-            ("missing", self._missing),
-        ):
-            if kind not in self.explained and (text := explain(output)):
-                self.explained.add(kind)
-                texts.append(text)
-        return "\n".join(texts)
-
-    @property
-    def _offline(self) -> bool:
-        return self.confinement.sandbox is not None and not self.confinement.policy.network
-
-    def _network(self, output: str) -> str:
-        if not self._offline or not _NETWORK.search(output):
-            return ""
-        return (
-            "Commands have no network in this run, so nothing can be installed or downloaded. Do without, "
-            "or say that the user must pass `--network`."
-        )
-
-    def _writing(self, output: str) -> str:
-        sandbox = self.confinement.sandbox
+def explainer(confinement: Confinement) -> Callable[[str], str]:
+    """A function from the output of a command to an explanation of the errors in it that a limit of the sandbox caused,
+    once for each limit; "" for none."""
+    sandbox, explanations = confinement.sandbox, {}
+    if sandbox is not None:
         without_mounts = isinstance(sandbox, Landlock) and not sandbox.mounting
-        denied = _WRITE.search(output) or (without_mounts and _DENIED.search(output))
-        if sandbox is None or not denied:
-            return ""
-        return (
-            f"The sandbox lets commands write only {' and '.join(self.confinement.writable())}, and not `.git`. "
+        explanations[_WRITE + _DENIED if without_mounts else _WRITE] = (
+            f"The sandbox lets commands write only {' and '.join(confinement.writable())}, and not `.git`. "
             "Write there, or say what is missing: only the user can allow a folder, with `run.write`."
         )
+        if not confinement.policy.network:
+            explanations[_NETWORK] = (
+                "Commands have no network in this run, so nothing can be installed or downloaded. Do without, "
+                "or say that the user must pass `--network`."
+            )
 
-    def _missing(self, output: str) -> str:
-        for match in _MISSING.finditer(output):
-            module = match["module"] or match["run"]
-            if module and self._is_in_repository(module):
-                continue
-            name = module or match["package"] or match["program"] or match["other"]
-            limit = ", and nothing can be installed in the sandbox" if self._offline else ""
-            return f"`{name}` is not installed here{limit}; what needs it fails without your change, too."
-        return ""
+    def explain(output: str) -> str:
+        limits = [pattern for pattern in explanations if re.search(pattern, output, re.IGNORECASE)]
+        return "\n".join(explanations.pop(pattern) for pattern in limits)
 
-    def _is_in_repository(self, module: str) -> bool:
-        """Whether the repository has a file or folder with the name of this module."""
-        options = ("--no-literal-pathspecs", "ls-files", "--cached", "--others", "--exclude-standard", "--")
-        names = (f":(glob)**/{module}.*", f":(glob)**/{module}/**")
-        return bool(git(self.confinement.policy.top, *options, *names))
+    return explain

@@ -25,6 +25,7 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, attachments, wants_tools
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git.facts import current_branch
+from repoagent.git.files import blob_hash
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Request, Usage, display_name
@@ -33,22 +34,19 @@ from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.interrupted import settle_commit
+from repoagent.tasks.changes.change_set import open_change_set, revert
+from repoagent.tasks.edit_tool import write_reverse
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
-from repoagent.tasks.model_requests import ModelRequests
-from repoagent.tasks.prompt import system_parts
+from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.run_context import (
     RunContext,
     RunInterface,
     RunRequest,
     edit_request,
     shown_in,
-    written_by,
 )
-from repoagent.tasks.runs.control import remove_orphaned
+from repoagent.tasks.runs.control import remove_orphaned, unread
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
-from repoagent.tasks.runs.inbox import unread
 from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.runs.live_run import LiveRun, live_run
 from repoagent.tasks.runs.record import ENDS, Record
@@ -56,7 +54,7 @@ from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, start_conversation
 from repoagent.tasks.subagents.tool import merge_changes
 from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
-from repoagent.tasks.uncommitted_by_run import remaining_changes
+from repoagent.tasks.uncommitted_by_run import conflict_message, remaining_changes
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult
@@ -116,7 +114,13 @@ def run(
         context.commits[:] = [commit for commit in context.commits if commit not in live.record.commits]
         live.committed(context.commits)
         outcome = session.go()
-        kind = _kind(context, outcome)
+        is_task = request.kind == "run" and not request.parent  # otherwise words alone are an answer
+        nothing = not context.commits and not context.change_set.changes
+        kind: Kind = "answered"
+        if outcome.kind != "answered":
+            kind = "unfinished" if is_task and nothing and context.edit_is_missing else "done"
+        elif is_task and unfinished_work(context):
+            kind = "unfinished"
         live.ended(kind, outcome.text, commits=context.commits)
     change_set = context.change_set
     return RunOutcome(
@@ -126,16 +130,6 @@ def run(
         outcome.words, outcome.messages, session.toolset.finishing.check,
         tuple(change.name for change in change_set.candidates if change.after is not None),
     )  # fmt: skip
-
-
-def _kind(context: RunContext, outcome: Outcome) -> Kind:
-    """In a chat, and from a sub-agent, a reply without an action is an answer even if work is unfinished."""
-    is_task = context.request.kind == "run" and not context.request.parent
-    if outcome.kind == "answered":
-        return "unfinished" if is_task and unfinished_work(context) else "answered"
-    nothing = not context.commits and not context.change_set.changes
-    is_refused = is_task and nothing and context.edit_is_missing
-    return "unfinished" if is_refused else "done"
 
 
 def compact(
@@ -195,7 +189,7 @@ def open_session(  # noqa: PLR0917
         )  # fmt: skip
         approvals = create_gate(run_dir, settings, request, confinement, ui.approve)
         change_set = open_change_set(worktree, run_dir.changes)
-        last_commit = settle_commit(change_set)
+        last_commit = change_set.settle_commit()
         commits = [last_commit] if last_commit is not None else []
         context = RunContext(
             worktree, layout(worktree), settings, request, ready, ui, run_dir, change_set, tool_context, approvals,
@@ -245,7 +239,7 @@ class RunSession:
             self.stack.close()
             self._record_turn("")
         if outcome.kind == "rejected":
-            self._revert()
+            self._revert_all()
             self._say_committed()
             raise NothingDone(f"the model declined: {outcome.text}")
         return outcome
@@ -256,7 +250,13 @@ class RunSession:
         resumed = self.state.turns and not context.request.parent
         adopted = merge_changes(context, self.live.adopted) if resumed else ""
         self.state = start_conversation(context, self.state, self.confinement, adopted)
-        context.shown.update(shown_in(self.state, written_by(context)))
+        hash_kind = context.worktree.object_format
+        written = {
+            change.path: blob_hash(change.after, hash_kind)
+            for change in context.change_set.changes
+            if change.path and change.after
+        }
+        context.shown.update(shown_in(self.state, written))
         for turn in turns_since_user(self.state):
             if turn.role == "observation" and turn.meta.get("kind") == EDIT:
                 reasons = turn.meta.get("reasons", "").split()
@@ -296,17 +296,13 @@ class RunSession:
     def _news(self, state: State) -> Iterator[Turn]:
         """Yield turns for messages, the user's changes of the plan, background work that ended, and the output of
         `before_turn`."""
-        context, meter = self.context, self.context.model_setup.meter
-        paused = self.live.paused
-        messages = self.live.control()
-        meter.started += self.live.paused - paused  # a pause does not count for the time limit
-        for message in messages:
-            turn = extra_turn("user", mask(message), "message")
-            if not any(
-                old.meta.get("message") == message.name and old.text == turn.text for old in state.turns
-            ):  # it is in the conversation if the run was killed before `confirm`
+        context = self.context
+        known = {(turn.meta.get("message"), turn.text) for turn in state.turns}
+        for name, text in self.live.control().items():
+            turn = extra_turn("user", mask(text), "message")
+            if (name, turn.text) not in known:  # else the run was killed before `confirm`
                 context.ui.note("received a message")
-                yield Turn("user", turn.text, {**turn.meta, "message": message.name, "time": now()})
+                yield Turn("user", turn.text, {**turn.meta, "message": name, "time": now()})
         self.live.confirm()
         repair_plan(context)
         try:
@@ -315,7 +311,7 @@ class RunSession:
                 yield news
         except Refused as error:  # the user has just replaced it
             context.ui.say(f"warning: {error}")
-        before_turn = self.toolset.hooks("before_turn", meter.attempts + 1).text
+        before_turn = self.toolset.hooks("before_turn", context.model_setup.meter.attempts + 1).text
         texts = [*self.toolset.notices(), before_turn]
         if text := "\n\n".join(filter(None, texts)):
             yield extra_turn("observation", mask(text), "notice")
@@ -381,25 +377,20 @@ class RunSession:
                 f"note: committed before that: {names} (`repoagent undo` undoes the last one)"
             )
 
-    def _revert(self) -> None:
+    def _revert_all(self) -> None:
         """Revert the uncommitted changes, after the model rejected the task."""
-        from repoagent.tasks.changes.change_set import revert
-        from repoagent.tasks.edit_tool import write_reverse
-        from repoagent.tasks.uncommitted_by_run import conflict_message
-
         context, change_set, say = self.context, self.context.change_set, self.context.ui.say
         name, changes = context.run_dir.name, change_set.changes
         if changes and context.gate.mode == "read-only":
             say("note: earlier changes of the run are still in your files: this run is read-only")
-        elif changes:
-            try:
-                overlaps = revert(
-                    change_set,
-                    [change.name for change in changes],
-                    lambda reverse: write_reverse(context.worktree, reverse, changes, f"{name}-back"),
-                )
-                if overlaps:
-                    command = f"repoagent runs restore {name}"
-                    say(f"warning: {conflict_message(overlaps, f'{command} --let-go', f'{command} --whole')}")
-            except RepoagentError as error:
-                say(f"warning: the changes of the run are still in your files ({error})")
+            return
+        try:
+            overlaps = revert(
+                change_set,
+                [change.name for change in changes],
+                lambda reverse: write_reverse(context.worktree, reverse, changes, f"{name}-back"),
+            )
+            if overlaps:
+                say(f"warning: {conflict_message(overlaps, f'repoagent runs restore {name} --whole')}")
+        except RepoagentError as error:
+            say(f"warning: the changes of the run are still in your files ({error})")

@@ -15,17 +15,7 @@ from repoagent.errors import Refused
 from repoagent.llm.model import fence, printable
 from repoagent.storage.layout import Warn
 from repoagent.storage.secrets import mask
-from repoagent.tasks.markdown_files import (
-    MarkdownFolder,
-    WhyNot,
-    cut,
-    front_matter,
-    inside,
-    listing,
-    read_all,
-    read_text,
-    text_field,
-)
+from repoagent.tasks.markdown_files import MarkdownFolder, WhyNot, cut, front_matter, read_all, text_field
 
 FILE = "SKILL.md"
 LARGEST = 64 * 1024  # bytes of a file of a skill
@@ -59,6 +49,7 @@ class Skill:
         return self.source.own
 
     def line(self, longest: int = LONGEST) -> str:
+        """Its line in a list of skills, with at most `longest` characters of its description."""
         return f"- {self.name}: {cut(self.description, longest)}"
 
 
@@ -74,8 +65,8 @@ def skill_folders(
     return (
         MarkdownFolder(user_folder / "skills"),
         *(MarkdownFolder(folder, option="run.skills") for folder in named),
-        MarkdownFolder(root / "skills", root.parent, root.parent, why_not),
-        *(MarkdownFolder(top / name, top, top, why_not) for name in OF_OTHERS),
+        MarkdownFolder(root / "skills", root.parent, why_not),
+        *(MarkdownFolder(top / name, top, why_not) for name in OF_OTHERS),
     )
 
 
@@ -105,9 +96,9 @@ def find_skills(folders: Iterable[MarkdownFolder], warn: Warn) -> tuple[Skill, .
 
 def _read_skill(source: MarkdownFolder, path: Path) -> Skill:
     """Read the skill at `path`. Raises Refused, worded as the end of a sentence about the skill."""
-    inside(source, path)
+    source.inside(path)
     try:
-        text = read_text(source, path / FILE, LARGEST)
+        text = source.read(path / FILE, LARGEST)
     except Refused as error:
         raise Refused(f"has a {FILE} that {error}") from error
     if text is None:
@@ -128,11 +119,12 @@ def skills_block(skills: Sequence[Skill]) -> str:
     if not skills:
         return ""
     chosen = sorted(skills, key=lambda skill: not skill.own)[:MOST]
-    omitted = len(skills) - len(chosen)
-    rest = f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here: <skill/> lists all."
-    own = [_LEAD, *(skill.line() for skill in chosen if skill.own)]
-    theirs = [skill.line() for skill in chosen if not skill.own]
-    return listing(own, _LIST_NOTICE, theirs, "skills", rest if omitted else "")
+    lines = [_LEAD, *(skill.line() for skill in chosen if skill.own)]
+    if theirs := [skill.line() for skill in chosen if not skill.own]:
+        lines += [_LIST_NOTICE, fence("\n".join(theirs), "skills")]
+    if omitted := len(skills) - len(chosen):
+        lines.append(f"{omitted} more {'is' if omitted == 1 else 'are'} not shown here: <skill/> lists all.")
+    return mask("\n".join([*lines, ""]))
 
 
 def skill_tool(skills: Sequence[Skill]) -> Tool:
@@ -165,7 +157,7 @@ def _skill_text(skill: Skill, file: str) -> str:
         raise Refused("is not a path inside the folder of the skill")
     if holds_secrets(path.as_posix()):
         raise Refused("has a name that usually holds secrets")
-    text = read_text(skill.source, skill.path / path, LARGEST, within=skill.path)
+    text = skill.source.read(skill.path / path, LARGEST, within=skill.path)
     if text is None:
         raise Refused(f"does not exist. {_other_files(skill)}".rstrip(". "))
     if path == PurePosixPath(FILE):

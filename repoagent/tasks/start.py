@@ -1,33 +1,60 @@
-"""Start or resume the conversation of a run: the turns before the first model call."""
+"""Start or resume the conversation of a run: the turns before the first model call, with facts about the repository and
+the environment of commands."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 
+from repoagent.agent.approvals.policy import Gate
 from repoagent.agent.loop import why_skipped
 from repoagent.agent.parse_reply import parse
-from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Tool, extra_turn, steps
+from repoagent.agent.sandbox.launch.syscalls import within
+from repoagent.agent.sandbox.mount_plan import writable_roots
+from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, extra_turn, steps
 from repoagent.edit.checks import preflight
+from repoagent.edit.prompt.blocks import facts_block, quoted
 from repoagent.edit.request import EditRequest
-from repoagent.errors import UsageError
-from repoagent.git.facts import gather_facts, unmerged
+from repoagent.errors import RepoagentError, UsageError
+from repoagent.git.facts import Facts, gather_facts, unmerged
+from repoagent.git.files import is_ignored
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import Turn
+from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import paths_of
-from repoagent.tasks.changes.interrupted import settle_command
-from repoagent.tasks.prompt import ENVIRONMENT, environment_text, repository_text
+from repoagent.tasks.changes.snapshot import named, names_of, settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
 from repoagent.uses.request_symbols import start_search
 
 NAMES = "names"  # the kind of the turn that lists where names are defined
+ENVIRONMENT = "environment"  # the kind of its turn
+LISTED = 600  # characters of the listing of the top folder
+MOST = 2  # commands that run tests
+_LARGEST = 1 << 20  # bytes of a file in _TESTS
+_MAKE = r"^(test|tests|check)[ \t]*:(?!=)"
+# how to recognize the project's test command: a file, a pattern in it, and the command
+_TESTS = (
+    ("GNUmakefile", _MAKE, "make {}"),
+    ("makefile", _MAKE, "make {}"),
+    ("Makefile", _MAKE, "make {}"),
+    ("package.json", r'"test"\s*:\s*"(?!"|.*no test specified)', "npm test"),
+    ("pytest.ini", r"", "pytest"),
+    ("pyproject.toml", r"^\[tool\.pytest[.\]]", "pytest"),
+    ("tox.ini", r"^\[pytest\]", "pytest"),
+    ("setup.cfg", r"^\[tool:pytest\]", "pytest"),
+    ("Cargo.toml", r"", "cargo test"),
+    ("go.mod", r"", "go test ./..."),
+)
 # Not repeated after a kill, because it is unknown how much they did.
 NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
@@ -41,7 +68,7 @@ def start_conversation(
     Raises UsageError if there is neither a conversation nor a prompt.
     """
     request, tool_context = context.request, context.tool_context
-    state = _with_interrupted(state, context.tools, has_prompt=bool(request.prompt))
+    state = _with_interrupted(context, state)
     if request.prompt:
         meta = {"time": now(), "run": context.run_dir.name}
         state = state.with_turn(Turn("user", mask(request.prompt), meta))
@@ -89,14 +116,14 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
     return texts
 
 
-def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) -> State:
+def _with_interrupted(context: RunContext, state: State) -> State:
     """The state, with an observation for an interrupted action that is not repeated; or, if there is a new prompt, for
     an action that was not performed."""
     all_steps = steps(state.turns)
     if not all_steps or len(all_steps[-1].observations) > len(all_steps[-1].performed):
         return state
     step = all_steps[-1]
-    by_name = {tool.name: tool for tool in (*OWN, *tools)}
+    by_name = {tool.name: tool for tool in (*OWN, *context.tools)}
     actions = parse(step.reply.text, by_name.keys(), nonce=state.nonce).actions
     waiting = actions[len(step.performed) :]
     if not waiting or why_skipped(by_name[waiting[0].kind], waiting[0], step.performed):
@@ -106,7 +133,7 @@ def _with_interrupted(state: State, tools: Sequence[Tool], *, has_prompt: bool) 
             f"This was interrupted: the run ended during `{waiting[0].kind}`, or before it. How far it got "
             "is unknown, and its output is lost. Check, and do it again if it is still wanted."
         )
-    elif has_prompt and waiting[0].kind not in ENDS | QUIET:
+    elif context.request.prompt and waiting[0].kind not in ENDS | QUIET:
         text = "You were stopped before this was done. The user speaks now."
     else:
         return state
@@ -132,3 +159,123 @@ def current_folder(top: Path) -> str:
         return ""
     outside = folder in {os.curdir, os.pardir} or folder.startswith(os.pardir + os.sep)
     return "" if outside else folder
+
+
+def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
+    """Facts about the repository for the start of a run, and for its next prompts if they have changed."""
+    lines = [facts_block(facts)]
+    if changed:
+        lines.append(f"the user's uncommitted work: {names_of(changed)}")
+    if inside:
+        lines.append(
+            f"the user is in the folder {quoted(inside)}; all paths here are relative to the top of the "
+            "repository"
+        )
+    if linked:
+        lines.append(
+            "This is a linked work tree, created for you: it does not contain files that git ignores "
+            "(environments, builds)."
+        )
+    return "The repository now:\n" + "\n".join(lines)
+
+
+def environment_text(context: RunContext, confinement: Confinement) -> str:
+    """The environment of this run: system, limits of commands, mode, check, tests and the top folder."""
+    tools = {tool.name for tool in context.tools}
+    lines = [f"work tree: {named(str(context.worktree.top))}; system: {_system()}"]
+    if "run" in tools:
+        lines += [f"commands: {sentence}" for sentence in confined_text(confinement, context.gate.why_none)]
+    if asks := _asks(context.gate, runs="run" in tools, edits=EDIT in tools):
+        lines.append(asks)
+    if context.request.check and EDIT in tools:
+        lines.append(f"check: the run is done only when `{context.request.check}` passes")
+    names = tuple(_top(context))
+    if "run" in tools and (tests := _tests(context.worktree.top, names)):
+        lines.append(
+            "tests: " + ", ".join(f"`{command}` ({file})" for command, file in [*tests.items()][:MOST])
+        )
+    lengths = accumulate(len(named(name)) + 1 for name in names)
+    listed = list(map(named, names[: sum(length <= LISTED for length in lengths)]))
+    omitted = [f"and {len(names) - len(listed)} more"] if len(names) > len(listed) else []
+    lines.append(f"top folder: {' '.join([*listed, *omitted]) or 'empty'}")
+    return "This run:\n" + "\n".join(lines)
+
+
+def confined_text(confinement: Confinement, why_none: str = "") -> Iterator[str]:
+    """Yield a sentence for each limit of commands."""
+    policy = confinement.policy
+    if confinement.sandbox is None:
+        yield f"not confined, with the user's rights: {why_none or 'there is no sandbox.'}"
+        return
+    home = os.path.realpath(Path.home())
+    home_text = "" if any(within(home, root) for root in writable_roots(policy)) else ", HOME too,"
+    *folders, last = confinement.writable()
+    writable = f"{', '.join(folders)} and {last}" if folders else f"{last} only"
+    network = "network" if policy.network else "no network (so no `pip install`)"
+    yield (
+        f"in a sandbox: {network}; they can write {writable}; all else{home_text} is read-only, "
+        "including `.git`; files with secrets are hidden or empty"
+    )
+    yield from confinement.sandbox.narrows(policy)
+
+
+def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
+    """When the user is asked, or what is refused without asking."""
+    mode = gate.mode
+    if mode == "read-only":
+        return "mode read-only: only commands that are known to only read are run" if runs else ""
+    if mode == "auto":
+        return (
+            "mode auto: commands are refused, because no sandbox is available"
+            if runs and not gate.sandbox
+            else ""
+        )
+    actions = ["each edit"] if edits and mode == "ask" else []
+    actions += ["each command that does more than read"] if runs else []
+    rules = " except what their rules allow" if gate.allow else ""
+    return f"mode {mode}: the user is asked about {' and '.join(actions)}{rules}" if actions else ""
+
+
+def _system() -> str:
+    """The name of the system, and the version of Python if the name of its program contains it."""
+    try:
+        name = platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        name = platform.system()
+    python = re.search(r"python(3\.\d+)$", os.path.realpath(shutil.which("python3") or ""))
+    return f"{name} ({os.uname().machine})" + (f", Python {python[1]}" if python else "")
+
+
+def _top(context: RunContext) -> Iterator[str]:
+    """The names in the top folder, folders with a slash; without hidden files, caches, and ignored files except
+    environments and installed packages."""
+    top = context.worktree.top
+    with os.scandir(top) as entries:
+        is_folder = {
+            entry.name: entry.is_dir(follow_symlinks=False)
+            for entry in entries
+            if entry.name not in {".git", ".repoagent"}
+        }
+    ignored = is_ignored(context.worktree, list(is_folder))
+    for name in sorted(is_folder, key=lambda name: (name.startswith("."), name)):
+        label = f"{name}/" if is_folder[name] else name
+        if context.tool_context.why_not(label) is not None or os.access(top / name / "CACHEDIR.TAG", os.F_OK):
+            continue
+        if name not in ignored or name == "node_modules" or os.access(top / name / "pyvenv.cfg", os.F_OK):
+            yield label
+
+
+def _tests(top: Path, names: Collection[str]) -> dict[str, str]:
+    """The commands that run the project's tests, each with the file that defines it. Quotes nothing from the files."""
+    pytest = next((f"{env}bin/pytest" for env in (".venv/", "venv/") if env in names), "")
+    commands: dict[str, str] = {}
+    for name, pattern, command in _TESTS:
+        try:
+            data = read_regular(top / name, most=_LARGEST) if name in names else None
+        except RepoagentError:  # a link, or too large
+            continue
+        match = re.search(pattern, (data or b"").decode("utf-8", "replace"), re.MULTILINE)
+        if data is not None and match:
+            has_own = command == "pytest" and pytest and os.access(top / pytest, os.X_OK)
+            commands.setdefault(pytest if has_own else command.format(*match.groups()), name)
+    return commands

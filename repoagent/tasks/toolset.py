@@ -38,16 +38,14 @@ from repoagent.tasks.changes.command_watch import Guard, Watch
 from repoagent.tasks.changes.snapshot import names_of
 from repoagent.tasks.edit_tool import write, writing_tool
 from repoagent.tasks.finish import Finishing
-from repoagent.tasks.hidden_files import are_blobs, hiding_variables
-from repoagent.tasks.plugins import plugin_tools
+from repoagent.tasks.plugins import EVENTS, UserHooks, plugin_tools
 from repoagent.tasks.read_tools import output_name, reading_tools
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import Confinement, Explainer, hidden_paths
+from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
 from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools
 from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
-from repoagent.tasks.user_hooks import EVENTS, UserHooks
 
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
@@ -162,10 +160,10 @@ def create_toolset(
     if not request.parent:  # a sub-agent has neither plugins nor sub-agents
         plugins = plugin_tools(
             top, settings.texts("run.tools"), taken={tool.name for tool in tools}, decide=context.gate.decide,
-            warn=say, settings=settings.names("tool"), audit=context.audit,
+            warn=say, audit=context.audit,
         )  # fmt: skip
         tools += [_watched(tool, runner) for tool in plugins]
-        types = find_agent_types(context.layout, user_folder, say, why_not=why_not)
+        types = find_agent_types(user_folder, say)
         if read_only:  # without agents for editing
             types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
         names = frozenset(tool.name for tool in tools)
@@ -249,7 +247,7 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         watch=Watch(context.worktree, change_set, say, audit_all, guard),
         audit=context.audit,
         shown_as=output_name,
-        explain=Explainer(confinement),
+        explain=explainer(confinement),
         running=context.ui.running,
         timeout=context.settings.number("run.timeout"),
     )

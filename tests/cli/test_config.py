@@ -166,11 +166,9 @@ def test_init_creates_shared_files(repo: GitRepo) -> None:
     assert repo.status() == "?? .repoagent/.gitignore\n?? .repoagent/config.toml\n?? .repoagent/context.md\n"
     repo.write(".repoagent/skills/release/SKILL.md", "")
     repo.write(".repoagent/skills/release/scripts/next", "")
-    repo.write(".repoagent/agents/why.md", "")
     repo.write(".repoagent/runs/agents/run.json", "{}")
     assert repo.git("ls-files", "--others", "--exclude-standard").split() == [
         ".repoagent/.gitignore",
-        ".repoagent/agents/why.md",
         ".repoagent/config.toml",
         ".repoagent/context.md",
         ".repoagent/skills/release/SKILL.md",
@@ -189,9 +187,7 @@ def test_init_in_a_linked_work_tree_names_the_main_one(repo: GitRepo, tmp_path: 
 def test_init_again_changes_nothing(repo: GitRepo) -> None:
     program(repo.top, "config", "init")
     repo.write(".repoagent/config.toml", "max_turns = 3\n")
-    ignore = (
-        "*\n!/.gitignore\n!/agents/\n!/agents/**\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
-    )
+    ignore = "*\n!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/mine"
     repo.write(".repoagent/.gitignore", ignore)
     done = program(repo.top, "config", "init", "--json")
     assert [file["what"] for file in json.loads(done.stdout)["files"]] == ["kept"] * 3
@@ -202,7 +198,7 @@ def test_init_again_changes_nothing(repo: GitRepo) -> None:
 def test_init_adds_to_an_existing_gitignore(repo: GitRepo) -> None:
     repo.write(".repoagent/.gitignore", "*\n# mine")
     assert program(repo.top, "config", "init").returncode == 0
-    added = b"!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n!/agents/\n!/agents/**\n"
+    added = b"!/.gitignore\n!/config.toml\n!/context.md\n!/skills/\n!/skills/**\n"
     assert repo.read(".repoagent/.gitignore") == b"*\n# mine\n" + added
 
 

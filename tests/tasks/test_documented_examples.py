@@ -16,10 +16,10 @@ from repoagent.edit.file_search import search
 from repoagent.edit.guards.off_limits import gate
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
-from repoagent.storage.layout import Layout
-from repoagent.tasks.plugins import Context, plugin_tools, tools_of
+from repoagent.llm.usage import Limits
+from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.skills import find_skills, skill_folders
-from repoagent.tasks.subagents.types import Budget, find_agent_types
+from repoagent.tasks.subagents.types import find_agent_types
 from tests import program
 from tests.conftest import GitRepo
 
@@ -52,6 +52,7 @@ def test_the_documented_programs_are_tools(tmp_path: Path, monkeypatch: pytest.M
         taken=(),
         decide=Gate("read-only").decide,
         warn=warnings.append,
+        audit=lambda event: None,
     )
     assert warnings == []
     sql, log = made
@@ -63,22 +64,9 @@ def test_the_documented_programs_are_tools(tmp_path: Path, monkeypatch: pytest.M
     assert "two\nthree\n</output" in log.perform(Action("server-log", {"lines": "2"})).text
 
 
-def test_the_documented_function_makes_a_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from importlib.metadata import EntryPoint
-
-    (tmp_path / "my_tools.py").write_text(blocks("plugins.md", "python")[1])
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "12.txt").write_text("it is slow")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    point = EntryPoint("tickets", "my_tools:tickets", "repoagent.tools")
-    (tool,) = tools_of(point, Context(tmp_path, {"folder": "old"}))
-    assert "it is slow" in tool.perform(Action("ticket", {"number": "12"})).text
-    assert not tool.perform(Action("ticket", {"number": "../x"})).ok
-
-
 def test_the_documented_agent_runs_without_a_model(repo: GitRepo) -> None:
     names: dict[str, object] = {}
-    text = blocks("plugins.md", "python")[2]
+    text = blocks("plugins.md", "python")[1]
     assert len(text.splitlines()) <= 24
     exec(compile(text, "leftovers.py", "exec"), names)
     repo.commit(**{"a.py": "x = 1  # TODO: two\n# FIXME\n", "b.py": "y = 2\n"})
@@ -142,7 +130,6 @@ def test_the_documented_files_are_read_without_a_warning(tmp_path: Path) -> None
         skill_folders(tmp_path / "top", tmp_path / "top/.repoagent", tmp_path), warnings.append
     )
     assert found.description.endswith("Use it when a version is asked for.")
-    layout = Layout(tmp_path / "top" / ".repoagent", tmp_path / "top" / ".git")
-    why = find_agent_types(layout, tmp_path, warnings.append)["why"]
-    assert why.limits == Budget(turns=20, cost=0.25) and "run" in (why.tools or ())
+    why = find_agent_types(tmp_path, warnings.append)["why"]
+    assert why.limits == Limits(turns=20, cost=0.25) and "run" in (why.tools or ())
     assert warnings == []

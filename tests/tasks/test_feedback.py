@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.agent.sandbox.backends import find
 from repoagent.llm.model import Request
 from tests.conftest import GitRepo
 from tests.tasks.bare import Answer, go
 
-confined = pytest.mark.skipif(find() is None, reason="no sandbox works here")
 FINISH = "<finish>done</finish>"
 DONE = f"<commit>\nsay it once\n</commit>\n{FINISH}"
 QUOTED = "one\ntwo\nthree\nfour\nfive\nsix\n\u201cseven\u201d is it\neight\n"
@@ -54,41 +52,3 @@ def test_the_message_of_a_skipped_finish_is_kept(repo: GitRepo) -> None:
     assert repo.git("log", "-1", "--format=%s") == "say it once\n"
     _, _, user = go(repo, f"<run>false</run>\n{FINISH}", "no", mode="auto", name="run-20260101-000001-abcdef")
     assert user.observations[-1].text == "finish was not performed, because `run` before it failed."
-
-
-NO_WAY = ", and nothing can be installed in the sandbox"
-
-
-@confined
-@pytest.mark.parametrize(
-    ("command", "missing"),
-    [
-        ("no-such-tool --version", "no-such-tool"),
-        ("python3 -c 'import nosuchmodule'", "nosuchmodule"),
-        ("python3 -m nosuchmodule", "nosuchmodule"),
-        (
-            "echo 'E   importlib.metadata.PackageNotFoundError: No package metadata was found for a-b'; false",
-            "a-b",
-        ),
-        ("python3 -c 'import ours'", ""),
-        ("python3 -c 'import os.nothing'", ""),
-        ("grep -n . errors.txt; false", ""),
-    ],
-)
-def test_missing_software_is_reported_once(repo: GitRepo, command: str, missing: str) -> None:
-    repo.commit(**{"lib/ours/__init__.py": "", "errors.txt": "ModuleNotFoundError: No module named 'x'\n"})
-    _, _, user = go(repo, f"<run>{command}</run>", f"<run>true; {command}</run>", "no", mode="auto")
-    first, second = (seen.text for seen in user.observations if seen.kind == "run")
-    said = f"`{missing}` is not installed here{NO_WAY}; what needs it fails without your change, too."
-    assert (said in first) if missing else "is not installed" not in first, first
-    assert "is not installed" not in second
-
-
-@pytest.mark.parametrize("wishes", [{"network": True}, {"mode": "ask", "confine": False}])
-def test_missing_software_with_a_network_or_without_a_sandbox(
-    repo: GitRepo, wishes: dict[str, object]
-) -> None:
-    if find() is None and "network" in wishes:
-        pytest.skip("no sandbox works here")
-    _, _, user = go(repo, "<run>no-such-tool</run>", "no", **{"mode": "auto", **wishes})
-    assert "`no-such-tool` is not installed here; what needs it fails" in user.observations[0].text

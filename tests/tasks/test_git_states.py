@@ -100,8 +100,8 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
     ("command", "commit", "note"),
     [
         ("commit -qam mine", Options(), "note: the last commit already contains the run's change of f.txt"),
-        ("stash -q", Options(), "f.txt no longer contains the run's change"),
-        ("stash -q", NO_COMMIT, "f.txt no longer contains the run's change"),
+        ("stash -q", Options(), "the run's change of f.txt is no longer in your files"),
+        ("stash -q", NO_COMMIT, "the run's change of f.txt is no longer in your files"),
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
@@ -203,7 +203,7 @@ def test_a_run_whose_files_were_reset_ends_normally(repo: GitRepo) -> None:
     outcome, _, user = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
     assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
     assert (
-        "f.txt, g.txt no longer contain the run's change: it was removed from the files during the run"
+        "the run's change of f.txt, g.txt is no longer in your files: it was removed during the run"
         in " ".join(user.messages)
     )
 

@@ -292,21 +292,9 @@ def test_restore_reverts_separable_changes(repo: GitRepo) -> None:
     assert repo.read("f.txt") == ("one\n" + REST.replace("9", "mine")).encode()
 
 
-def test_restore_lets_go_of_inseparable_changes(repo: GitRepo) -> None:
-    half_done(repo)
-    worktree = open_worktree(repo.top)
-    done = restore_changes(worktree, run_dir(repo), "let-go")
-    assert (done.paths, done.let_go, uncommitted_files(worktree, run_dir(repo))) == (
-        ("g.txt",),
-        ("f.txt",),
-        (),
-    )
-    assert repo.read("f.txt") == ("mine\n" + REST).encode()
-
-
 def test_restore_whole_keeps_a_copy(repo: GitRepo) -> None:
     half_done(repo)
-    done = restore_changes(open_worktree(repo.top), run_dir(repo), "whole")
+    done = restore_changes(open_worktree(repo.top), run_dir(repo), whole=True)
     assert (sorted(done.paths), repo.status()) == (["f.txt", "g.txt"], "")
     assert [path.read_bytes() for path in done.copies] == [("mine\n" + REST).encode()]
 

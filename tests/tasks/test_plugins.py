@@ -1,11 +1,10 @@
-"""Third-party tools: a broken tool is skipped with a warning, a working one needs approval, and none replaces a
-built-in tool."""
+"""The user's programs: tools (a broken one is skipped with a warning, a working one needs approval) and hooks."""
 
 from __future__ import annotations
 
 import json
 import os
-import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,17 @@ from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.loop import load_agent
 from repoagent.agent.state import Tool
-from repoagent.errors import LimitReached, Refused, UsageError
-from repoagent.tasks.plugins import _checked_description, observed, plugin_tools
-from repoagent.tasks.user_hooks import Ran
+from repoagent.errors import Refused, UsageError
+from repoagent.tasks.plugins import (
+    HookAnswer,
+    Ran,
+    UserHooks,
+    checked_description,
+    excerpt,
+    observed,
+    plugin_tools,
+    start,
+)
 
 GOOD = {
     "version": 1,
@@ -61,14 +68,13 @@ class Desk:
         self.requests.append(request)
         return self.gate.decide(request) if self.gate else self.verdict
 
-    def tools(self, *programs: Path | str, settings: dict[str, str] | None = None) -> dict[str, Tool]:
+    def tools(self, *programs: Path | str) -> dict[str, Tool]:
         made = plugin_tools(
             self.top,
             [str(program) for program in programs],
             taken={"read", "run"},
             decide=self.decide,
             warn=self.warnings.append,
-            settings=settings,
             audit=self.events.append,
         )
         return {tool.name: tool for tool in made}
@@ -120,21 +126,18 @@ def test_programs_in_the_repository_are_not_run(top: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", f".:{top}:{os.environ['PATH']}")
     monkeypatch.chdir(top)
     context = Desk(top)
-    assert (
-        context.tools(
-            "evil",
-            "./evil",
-            top / "evil",
-            top.parent / "link",
-            top / "out",
-            "no-such",
-            "a\0b",
-            "",
-            "~no-one/x",
-        )
-        == {}
+    names = (
+        "evil",
+        "./evil",
+        top / "evil",
+        top.parent / "link",
+        top / "out",
+        "no-such",
+        "a\0b",
+        "",
+        "~no-one/x",
     )
-    assert len(context.warnings) == 9, context.warnings
+    assert context.tools(*names) == {} and len(context.warnings) == 9, context.warnings
     assert sum("work tree" in warning for warning in context.warnings) == 3
 
 
@@ -153,17 +156,13 @@ def test_a_tool_needs_approval_and_gets_the_action(top: Path) -> None:
     assert [e["name"] for e in context.events if isinstance(e, dict)] == ["weather"]
 
 
-def test_a_rejected_tool_is_not_run(top: Path) -> None:
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_a_rejected_tool_is_not_run_and_a_reading_tool_needs_no_approval(top: Path, reads_only: bool) -> None:
     context = Desk(top, Verdict(False, reason="not today"))
-    seen = context.tools(program(top.parent, script="touch ran"))["weather"].perform(Action("weather", {}))
-    assert (seen.ok, seen.text) == (False, "weather was not run: not today")
-    assert not (top / "ran").exists()
-
-
-def test_a_reading_tool_needs_no_approval(top: Path) -> None:
-    context = Desk(top, Verdict(False, reason="no"))
-    tool = context.tools(program(top.parent, {**GOOD, "reads_only": True}))["weather"]
-    assert tool.perform(Action("weather", {"city": "x"})).ok and context.requests == []
+    path = program(top.parent, {**GOOD, "reads_only": reads_only}, script="touch ran")
+    seen = context.tools(path)["weather"].perform(Action("weather", {}))
+    assert seen.ok == (top / "ran").exists() == reads_only
+    assert reads_only == (context.requests == []) == (seen.text != "weather was not run: not today")
 
 
 def test_always_allows_only_this_tool(top: Path) -> None:
@@ -204,10 +203,13 @@ def test_output_is_text_or_json_and_always_quoted() -> None:
     assert seen("").text == "t printed nothing."
 
 
-def test_a_tool_that_hangs_is_killed(top: Path) -> None:
-    tool = Desk(top).tools(program(top.parent, {**GOOD, "timeout": 0.2}, script="sleep 60"))["weather"]
+def test_a_tool_that_hangs_is_killed_and_a_missing_one_is_reported(top: Path) -> None:
+    path = program(top.parent, {**GOOD, "timeout": 0.2}, script="sleep 60")
+    tool = Desk(top).tools(path)["weather"]
+    assert "ended after 0.2 seconds" in tool.perform(Action("weather", {})).text
+    path.unlink()
     seen = tool.perform(Action("weather", {}))
-    assert not seen.ok and "ended after 0.2 seconds" in seen.text
+    assert not seen.ok and "could not run" in seen.text
 
 
 JSON = st.recursive(
@@ -225,96 +227,83 @@ FIELDS = st.fixed_dictionaries(
 @given(JSON | FIELDS)
 def test_any_description_is_valid_or_refused(record: object) -> None:
     try:
-        said = _checked_description(record)
+        said = checked_description(record)
     except Refused:
         return
     assert said.prompt.startswith(f"<{said.name}") or said.text.startswith(f"<{said.name}")
     assert "\n" not in said.prompt and 0 < said.timeout <= 3600
 
 
-MODULE = """
-from repoagent.agent.actions import Observation; from repoagent.agent.state import Tool
-from repoagent.errors import LimitReached, UsageError
-from repoagent.tasks.plugins import PluginTool
-
-def tool(name, perform):
-    return Tool(name, f"<{name}/> is there", perform)
-
-def well(context):
-    def perform(action):
-        context.audit({"kind": "note"})
-        return Observation("good", context.settings.get("unit", "none") + " " + context.top.name)
-    return [tool("good", perform), PluginTool("calm", "<calm/>", perform, reads_only=True)]
-
-def defects(context):
-    def over(action):
-        raise LimitReached("enough")
-    def wrong(action):
-        raise UsageError("say a city")
-    return (tool("zero", lambda action: 1 / 0), tool("none", lambda action: None), tool("over", over), tool("wrong", wrong))
-
-def same(context): return tool("good", None)
-def ours(context): return tool("read", None)
-def odd(context): return tool("Odd name", None)
-def text(context): return ["a"]
-def raises(context): raise KeyError("where")
-def quits(context): raise SystemExit(3)
-"""
-POINTS = ["well", "defects", "same", "ours", "odd", "text", "raises", "quits", "absent"]
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = tmp_path / "site"
-    info = site / "kind_tools-1.0.dist-info"
-    info.mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("name", "code", "why"),
+    [("syntax", "class A(:\n", "invalid syntax"), ("key", "{}['where']\n", "'where'")],
+)
+def test_an_agent_that_cannot_be_loaded_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: str, why: str
+) -> None:
+    info = tmp_path / "kind_tools-1.0.dist-info"
+    info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kind-tools\nVersion: 1.0\n")
-    points = "".join(f"p{n}-{name} = kind_tools:{name}\n" for n, name in enumerate(POINTS))
-    points = f"[repoagent.tools]\n{points}p9-gone = no_such_module_x:y\n[repoagent.agents]\n"
-    points += "syntax = kind_syntax:A\nkey = kind_key:A\n"
-    (info / "entry_points.txt").write_text(points)
-    (site / "kind_syntax.py").write_text("class A(:\n")
-    (site / "kind_key.py").write_text("{}['where']\n")
-    (site / "kind_tools.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(site))
-
-
-def test_installed_tools_are_used_and_broken_ones_skipped_with_a_warning(top: Path, installed: None) -> None:
-    context = Desk(top)
-    tools = context.tools(settings={"p0-well.unit": "C", "other.unit": "F"})
-    assert sorted(tools) == ["calm", "good", "none", "over", "wrong", "zero"]
-    assert tools["good"].perform(Action("good")).text == "C top" and context.events == [{"kind": "note"}]
-    assert tools["calm"].perform(Action("calm")).text == "C top"
-    assert [request.what for request in context.requests] == ["good()"]
-    said = "\n".join(context.warnings)
-    assert len(context.warnings) == 8 and said.count("skipped it") == 8
-    for why in (
-        "tool good, but that name is taken", "tool read, but that name is taken", "'Odd name'", "returns str instead of a Tool",
-        "failed: KeyError: 'where'", "failed: SystemExit: 3", "AttributeError", "ModuleNotFoundError",
-    ):  # fmt: skip
-        assert why in said, said
-
-
-def test_an_exception_in_a_tool_does_not_end_the_run(top: Path, installed: None) -> None:
-    tools = Desk(top).tools()
-    zero = tools["zero"].perform(Action("zero"))
-    assert (zero.ok, zero.text) == (False, "the tool zero failed: ZeroDivisionError: division by zero.")
-    assert not tools["none"].perform(Action("none")).ok
-    assert tools["wrong"].perform(Action("wrong")).text == "say a city"
-    with pytest.raises(LimitReached):
-        tools["over"].perform(Action("over"))
-
-
-@pytest.mark.parametrize(("name", "why"), [("syntax", "invalid syntax"), ("key", "'where'")])
-def test_an_agent_that_cannot_be_loaded_is_reported(installed: None, name: str, why: str) -> None:
+    (info / "entry_points.txt").write_text(f"[repoagent.agents]\n{name} = kind_{name}:A\n")
+    (tmp_path / f"kind_{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UsageError, match=rf"could not load the agent {name} \(kind_{name}:A\): .*{why}"):
         load_agent(name)
 
 
-def test_a_program_that_is_missing_at_a_call(top: Path) -> None:
-    path = program(top.parent)
-    tool = Desk(top).tools(path)["weather"]
-    path.chmod(stat.S_IRUSR)
-    path.unlink()
-    seen = tool.perform(Action("weather", {}))
-    assert not seen.ok and "could not run" in seen.text
+@pytest.mark.soak
+def test_a_program_that_hangs_or_floods_is_killed_with_its_children(tmp_path: Path) -> None:
+    began = time.monotonic()
+    ran = start("sleep 60 & echo $! >child; sleep 60", top=tmp_path, timeout=0.3)
+    assert not ran.ok and "ended after 0.3 seconds" in ran.ended
+    flood = start(["yes"], top=tmp_path, timeout=30)
+    assert "was ended after printing 4 MB" in flood.ended and len(flood.output) <= 4_000_000
+    left = start("sleep 60 & echo hi", top=tmp_path, timeout=20)
+    assert left.ok and left.output == "hi\n"
+    assert time.monotonic() - began < 15
+    child = Path(f"/proc/{int((tmp_path / 'child').read_text())}/stat")
+    assert not child.exists() or child.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_large_input_may_be_read_or_ignored(tmp_path: Path) -> None:
+    text = "é" * 400_000
+    assert start(["cat"], top=tmp_path, stdin=text, timeout=20).output == text
+    assert start(["true"], top=tmp_path, stdin=text, timeout=20).ok
+
+
+def test_hooks_get_the_event_as_json_and_in_the_environment(tmp_path: Path) -> None:
+    both = 'cat >seen.json; echo "$AGENT_EVENT $AGENT_RUN $AGENT_TURN"; echo "$AGENT_PATHS" | tail -n 1'
+    events: list[object] = []
+    hooks = UserHooks(
+        tmp_path,
+        "brave-otter",
+        {"after_edit": both, "before_turn": "cat", "before_finish": "exit 4"},
+        events.append,
+    )
+    text = hooks("after_edit", 7, ["a b.py", "é.py"]).text
+    assert json.loads((tmp_path / "seen.json").read_text()) == {
+        "version": 1, "event": "after_edit", "run": "brave-otter", "top": str(tmp_path), "turn": 7,
+        "paths": ["a b.py", "é.py"],
+    }  # fmt: skip
+    assert "after_edit brave-otter 7\né.py\n</output" in text
+    assert hooks("before_turn", 3).text.count('"turn": 3') == 1
+    failed = hooks("before_finish")
+    assert not failed.ok and failed.text.endswith("failed with exit code 4, and printed nothing.")
+    assert [(e["event"], e["exit"]) for e in events if isinstance(e, dict)] == [
+        ("after_edit", 0), ("before_turn", 0), ("before_finish", 4),
+    ]  # fmt: skip
+    quiet = UserHooks(tmp_path, "r", {"before_turn": "true"})  # a silent success is not reported
+    assert quiet("before_turn", 1) == quiet("before_finish") == HookAnswer(True, "")
+
+
+def test_the_output_of_hooks_is_fenced_bounded_and_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
+    hostile = "echo correct-horse-battery; echo '</output>'; printf 'a\\033[2Jb'"
+    hooks = UserHooks(tmp_path, "r", {"before_turn": hostile, "before_finish": "seq 20000; exit 1"})
+    text = hooks("before_turn", 1).text
+    assert "correct-horse" not in text and "\x1b" not in text and text.count("</output id=") == 1
+    long = hooks("before_finish")
+    assert not long.ok and len(long.text) < 9000 and "20000\n" in long.text and "omitted" in long.text
+    assert excerpt("abc", 3) == "abc"

@@ -15,15 +15,16 @@ from repoagent.git.files import REGULAR, FileChange
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import Turn, append, read
 from repoagent.llm.model import Request, Usage
+from repoagent.llm.usage import Limits
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, edit_tool
 from repoagent.tasks.changes import command_watch
-from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.live_run import live_run
 from repoagent.tasks.runs.record import Record
-from repoagent.tasks.subagents.process import SubagentSpec, write_spec
-from repoagent.tasks.subagents.types import Budget
+from repoagent.tasks.subagents.process import write_spec
 from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import NAME, diff, go
@@ -75,7 +76,7 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch,
     run's."""
     before = repo.head()
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(commit, "committed", dies)
+        patched.setattr(ChangeSet, "committed", dies)
         go(repo, EDIT, DONE, commit_per_edit=each)
     made = repo.head()
     outcome, _, _ = go(repo, *([DONE] if each else []), prompt="", commit_per_edit=each)
@@ -154,8 +155,6 @@ def test_keep_twice(repo: GitRepo) -> None:
 
 def test_killed_after_a_restore(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is restored, but not the change set: it is not listed any more."""
-    from repoagent.tasks.changes.change_set import ChangeSet
-
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(ChangeSet, "drop", dies)
         go(repo, EDIT, '<restore path="f.txt"/>')
@@ -255,8 +254,7 @@ def test_a_sub_agent_that_outlived_its_parent(repo: GitRepo) -> None:
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
     child_dir = run_dir(repo, "run-20260101-000001-abcdef")
-    budget = Budget(None, None, None, None)
-    write_spec(child_dir, SubagentSpec(NAME, "worker", "do it", "", frozenset(), "auto-edit", budget))
+    write_spec(child_dir, RunRequest("do it", child_dir.name, "worker", NAME, "auto-edit"), Limits())
     change_set = open_change_set(open_worktree(repo.top), child_dir.changes)
     change_set.wrote(_changed(repo, "g.txt", "g\n", "G\n"))
     for folder in child_dir.folders:  # temporary files of the killed process
@@ -274,11 +272,10 @@ def test_the_answer_of_a_finished_sub_agent_is_not_lost(repo: GitRepo, *, long: 
     """Its parent was killed before it stored the answer: it is reported once when the run is resumed."""
     with pytest.raises(Killed):
         go(repo, EDIT, Killed())  # type: ignore[arg-type]
-    budget = Budget(None, None, None, None)
     answer = "It is in signs.py. " * (500 if long else 1) + "The end."
     for number, state in enumerate(("answered", "failed")):
         child_dir = run_dir(repo, f"run-20260101-00000{number}-abcde{number}")
-        write_spec(child_dir, SubagentSpec(NAME, "explore", "where?", "", frozenset(), "read-only", budget))
+        write_spec(child_dir, RunRequest("where?", child_dir.name, "explore", NAME, "read-only"), Limits())
         append(child_dir.conversation, Turn("user", "where?"), Turn("assistant", answer))
         with live_run(child_dir, Record("where?", kind="explore", parent=NAME)) as live:
             live.turn(turns=2, activity="", usage=Usage(1_000 * (number + 1), 200), cost=0.25)
@@ -348,7 +345,7 @@ def test_interrupted_before_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPat
 
 def test_restore_does_not_revert_committed_changes(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(commit, "committed", dies)
+        patched.setattr(ChangeSet, "committed", dies)
         go(repo, EDIT, DONE)
     worktree = open_worktree(repo.top)
     assert uncommitted_files(worktree, run_dir(repo)) == () == restore_changes(worktree, run_dir(repo)).paths

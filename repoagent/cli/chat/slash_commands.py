@@ -27,7 +27,6 @@ from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
 from repoagent.tasks.runs.directory import new_name
 from repoagent.tasks.uncommitted_by_run import (
-    Overlapping,
     conflict_message,
     restore_changes,
     uncommitted_diff,
@@ -168,7 +167,7 @@ def _help(chat: Chat, words: str) -> None:
 # Changes of the chat
 
 
-@_slash("undo", "[let-go|whole]", "Undo the last change.", _words("let-go", "whole"))
+@_slash("undo", "[whole]", "Undo the last change.", _words("whole"))
 def _undo(chat: Chat, words: str) -> None:
     """Undo the uncommitted changes of this chat; without any, its last edit."""
     if paths := chat.uncommitted():
@@ -197,18 +196,14 @@ def _undo(chat: Chat, words: str) -> None:
 
 
 def _undo_uncommitted(chat: Chat, words: str) -> None:
-    ways: dict[str, Overlapping] = {"let-go": "let-go", "whole": "whole"}
-    done = restore_changes(chat.worktree, chat.run_dir, ways.get(words, "leave"))
+    done = restore_changes(chat.worktree, chat.run_dir, whole=words == "whole")
     if done.paths:
         chat.terminal.note(f"undid {', '.join(done.paths)}")
         chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
-    if done.let_go:
-        chat.terminal.note(f"no longer changes of this chat: {', '.join(done.let_go)}")
-        chat.aside.append(f"(The uncommitted changes in {', '.join(done.let_go)} are mine from now on.)")
     for path in done.copies:
         chat.terminal.note(f"saved the previous content in {path}", "dim")
     if done.left:
-        raise Refused(conflict_message(done.left, "/undo let-go", "/undo whole"))
+        raise Refused(conflict_message(done.left, "/undo whole"))
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 # the rules for what git tracks
-SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**", "agents/", "agents/**")
+SHARED = (".gitignore", "config.toml", "context.md", "skills/", "skills/**")
 
 CONTEXT = """\
 <!-- Each prompt shows this file: what the project is for, its layout, style and tests, what not to touch. -->
@@ -61,7 +61,7 @@ with --shared: a repository must not choose what runs on your machine."""
 def init(session: Session, as_json: bool) -> None:
     """Set up .repoagent/ for a team to share.
 
-    Creates config.toml and context.md if they are missing, and lets git track these, the folders skills/ and agents/
+    Creates config.toml and context.md if they are missing, and lets git track these, the folder skills/
     and the .gitignore itself; git ignores the rest. Running it again changes nothing. Linked work trees share the
     .repoagent/ of the main work tree.
     """

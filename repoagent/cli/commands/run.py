@@ -218,19 +218,12 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
 
 def _subagent_request(options: SimpleNamespace, layout: Layout) -> RunRequest:
     """The request of a subagent, limited to what is left of its parent's limits."""
-    from repoagent.git.transaction.results import Options
-    from repoagent.llm.usage import Limits
-    from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
     from repoagent.tasks.subagents.process import die_with_parent, read_spec
 
     die_with_parent()
-    spec = read_spec(RunDirectory(layout, options.child))
-    budget = spec.budget
-    options.limits = Limits(budget.turns, budget.tokens, budget.cost, None, budget.seconds)
-    names = ("prompt", "kind", "parent", "mode", "tools", "instructions", "allow", "network", "confine")
-    values = {name: getattr(spec, name) for name in names}
-    return RunRequest(name=options.child, commit=Options(no_commit=True), **values)
+    request, options.limits = read_spec(RunDirectory(layout, options.child))
+    return request
 
 
 def _open_model(

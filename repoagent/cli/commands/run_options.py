@@ -174,7 +174,7 @@ def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDi
     """Add the inherited options of the run's last process to `options`; return a sentence about these and the ones to
     repeat, "" if there are none."""
     from repoagent.tasks.runs.list import read_run
-    from repoagent.tasks.runs.live_run import host
+    from repoagent.tasks.runs.record import host
 
     if options.forget or not run_dir.folder.is_dir():
         return ""

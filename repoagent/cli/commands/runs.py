@@ -1,6 +1,6 @@
 """`repoagent runs`: the group, helpers of its commands, and `list` (the default), `show` and `delete`.
 
-The module runs_control has `message`, `pause`, `resume`, `stop`, `wait`, `diff` and `restore`.
+The module runs_control has `message`, `stop`, `wait`, `diff` and `restore`.
 """
 
 from __future__ import annotations
@@ -31,21 +31,18 @@ if TYPE_CHECKING:
 _ON_A_TERMINAL = 20  # runs listed without --all
 STATES = """\b
 States:
-  running, paused       alive; paused by `runs pause`
+  running               alive
   done, answered        finished; answered: with a message, without changes
   unfinished            the model stopped before the task was done
   rejected              the model refused the task
   limit, failed         ended by a limit or an error
   stopped, killed       stopped by you, or the process died; resumable
-  elsewhere             on another machine, or copied from one
   conversation          only the conversation exists; resumable
   unreadable            run.json is broken or from a newer repoagent"""
 COMMANDS = {
     "list": ("runs:list_command", "List runs, newest first."),
     "show": ("runs:show_command", "Show the progress, plan and last turns of a run."),
     "message": ("runs_control:message_command", "Send a message to a live run."),
-    "pause": ("runs_control:pause_command", "Pause a run before its next model call."),
-    "resume": ("runs_control:resume_command", "Continue a paused run."),
     "stop": ("runs_control:stop_command", "Stop a run before its next model call, or at once."),
     "wait": ("runs_control:wait_command", "Wait for a run to end, and exit with its code."),
     "diff": ("runs_control:diff_command", "Show the uncommitted changes of a run."),
@@ -192,13 +189,11 @@ _COLUMNS = (
 _STATES = {  # state: sign in Unicode and in ASCII, style
     "running": ("●>", "cyan"),
     **dict.fromkeys(("done", "answered"), ("✓+", "green")),
-    "paused": ("‖=", "yellow"),
     **dict.fromkeys(("unfinished", "rejected"), ("–-", "yellow")),
     "limit": ("◆#", "yellow"),
     "stopped": ("■#", "yellow"),
     **dict.fromkeys(("failed", "killed"), ("✗x", "red")),
     "unreadable": ("!!", "red"),
-    "elsewhere": ("??",),
     "conversation": ("·.",),
 }
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown that a table would show as written
@@ -225,8 +220,6 @@ def status_line(run: Run) -> str:
     record = run.record
     if run.problem or run.is_live:
         return one_line(run.problem or record.activity)
-    if run.state == "elsewhere":
-        return one_line(f"on {record.host or 'another machine'}")
     if run.state == "killed":
         return one_line(f"last: {record.activity}" if record.activity else "")
     return _MARKS.sub("", one_line(next(iter(record.text.splitlines()), "")))
@@ -273,7 +266,7 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
     """Show the progress of RUN: state, plan, delegated runs, cost and last turns."""
     from repoagent.llm.conversation import read
     from repoagent.storage.atomic import read_regular
-    from repoagent.tasks.runs.inbox import unread
+    from repoagent.tasks.runs.control import unread
     from repoagent.tasks.runs.list import children, chosen, runs
 
     everything = runs(repo.layout, warn=repo.terminal.warn)
@@ -355,7 +348,7 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
     yield "branch", record.branch
     yield "commits", ", ".join(commit[:12] for commit in record.commits)
     yield "parent", record.parent
-    if record.pid and (run.is_live or run.state == "elsewhere"):
+    if record.pid and run.is_live:
         yield "process", f"{record.pid} on {record.host}"
     yield "unread", f"{plural(unread, 'message')} in the inbox" if unread else ""
     for child in children:

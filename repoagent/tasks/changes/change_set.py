@@ -8,7 +8,7 @@ index is untrusted, so every entry is validated.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -18,14 +18,18 @@ from repoagent.edit.draft import Draft
 from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, SYMLINK, Content, FileChange, check_path, look, same
 from repoagent.git.merge import Conflict, lines_text, merge
+from repoagent.git.undo_log import list_edits
 from repoagent.git.worktree import WorkTree
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, write_whole
-from repoagent.tasks import earlier_version
 
 VERSION = 1
-INDEX = "index.json"
-_LISTS = ("changes", "candidates", "pending")
+INDEX, _COMMIT = "index.json", "commit.json"
+_LISTS = {
+    "changes": "changes",
+    "candidates": "candidates",
+    "pending": "coming",
+}  # with the names of the first version
 _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
 
 Lines = tuple[tuple[int, int], ...]
@@ -113,6 +117,36 @@ class ChangeSet:
             [change for change in self.pending if is_at_result(change, change.name, look(top, change.name))]
         )
 
+    def will_commit(self, edit_id: str, mark: str = "") -> None:
+        """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it: of the edit that `mark`
+        identifies, or without it of all changes."""
+        self._write_commit(edit_id, mark, settled=False)
+
+    def committed(self, edit_id: str, mark: str = "") -> None:
+        """Record that the commit was made, and drop its changes."""
+        self.edit = mark or self.edit
+        self.drop([] if mark else [change.name for change in self.changes])
+        self._write_commit(edit_id, mark, settled=True)
+
+    def settle_commit(self) -> str | None:
+        """After a kill: the last commit of the run, None if it has none; its changes are dropped. Call after the
+        journals are settled, because they record the commits."""
+        path = self.folder / _COMMIT
+        path = path if path.exists() else path.with_name("landing.json")  # of the first version
+        value = json_files.read_document(path, version=VERSION)
+        if value is None:
+            return None
+        edit = next((edit for edit in list_edits(self.worktree) if edit.id == value.get("edit")), None)
+        if edit is None or edit.commit is None:
+            return None
+        if value.get("settled") is not True:
+            self.committed(edit.id, str(value.get("mark", "")))
+        return None if edit.undone else edit.commit
+
+    def _write_commit(self, edit_id: str, mark: str, *, settled: bool) -> None:
+        value = {"edit": edit_id, "mark": mark, "settled": settled}
+        json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
+
     def add_candidates(self, changes: Iterable[FileChange]) -> None:
         """Add candidates; drop those whose file has its original content again."""
         known = {change.name: change for change in self.candidates}
@@ -182,8 +216,12 @@ class ChangeSet:
 
     def of(self, path: str) -> FileChange | None:
         """The change or candidate of `path`."""
+        return next(iter(self.all_of([path])), None)
+
+    def all_of(self, paths: Collection[str]) -> list[FileChange]:
+        """The changes and candidates of `paths`."""
         all_changes = (*self.changes, *self.candidates)
-        return next((change for change in all_changes if path in (change.path, change.old_path)), None)
+        return [change for change in all_changes if change.path in paths or change.old_path in paths]
 
     def _keep(self, paths: Sequence[str]) -> bool:
         moved = [change for change in self.candidates if change.name in paths]
@@ -214,19 +252,17 @@ class ChangeSet:
         names = {change.name for change in self.changes}
         self.overlapping = {path: lines for path, lines in self.overlapping.items() if path in names}
         lists = {name: getattr(self, name) for name in _LISTS}
-        sides = [
-            data for changes in lists.values() for change in changes for data in (change.before, change.after)
-        ]
-        paths = {data: self._bytes_path(data) for data in sides if data is not None}
-        new = [(path, data) for data, path in paths.items() if not path.exists()]
+        all_changes = [change for changes in lists.values() for change in changes]
+        contents = {
+            data for change in all_changes for data in (change.before, change.after) if data is not None
+        }
+        paths = {self.folder / "bytes" / sha256(data).hexdigest(): data for data in contents}
+        new = [(path, data) for path, data in paths.items() if not path.exists()]
         for number, (path, data) in enumerate(new, 1):  # the last one syncs the names of all
             write_whole(path, data, settled=number == len(new))
         value = {name: [_to_dict(change) for change in changes] for name, changes in lists.items()}
         rest = {"overlapping": self.overlapping, "edit": self.edit}
         json_files.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
-
-    def _bytes_path(self, data: bytes) -> Path:
-        return self.folder / "bytes" / sha256(data).hexdigest()
 
 
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
@@ -238,16 +274,17 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     if value is None:
         return ChangeSet(worktree, folder)
     lists = {
-        name: tuple(_from_dict(folder, item) for item in earlier_version.field(value, name) or ())
-        for name in _LISTS
+        name: tuple(_from_dict(folder, item) for item in value.get(name, value.get(old)) or ())
+        for name, old in _LISTS.items()
     }
-    lines = earlier_version.field(value, "overlapping")
+    lines = value.get("overlapping", value.get("mixed"))
     overlapping = {
         str(path): tuple((int(first), int(last)) for first, last in pairs)
         for path, pairs in (lines if isinstance(lines, dict) else {}).items()
     }
-    edit = str(value.get("edit", ""))
-    change_set = ChangeSet(worktree, folder, **lists, overlapping=overlapping, edit=edit)
+    change_set = ChangeSet(
+        worktree, folder, **lists, overlapping=overlapping, edit=str(value.get("edit", ""))
+    )
     if change_set.pending:
         change_set.settle_pending()
     return change_set
@@ -339,7 +376,7 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
     reverse: dict[str, FileChange] = {}
     overlaps: dict[str, Lines] = {}
     top = change_set.worktree.top
-    for change in _changes_of(change_set, paths):
+    for change in change_set.all_of(paths):
         current = look(top, change.name)
         if change.name in change_set.overlapping:
             overlaps[change.name] = change_set.overlapping[change.name]
@@ -357,7 +394,7 @@ def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlap
 def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
     """Restore the content that files had before the run, and discard what others did since. Returns copies of the
     current content. If `write` raises, no file is changed."""
-    changes = _changes_of(change_set, paths)
+    changes = change_set.all_of(paths)
     reverse, copies = [], []
     folder = free_folder(change_set.folder, "backup")
     for change in changes:
@@ -376,11 +413,6 @@ def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> t
 def overlaps_text(overlaps: Overlaps) -> str:
     """ "f.txt (line 3), g.txt", for a message."""
     return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())
-
-
-def _changes_of(change_set: ChangeSet, paths: Sequence[str]) -> list[FileChange]:
-    all_changes = (*change_set.changes, *change_set.candidates)
-    return [change for change in all_changes if paths_of([change]).intersection(paths)]
 
 
 def _is_noop(change: FileChange) -> bool:

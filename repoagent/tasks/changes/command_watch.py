@@ -28,8 +28,7 @@ from repoagent.tasks.changes.change_set import (
     paths_of,
 )
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
-from repoagent.tasks.changes.interrupted import discard_snapshot, store_snapshot
-from repoagent.tasks.changes.snapshot import Snapshot, named, names_of, write_event
+from repoagent.tasks.changes.snapshot import Snapshot, described, differences, named, names_of, write_event
 
 _STORED = "the previous content is kept in the folder of the run until you delete the run"
 
@@ -53,12 +52,9 @@ class Guard:
     sensitive: bool = False
     _allowed: set[str] = field(default_factory=set, init=False)
 
-    def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> str:
+    def after(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
         """Call when a command has ended and its changes, `done`, are in the change set. `acting`: the files it wrote
-        that act on opening, and whether each is new. Returns text for the model."""
-        return "\n".join(filter(None, [self._deletions(done), *self._acting(done, acting)]))
-
-    def _deletions(self, done: Sequence[FileChange]) -> str:
+        that act on opening, and whether each is new. Yields text for the model."""
         all_changes = (*self.change_set.changes, *self.change_set.candidates)
         moved = {change.after for change in all_changes if change.before is None}
         names = [
@@ -67,13 +63,10 @@ class Guard:
             if change.path is None and change.before not in moved and change.name not in self._allowed
         ]
         latest = [change for change in done if change.path is None and change.name in names]
-        if not latest or not is_mass(len(names), count_tracked(self.change_set.worktree)):
-            return ""
-        reason = f"commands deleted {len(names)} files: {names_of(names)}"
-        request = ApprovalRequest("delete", "\n".join(map(named, names)), why=reason)
-        return self._decide(request, names, latest)
-
-    def _acting(self, done: Sequence[FileChange], acting: Mapping[str, bool]) -> Iterator[str]:
+        if latest and is_mass(len(names), count_tracked(self.change_set.worktree)):
+            reason = f"commands deleted {len(names)} files: {names_of(names)}"
+            request = ApprovalRequest("delete", "\n".join(map(named, names)), why=reason)
+            yield self._decide(request, names, latest)
         changes = {
             change.name: change
             for change in done
@@ -95,7 +88,6 @@ class Guard:
         request: ApprovalRequest,
         paths: Sequence[str],
         changes: Sequence[FileChange],
-        *,
         move_away: str = "",
     ) -> str:
         try:
@@ -159,48 +151,47 @@ class Watch:
         first = self._look(previous)
         if previous is None:
             self._look_at_executed(first.repositories, tell=False)
-        done: Sequence[FileChange] = ()
-        text = ""
-        if background and previous:
-            done, text = self._in_background(previous, first)
-        store_snapshot(self.change_set, first.files)
-        return lambda: self._after(first, done, text)
+        texts: list[str] = []
+        done = self._in_background(previous, first, texts) if background and previous else []
+        snapshot.store_snapshot(self.change_set, first.files)
+        return lambda: self._after(first, done, texts)
 
     def _look(self, previous: Snapshot | None) -> Snapshot:
         known = previous.files if previous is not None else {}
         self._last = snapshot.take_snapshot(self.worktree, self.change_set, known)
         return self._last
 
-    def _after(self, first: Snapshot, background_changes: Sequence[FileChange], background_text: str) -> str:
+    def _after(self, first: Snapshot, in_background: Sequence[FileChange], texts: list[str]) -> str:
         last = self._look(first)
         acting = self._look_at_executed(last.repositories)
-        done, texts = self._after_command(first, last)
-        guarded = ""
-        if self.guard is not None and (guarded := self.guard.after([*background_changes, *done], acting)):
+        done = self._after_command(first, last, texts)
+        guarded: list[str] = []
+        if self.guard is not None:
+            guarded = list(filter(None, self.guard.after([*in_background, *done], acting)))
+        if guarded:
             last = self._look(last)
         self._last = replace(last, entries=snapshot.entries(self.change_set))
         for path in map(named, snapshot.changed_submodules(first, last)):
             self.say(f"the command moved the submodule {path} to another commit, which is not in the commit")
             texts.append(f"It moved the submodule {path} to another commit: not part of your change.")
-        return "\n".join(filter(None, [background_text, *texts, guarded]))
+        return "\n".join([*texts, *guarded])
 
-    def _after_command(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], list[str]]:
-        """Record the changes of a command; returns them, and sentences for the model."""
+    def _after_command(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
+        """Record the changes of a command; returns them, and adds sentences for the model to `texts`."""
         change_set = self.change_set
         changes: list[FileChange] = []
         candidates: list[FileChange] = []
         large: list[str] = []
         candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new in snapshot.differences(self.worktree, earlier, later):
+        for path, old, new in differences(self.worktree, earlier, later):
             before = earlier.files.get(path)
             state = before or later.files.get(path)
             tracked = state is None or state.tracked
             if not (earlier.is_followed(path) and later.is_followed(path)):
                 large.append(path)
                 if tracked:
-                    self.say(
-                        f"the command changed {named(path)}, which is too large to track, so it is not in the commit"
-                    )
+                    size = "too large to track, so it is not in the commit"
+                    self.say(f"the command changed {named(path)}, which is {size}")
                 continue
             by_run = change_set.of(path) is not None
             is_change = tracked or (by_run and path not in candidate_names)
@@ -210,24 +201,20 @@ class Watch:
                 self.say(f"the command changed {named(path)}, which {status}; {_STORED}")
         if changes:
             change_set.wrote(changes)
+            texts.append(f"It changed {described(changes)}: now part of your change.")
         if candidates:
             change_set.add_candidates(candidates)
-        done = (*changes, *candidates)
-        kind = self.worktree.object_format
-        self.audit([write_event(change.name, change, kind) for change in done] + [*map(write_event, large)])
-        discard_snapshot(change_set)
+        done = [*changes, *candidates]
+        events = [write_event(change, self.worktree.object_format, by="command") for change in done]
+        self.audit([*events, *({"kind": "write", "by": "command", "path": path} for path in large)])
+        snapshot.discard_snapshot(change_set)
         existed = {change.name: change.before is not None for change in change_set.candidates}
-        untracked = [change for change in candidates if existed.get(change.name) is True]
-        created = [change.name for change in candidates if existed.get(change.name) is False]
-        texts = []
-        if changes:
-            texts.append(f"It changed {snapshot.described(changes)}: now part of your change.")
-        if untracked:
+        if untracked := [change for change in candidates if existed.get(change.name) is True]:
             texts.append(
-                f"It changed {snapshot.described(untracked)}, which git does not track: not part of your change; "
+                f"It changed {described(untracked)}, which git does not track: not part of your change; "
                 '<restore path="FILE"/> undoes it.'
             )
-        if created:
+        if created := [change.name for change in candidates if existed.get(change.name) is False]:
             texts.append(
                 f"It created {names_of(created)}, which git does not track: not part of your change unless you use "
                 '<keep path="FILE"/>.'
@@ -235,42 +222,37 @@ class Watch:
         if large:
             reason = "too large, not a regular file, or more files than can be part of your change"
             texts.append(f"It also changed {names_of(large)}: {reason}.")
-        return done, texts
+        return done
 
-    def _in_background(self, earlier: Snapshot, later: Snapshot) -> tuple[Sequence[FileChange], str]:
+    def _in_background(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
         """Record what a background command or the user changed since the last snapshot. Files that the run itself has
-        not written become candidates; the others are only reported. Returns the candidates, and text for the model."""
-        change_set = self.change_set
+        not written become candidates, which are returned; the others are only reported, in `texts` for the model."""
+        change_set, kind = self.change_set, self.worktree.object_format
         by_path = {path: change for change in change_set.changes for path in paths_of([change])}
         touched = paths_of(earlier.entries ^ snapshot.entries(change_set))
         changed, again = [], []
-        for path, old, new in snapshot.differences(self.worktree, earlier, later):
+        for path, old, new in differences(self.worktree, earlier, later):
             if not (later.is_followed(path) and earlier.is_followed(path)):
                 continue
             if path not in by_path and path not in touched:
                 changed.append(change_between(path, old, path, new))
             elif path in by_path and not is_at_result(by_path[path], path, new):
                 again.append(path)
-        if not changed and not again:
-            return (), ""
-        change_set.add_candidates(changed)
-        kind = self.worktree.object_format
-        events = [write_event(change.name, change, kind) for change in changed] + [*map(write_event, again)]
-        self.audit([{**event, "by": "background"} for event in events])
-        texts = []
+        lead = "While a command ran in the background, "
         if changed:
-            names = snapshot.described(changed)
+            change_set.add_candidates(changed)
+            names = described(changed)
             self.say(
                 f"note: {names} changed while a command ran in the background, by the command or by you: not "
                 "part of the change of the run unless the model keeps it"
             )
             texts.append(
-                f"While a command ran in the background, the command or the user changed {names}: not part of "
-                'your change unless you use <keep path="FILE"/>.'
+                f"{lead}the command or the user changed {names}: not part of your change unless you use "
+                '<keep path="FILE"/>.'
             )
         if again:
-            texts.append(
-                f"While a command ran in the background, {names_of(again)}, which you had changed, changed again; "
-                "look at it."
-            )
-        return changed, "\n".join(texts)
+            texts.append(f"{lead}{names_of(again)}, which you had changed, changed again; look at it.")
+        if changed or again:
+            events = [write_event(change, kind, by="background") for change in changed]
+            self.audit([*events, *({"kind": "write", "by": "background", "path": path} for path in again)])
+        return changed

@@ -11,7 +11,6 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from repoagent.edit.guards.risky_changes import (
     BY_HOOKS,
@@ -24,7 +23,7 @@ from repoagent.edit.guards.risky_changes import (
 )
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.snapshot import checked_out, git_options, named, submodule_paths
+from repoagent.tasks.changes.snapshot import named
 
 MOST = 100  # names of a folder
 # Protected even if they do not exist. All are treated as folders: the sandbox mounts a folder at each.
@@ -34,10 +33,6 @@ ON_OPENING_PATHS = (
 )  # fmt: skip
 
 Signature = tuple[int, int, int]
-
-
-class ExecutedWatch(Protocol):
-    def __call__(self, repositories: Sequence[str] = (), *, tell: bool = True) -> dict[str, bool]: ...
 
 
 def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
@@ -51,11 +46,15 @@ def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
             lefthook = LEFTHOOK if set(LEFTHOOK).intersection(present) else ()
             paths += [top / name for name in (*lefthook, *present)]
     # even if it does not exist yet: git would find another repository here, and obey its configuration
-    paths += [top / path / ".git" for path in submodule_paths(worktree)]
-    for path in checked_out(worktree):
-        folder = top / path
-        submodule = WorkTree(folder, folder / ".git", folder / ".git")
-        paths += [folder / name for name in _obeyed(submodule, git_options(folder))]
+    submodules = submodule_paths(worktree)
+    paths += [top / path / ".git" for path in submodules]
+    if not {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"} & os.environ.keys():
+        for path in submodules:
+            folder = top / path
+            if (folder / ".git").exists():  # checked out; the options override the environment
+                submodule = WorkTree(folder, folder / ".git", folder / ".git")
+                options = (f"--git-dir={folder / '.git'}", f"--work-tree={folder}")
+                paths += [folder / name for name in _obeyed(submodule, options)]
     return tuple(dict.fromkeys(paths))
 
 
@@ -88,6 +87,12 @@ _EITHER = "|".join(re.escape(pattern).replace(r"\*", "[^/]*") for pattern in sor
 _ACTING = re.compile(rf"(?:[^/]*/)*?(?:{_EITHER})(?=/|\Z)")
 
 
+def submodule_paths(worktree: WorkTree) -> list[str]:
+    """The submodules in the index, checked out or not."""
+    entries = git(worktree.top, "ls-files", "-z", "--stage").split(b"\0")
+    return [os.fsdecode(entry.partition(b"\t")[2]) for entry in entries if entry.startswith(b"160000 ")]
+
+
 def tracked_folders(worktree: WorkTree) -> tuple[str, ...]:
     """The folders below the top with tracked files, with a slash at the end. Calls git once."""
     return tuple(sorted(folders_above(list_files(worktree, "--cached"))))
@@ -109,7 +114,9 @@ def folders_above(paths: Iterable[str]) -> set[str]:
     return folders
 
 
-def watch_executed(top: Path, say: Callable[[str], None], folders: Sequence[str] = ()) -> ExecutedWatch:
+def watch_executed(
+    top: Path, say: Callable[[str], None], folders: Sequence[str] = ()
+) -> Callable[..., dict[str, bool]]:
     """Watch the common files that an editor, a hook or another program obeys; git ignores many of them. Also watched: a
     repository in `folders` or in those passed to the returned function, because git, and a shell prompt that calls it,
     would obey its configuration.

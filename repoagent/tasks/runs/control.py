@@ -1,6 +1,7 @@
-"""Control a run from another process: message, pause, resume, stop, terminate, wait and delete.
+"""Messages and requests to a live run from another process; wait for its end, and delete it.
 
-Requests are files in the run's directory, which it reads before its next call.
+They are files in the run's directory, which it reads before its next call. A message is delivered at least once: its
+file is removed when the conversation contains it.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from contextlib import ExitStack
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -16,15 +18,18 @@ from repoagent.errors import Busy, NothingDone, Refused, UsageError
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.conversation_changes import change, undo
 from repoagent.memory.conversation_names import is_reserved, named
-from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.atomic import read_regular, set_aside, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import locked
-from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import RunDirectory, resume_command
-from repoagent.tasks.runs.inbox import ENDING, LARGEST
-from repoagent.tasks.runs.list import ELSEWHERE, Run, children, refreshed, runs
+from repoagent.tasks.runs.list import Run, children, refreshed, runs
+from repoagent.tasks.runs.record import terminate
 
+ENDING = ".md"
+LARGEST = 256 * 1024  # bytes of a message
+AT_ONCE = 20  # messages that `take` returns
+_HALF_WRITTEN = 2.0  # seconds: a younger empty file may still be written
 _POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
 _REMOVED = ".gone-"  # prefix of a folder that is being removed
 
@@ -38,8 +43,7 @@ class StillRunning(Busy):
 
 
 def message(run: Run, text: str) -> Path:
-    """Write `text` to the inbox of a run, which reads it before its next call; a paused run reads it when resumed.
-    Returns the file.
+    """Write `text` to the inbox of a run, which reads it before its next call. Returns the file.
 
     Raises UsageError for an empty or too long text, NotRunning, Refused.
     """
@@ -57,63 +61,97 @@ def message(run: Run, text: str) -> Path:
     return run.run_dir.inbox / name
 
 
+def unread(run_dir: RunDirectory) -> int:
+    """The number of messages that the run has not seen."""
+    try:
+        return len(_names(run_dir.inbox))
+    except Refused:  # the inbox is not a folder; `take` reports that
+        return 0
+
+
+def take(run_dir: RunDirectory, warn: Warn) -> dict[str, str]:
+    """Read at most AT_ONCE messages of the inbox: their file names, in order, and texts. Call `remove` when the
+    conversation contains them.
+
+    Links, pipes and files above LARGEST are set aside with a warning. Raises Refused if the inbox is not a folder.
+    """
+    messages: dict[str, str] = {}
+    for name in _names(run_dir.inbox):
+        if len(messages) == AT_ONCE:
+            break
+        path = run_dir.inbox / name
+        try:
+            data = read_regular(path, most=LARGEST)
+        except Refused as error:
+            with suppress(FileNotFoundError):
+                warn(f"{error}; kept it as {set_aside(path).name} and did not pass it to the run")
+            continue
+        if data is None or (not data and 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN):
+            continue
+        if (text := data.decode("utf-8-sig", "replace")).strip():
+            messages[name] = text
+        else:
+            clear(path)
+    return messages
+
+
+def remove(run_dir: RunDirectory, messages: Iterable[str]) -> None:
+    """Remove the files of messages that the conversation contains."""
+    for name in messages:
+        clear(run_dir.inbox / name)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with open_folder(folder) as opened:
+            names = os.listdir(opened)  # noqa: PTH208  (of a descriptor)
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
+
+
+def clear(path: Path) -> None:
+    """Remove a message or request, a file of any type. Raises Refused if it cannot be removed."""
+    try:
+        with open_folder(path.parent) as parent:
+            os.unlink(path.name, dir_fd=parent)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if not path.is_dir():  # systems disagree on the error for a folder
+            raise system_failed("remove", path, error) from error
+        set_aside(path)
+
+
 def stop(run: Run) -> list[Run]:
     """Ask a run and its sub-agents to stop, and return them. Raises NotRunning, Refused."""
     targets = _with_subagents(run)
     for target in targets:
-        inbox.request(target.run_dir.stop)
+        if not os.path.lexists(target.run_dir.stop):  # of any type: it is never opened
+            write_whole(target.run_dir.stop, b"")
     return targets
-
-
-def pause(run: Run) -> list[Run]:
-    """Ask a run and its sub-agents to pause, and return them. Raises NotRunning, NothingDone if that was already
-    requested, Refused."""
-    targets = _with_subagents(run)
-    if inbox.is_requested(run.run_dir.pause):
-        raise NothingDone(f"{run.name} has already been asked to pause")
-    for target in targets:
-        inbox.request(target.run_dir.pause)
-    return targets
-
-
-def resume(run: Run) -> list[Run]:
-    """End the pause of a run and its sub-agents, and return them. Raises NotRunning, NothingDone if it is not paused
-    or its parent is, Refused."""
-    targets = _with_subagents(run)
-    parent = run.record.parent
-    if parent and inbox.is_requested(RunDirectory(run.run_dir.layout, parent).pause):
-        raise NothingDone(
-            f"{run.name} is paused with its parent {parent}; use `repoagent runs resume {parent}`"
-        )
-    resumed = [target for target in targets if inbox.clear(target.run_dir.pause)]
-    if run not in resumed:
-        raise NothingDone(f"{run.name} is not paused")
-    return resumed
 
 
 def terminate_run(run: Run) -> list[Run]:
     """Send SIGTERM to the processes of a run and its sub-agents. Returns the runs that got it.
 
-    A process gets it only if it is on this machine, holds the lock of the run, and has the process id and start time of
-    run.json. Raises NotRunning, Refused without permission to signal it.
+    A process gets it only if it holds the lock of the run, and has the process id, start time and boot of run.json.
+    Raises NotRunning, Refused without permission to signal it.
     """
     ended = []
     for target in _with_subagents(run):
-        record = target.record
-        is_on_this_host = record.host == live_run.host() or (record.boot and record.boot == live_run.boot())
         try:
-            if target.is_live and is_on_this_host and live_run.terminate(record.pid, record.pid_start):
+            if target.is_live and terminate(target.record):
                 ended.append(target)
         except PermissionError as error:
             raise Refused(
-                f"cannot end process {record.pid} of the run {target.name}: it belongs to another user"
+                f"cannot end process {target.record.pid} of the run {target.name}: it belongs to another user"
             ) from error
     return ended
 
 
 def wait(run: Run, timeout: float | None = None) -> Run:
-    """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds. A run on another machine
-    is returned immediately."""
+    """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     poll, longest = _POLL
     while (run := refreshed(run)).is_live:
@@ -132,8 +170,7 @@ def _with_subagents(run: Run) -> list[Run]:
 
 
 def _refuse_ended(run: Run, arguments: str = "") -> None:
-    current = refreshed(run)
-    if not current.is_live and current.state != ELSEWHERE:
+    if not (current := refreshed(run)).is_live:
         command = resume_command(run.name, run.record.kind)
         if arguments and run.record.kind != "chat":
             command += f" {arguments}"
@@ -151,22 +188,14 @@ def delete(run: Run) -> bool:
             try:
                 stack.enter_context(locked(run_dir.lock, timeout=0.5, what=f"the run {run.name}"))
             except Busy as error:
-                raise Busy(
-                    f"{run.name} is running; stop it with `repoagent runs stop {run.name}` before you "
-                    "delete it"
-                ) from error
+                stop_it = f"stop it with `repoagent runs stop {run.name}` before you delete it"
+                raise Busy(f"{run.name} is running; {stop_it}") from error
         if is_reserved(run.name):
             conversation = named(run_dir.layout, run.name)
             if (data := read_regular(conversation.path)) is not None:
                 change(run_dir.layout, conversation, data, None, "delete")
         _remove(run_dir)
     return data is not None
-
-
-def remove_orphaned(run_dir: RunDirectory) -> None:
-    """Remove what a run wrote after its directory was removed: such a directory has no lock."""
-    if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
-        _remove(run_dir)
 
 
 def restore_conversation(
@@ -179,6 +208,12 @@ def restore_conversation(
         raise NothingDone(f"the conversation of {conversation.name} exists; there is nothing to restore")
     undo(layout, worktree, conversation, warn=warn)
     return RunDirectory(layout, conversation.name)
+
+
+def remove_orphaned(run_dir: RunDirectory) -> None:
+    """Remove what a run wrote after its directory was removed: such a directory has no lock."""
+    if run_dir.folder.is_dir() and not os.path.lexists(run_dir.lock):
+        _remove(run_dir)
 
 
 def _remove(run_dir: RunDirectory) -> None:

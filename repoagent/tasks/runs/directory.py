@@ -16,10 +16,8 @@ from repoagent.git.process import GitError, git
 from repoagent.memory.conversation_names import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
-from repoagent.tasks.earlier_version import current
 
 OF_RUNS = ("run-", "chat-")  # prefixes of generated names
-_OF_EDITS = tuple(prefix for prefix in RESERVED if prefix not in OF_RUNS)
 
 
 class _File:
@@ -40,10 +38,10 @@ class RunDirectory:
     name: str
 
     record = _File("run.json")
+    subagent = _File("subagent.json")  # the specification, which only a sub-agent has
     lock = _File("lock")
     inbox = _File("inbox")
     stop = _File("stop")
-    pause = _File("pause")
     plan = _File("plan.md")
     checkpoint = _File("checkpoint.md")
     output = _File("output")  # of commands, and text that was too long for the conversation
@@ -52,16 +50,13 @@ class RunDirectory:
 
     @property
     def folder(self) -> Path:
+        """The directory itself."""
         return self.layout.runs / self.name
 
     @property
     def conversation(self) -> Path:
+        """The file of the conversation, which is not in the directory."""
         return self.layout.conversations / f"{self.name}{ENDING}"
-
-    @property
-    def subagent(self) -> Path:
-        """The specification, which only a sub-agent has."""
-        return current(self.folder / "subagent.json")
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -77,22 +72,17 @@ def new_name(kind: str = "run") -> str:
 def open_run_directory(layout: Layout, name: str) -> RunDirectory:
     """The directory of the existing or new run `name`.
 
-    Raises UsageError for an invalid name, the name of an edit, or a name of the generated form that does not exist;
-    Refused if the name of another run differs only in case.
+    Raises UsageError for an invalid name, the name of an edit, or a name of the generated form that does not exist.
     """
     run_dir = RunDirectory(layout, name := checked(name))
     exists = run_dir.folder.is_dir() or run_dir.conversation.is_file()
-    if not exists or name.casefold().startswith(_OF_EDITS):
+    if not exists or name.casefold().startswith(tuple(set(RESERVED) - set(OF_RUNS))):
         refuse_reserved(name)
-    for existing in () if exists else names_of_folders(layout):
-        if _plain(existing) == name.casefold() and existing != name:
-            raise Refused(
-                f"a run {existing!r} exists, which differs from {name!r} only in case; choose another name"
-            )
     return run_dir
 
 
 def resume_command(name: str, kind: str) -> str:
+    """The command that resumes the run `name` of the type `kind`."""
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
@@ -120,11 +110,10 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
     root = run_dir.layout.root
     plain_paths = [_plain(str(path.relative_to(root.parent))) for path in run_paths]
     try:
-        listed = git(root.parent, "ls-files", "-z", "--cached")
+        tracked = git(root.parent, "ls-files", "-z", "--cached").split(b"\0")
     except GitError:  # without a work tree, git tracks nothing here
         return
-    for name in listed.split(b"\0"):
-        # ignore case, as the file system may
+    for name in tracked:
         path = _plain(os.fsdecode(name)) if name.startswith(b".") else ""
         if _covers(_plain(root.name), path) and any(
             _covers(path, run_path) or _covers(run_path, path) for run_path in plain_paths
@@ -141,4 +130,5 @@ def _covers(folder: str, path: str) -> bool:
 
 
 def _plain(path: str) -> str:
+    """`path` without differences that a file system may ignore."""
     return unicodedata.normalize("NFC", path).casefold()

@@ -15,21 +15,10 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
-from repoagent.tasks.runs import inbox, live_run
 from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short_name
-from repoagent.tasks.runs.record import (
-    ENDS,
-    MOST,
-    PAUSED,
-    RUNNING,
-    VERSION,
-    Record,
-    first_line,
-    from_dict,
-    moment,
-)
+from repoagent.tasks.runs.record import ENDS, MOST, RUNNING, VERSION, Record, first_line, from_dict, moment
 
-KILLED, ELSEWHERE, CONVERSATION, UNREADABLE = "killed", "elsewhere", "conversation", "unreadable"
+KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"
 _STARTING = 60.0  # seconds that a sub-agent may take to write its first record
 _NAMED = 5  # runs listed in a message
@@ -39,9 +28,8 @@ _NAMED = 5  # runs listed in a message
 class Run:
     """A run and its current state.
 
-    state: "running" or "paused" while it is live; how it ended (`record.ENDS`); "killed" if its process is gone without
-        recording an end; "elsewhere" if it has no recorded end and ran on another machine; "conversation" if only its
-        conversation exists; "unreadable" with the `problem`.
+    state: "running" while it is live; how it ended (`record.ENDS`); "killed" if its process is gone without recording
+        an end; "conversation" if only its conversation exists; "unreadable" with the `problem`.
     process_started: of its current or last process, in seconds since the epoch.
     """
 
@@ -61,7 +49,7 @@ class Run:
 
     @property
     def is_live(self) -> bool:
-        return self.state in (RUNNING, PAUSED)
+        return self.state == RUNNING
 
     @property
     def starting(self) -> bool:
@@ -70,6 +58,7 @@ class Run:
 
     @property
     def exit_code(self) -> int:
+        """The exit code of its last process; 130 if it was killed."""
         if self.state not in ENDS:
             return Exit.INTERRUPTED if self.state == KILLED else Exit.REFUSED
         return ENDS[self.state] if self.record.exit is None else self.record.exit
@@ -106,6 +95,7 @@ def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
 
 
 def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
+    """The run of a directory, or of a conversation without one."""
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
@@ -160,12 +150,11 @@ def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
     top_level = {run.name for run in all_runs if run.record.parent not in names}
     below: dict[str, list[tuple[int, Run]]] = {}
     for run in reversed(all_runs):
-        if run.record.parent in top_level:
-            below.setdefault(run.record.parent, []).append((1, run))
-    rows = []
+        below.setdefault(run.record.parent, []).append((1, run))
+    rows: list[tuple[int, Run]] = []
     for run in all_runs:
         if run.record.parent not in top_level:
-            rows += [(0, run), *below.get(run.name, [])]
+            rows += [(0, run), *(below.get(run.name, []) if run.name in top_level else [])]
     return rows
 
 
@@ -185,18 +174,12 @@ def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     if value["version"] > VERSION:
         return _unreadable(run_dir, f"its run.json has format version {value['version']}; update repoagent")
     record = replace(from_dict(value), name=run_dir.name)
-    started = moment(record.process_started) or moment(record.started) or _changed(run_dir)
-    return Run(run_dir, record, _state(run_dir, record), started)
-
-
-def _state(run_dir: RunDirectory, record: Record) -> str:
     if record.ended and record.state in ENDS:
-        return record.state
-    if lock_holder(run_dir.lock) is not None:
-        waits = record.activity.startswith(("delegate ", "wait ")) and inbox.is_requested(run_dir.pause)
-        return PAUSED if record.state == PAUSED or waits else RUNNING
-    same_boot = record.boot != "" and record.boot == live_run.boot()
-    return KILLED if same_boot or record.host == live_run.host() else ELSEWHERE
+        state = record.state
+    else:
+        state = KILLED if lock_holder(run_dir.lock) is None else RUNNING
+    started = moment(record.process_started) or moment(record.started) or _changed(run_dir)
+    return Run(run_dir, record, state, started)
 
 
 def _without_record(run_dir: RunDirectory) -> Run:
@@ -216,7 +199,7 @@ def _without_record(run_dir: RunDirectory) -> Run:
 
 def _unreadable(run_dir: RunDirectory, problem: str, parent: str = "") -> Run:
     record = Record(name=run_dir.name, kind=_kind(run_dir.name), parent=parent)
-    return Run(run_dir, record, UNREADABLE, _from_name(run_dir.name) or _changed(run_dir), problem)
+    return Run(run_dir, record, UNREADABLE, _from_name(run_dir), problem)
 
 
 def _conversation_only(run_dir: RunDirectory) -> Run:
@@ -226,7 +209,7 @@ def _conversation_only(run_dir: RunDirectory) -> Run:
         text = ""
     first_turn = text.partition("\n## [")[2].partition("\n")[2].partition("\n## [")[0]
     record = Record(name=run_dir.name, kind=_kind(run_dir.name), prompt=first_line(first_turn))
-    return Run(run_dir, record, CONVERSATION, _from_name(run_dir.name) or _changed(run_dir))
+    return Run(run_dir, record, CONVERSATION, _from_name(run_dir))
 
 
 def _kind(name: str) -> str:
@@ -234,12 +217,13 @@ def _kind(name: str) -> str:
     return "chat" if name.casefold().startswith("chat-") else "run"
 
 
-def _from_name(name: str) -> float:
+def _from_name(run_dir: RunDirectory) -> float:
+    """The time in a generated name; otherwise when the directory was last changed."""
     try:
-        digits = "".join(name.split("-")[1:3])
+        digits = "".join(run_dir.name.split("-")[1:3])
         return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):
-        return 0.0
+        return _changed(run_dir)
 
 
 def _changed(run_dir: RunDirectory) -> float:

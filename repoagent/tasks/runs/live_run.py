@@ -1,18 +1,11 @@
-"""A live run: it holds its lock, writes its progress, and reads requests before each call.
-
-A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused.
-"""
+"""A live run: it holds its lock, writes its progress, and reads requests before each call."""
 
 from __future__ import annotations
 
 import os
-import signal
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repoagent.errors import Busy, Exit, LimitReached, NothingDone, RepoagentError
@@ -22,64 +15,15 @@ from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Warn, ensure, to_stderr
 from repoagent.storage.locks import lock_holder, locked
 from repoagent.storage.secrets import mask
-from repoagent.tasks.runs import inbox
+from repoagent.tasks.runs import control
 from repoagent.tasks.runs import record as records
 from repoagent.tasks.runs.directory import RunDirectory, resume_command
-from repoagent.tasks.runs.record import ENDS, PAUSED, RUNNING, VERSION, Record, first_line
+from repoagent.tasks.runs.record import ENDS, RUNNING, VERSION, Record, first_line
 
 if TYPE_CHECKING:
     from repoagent.llm.model import Usage
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
-_POLL = 0.2  # seconds between two checks during a pause
 _WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
-
-
-def host() -> str:
-    return os.uname().nodename or "-"
-
-
-@lru_cache(maxsize=1)
-def boot() -> str:
-    """Identifies this boot of the system; "" if it is not Linux."""
-    try:
-        return _BOOT.read_text("ascii").strip()
-    except (OSError, ValueError):
-        return ""
-
-
-def pid_start(pid: int) -> str:
-    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Identifies the
-    process together with its id and the boot."""
-    if not 1 < pid < 2**31:
-        return ""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return "" if boot() else _pid_start_by_ps(pid)
-    words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may contain anything
-    has_ended = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
-    return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
-
-
-def _pid_start_by_ps(pid: int) -> str:
-    import subprocess
-
-    command = ["env", "LC_ALL=C", "TZ=UTC", "ps", "-o", "lstart=", "-p", str(pid)]
-    return " ".join(subprocess.run(command, capture_output=True, text=True, check=False).stdout.split())
-
-
-def terminate(pid: int, start: str) -> bool:
-    """Send SIGTERM to the process `pid` that started at `start`; False if it is gone or another process has its id.
-    Raises PermissionError."""
-    if not start or pid_start(pid) != start:
-        return False
-    try:
-        os.kill(pid, signal.SIGTERM)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class Stopped(RepoagentError):
@@ -95,21 +39,19 @@ class Stopped(RepoagentError):
 class LiveRun:
     """A live run, for one thread; created by `live_run`."""
 
-    def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record | None, warn: Warn) -> None:
-        self.run_dir = run_dir
-        self.paused = 0.0  # seconds of pauses so far, which do not count for the time limit
-        self._warn = warn
-        self._handed_out: list[inbox.Message] = []
+    def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
+        self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
+        self._handed_out: dict[str, str] = {}
         self._lock = _lock_identity(run_dir)
         # a sub-agent obeys requests to its parent, too, because it may start after they were made
-        self._requests = [run_dir] + ([RunDirectory(run_dir.layout, record.parent)] if record.parent else [])
-        self._earlier = before = earlier or Record()
+        parents = [RunDirectory(run_dir.layout, record.parent)] if record.parent else []
+        self._stops = [each.stop for each in (run_dir, *parents)]
         self.record = replace(
             record,
-            name=run_dir.name, prompt=first_line(mask(record.prompt)) or before.prompt,
-            pid=os.getpid(), host=host(), boot=boot(), pid_start=pid_start(os.getpid()),
-            started=before.started or records.now(), process_started=records.now(), state=RUNNING,
-            turns=before.turns, tokens=before.tokens, cost=before.cost, commits=before.commits,
+            name=run_dir.name, prompt=first_line(mask(record.prompt)) or earlier.prompt,
+            pid=os.getpid(), host=records.host(), boot=records.boot(), pid_start=records.pid_start(os.getpid()),
+            started=earlier.started or records.now(), process_started=records.now(), state=RUNNING,
+            turns=earlier.turns, tokens=earlier.tokens, cost=earlier.cost, commits=earlier.commits,
         )  # fmt: skip
         self._write(settled=True)
 
@@ -141,40 +83,30 @@ class LiveRun:
         """Record the commits made so far by this process."""
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
-    def control(self) -> list[inbox.Message]:
-        """Call before each model call, and before the run ends. Returns new messages, oldest first; the next call of
-        this or `confirm` confirms that the conversation contains them. Waits while the run is paused; a message does
-        not end a pause. Raises Stopped if the user stops the run."""
+    def control(self) -> dict[str, str]:
+        """Call before each model call, and before the run ends. Returns the file names and texts of new messages; the
+        next call of this or `confirm` confirms that the conversation contains them. Raises Stopped if the user stops
+        the run."""
         self.confirm()
-        started = time.monotonic()
-        while True:
-            if any(inbox.is_requested(run_dir.stop) for run_dir in self._requests):
-                raise Stopped(
-                    f"the run {self.run_dir.name} was stopped on request; resume it with "
-                    f"`{resume_command(self.run_dir.name, self.record.kind)}`",
-                    "stopped on request",
-                )
-            if not any(inbox.is_requested(run_dir.pause) for run_dir in self._requests):
-                break
-            self._update(state=PAUSED)
-            time.sleep(_POLL)
-            self.paused, started = self.paused + time.monotonic() - started, time.monotonic()
-        self._update(state=RUNNING)
-        self._handed_out = inbox.take(self.run_dir, self._warn)
+        if any(map(os.path.lexists, self._stops)):
+            raise Stopped(
+                f"the run {self.run_dir.name} was stopped on request; resume it with "
+                f"`{resume_command(self.run_dir.name, self.record.kind)}`",
+                "stopped on request",
+            )
+        self._handed_out = control.take(self.run_dir, self._warn)
         return self._handed_out
 
     def confirm(self) -> None:
         """Confirm that the conversation contains the messages that `control` returned, and remove their files."""
-        inbox.remove(self.run_dir, self._handed_out)
-        self._handed_out = []
+        control.remove(self.run_dir, self._handed_out)
+        self._handed_out = {}
 
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
         """Record the end of the run; only the first call counts. state: one of `record.ENDS`. text: how it ended.
         exit_code: of the process, if it does not follow from the state."""
-        if state not in ENDS:
-            raise ValueError(f"invalid end state {state!r}; use one of {', '.join(ENDS)}")
         if self.record.ended or self.lost:
             return
         self.confirm()
@@ -182,16 +114,30 @@ class LiveRun:
 
     def failed(self, error: BaseException) -> None:
         """Record that the run ended with `error`. A failure to write that is only a warning."""
-        state, code, text = _end_of(error)
+        if self.record.ended or self.lost:
+            return
+        code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
+        text = str(error)
+        match error:
+            case Stopped():
+                state, text = "stopped", error.how
+            case KeyboardInterrupt():
+                state, code, text = "stopped", Exit.INTERRUPTED, text or "interrupted"
+            case LimitReached():
+                state = "limit"
+            case NothingDone():
+                state = "rejected"
+            case RepoagentError():
+                state = "failed"
+            case _:
+                state, text = "failed", f"internal error in repoagent: {type(error).__name__}: {error}"
         try:
-            if not self.record.ended and not self.lost:
-                self._end(state, text, (), code)
+            self._end(state, text, (), code)
         except RepoagentError as failure:
             self._warn(f"could not record how the run {self.run_dir.name} ended: {failure}")
 
     def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
-        for path in (self.run_dir.stop, self.run_dir.pause):
-            inbox.clear(path)
+        control.clear(self.run_dir.stop)
         all_commits = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
         self.record = replace(
             self.record, state=state, text=records.cut(mask(text)), commits=tuple(all_commits), exit=int(code),
@@ -218,7 +164,8 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
 
     Raises Busy, which names the process that holds the run; Refused; Newer for a run.json of a newer version.
     """
-    ensure(run_dir.layout)
+    layout = run_dir.layout
+    ensure(layout)
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"))
@@ -230,14 +177,12 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
                 f"send it a message (`repoagent runs message {run_dir.name} TEXT`) or stop it"
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)
-        layout = run_dir.layout
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
             sweep(folder)
-        for path in (run_dir.stop, run_dir.pause):  # requests to an earlier process that was killed
-            inbox.clear(path)
+        control.clear(run_dir.stop)  # a request to an earlier process that was killed
         with open_folder(run_dir.inbox, create=True):
             pass
-        live = LiveRun(run_dir, record, None if earlier is None else records.from_dict(earlier), warn)
+        live = LiveRun(run_dir, record, records.from_dict(earlier or {}), warn)
         try:
             yield live
         except BaseException as error:
@@ -252,19 +197,3 @@ def _lock_identity(run_dir: RunDirectory) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _end_of(error: BaseException) -> tuple[str, int, str]:
-    """The state, exit code and text of a run that ended with `error`."""
-    match error:
-        case Stopped():
-            return "stopped", Exit.INTERRUPTED, error.how
-        case LimitReached():
-            return "limit", error.exit_code, str(error)
-        case NothingDone():
-            return "rejected", error.exit_code, str(error)
-        case RepoagentError():
-            return "failed", error.exit_code, str(error)
-        case KeyboardInterrupt():
-            return "stopped", Exit.INTERRUPTED, str(error) or "interrupted"
-    return "failed", Exit.INTERNAL, f"internal error in repoagent: {type(error).__name__}: {error}"

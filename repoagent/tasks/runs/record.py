@@ -1,19 +1,25 @@
-"""`run.json`: the parameters of a run, its progress, and how it ended."""
+"""`run.json`: the parameters of a run, its progress, how it ended, and its process.
+
+A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused.
+"""
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit
-from repoagent.tasks import earlier_version
 
 VERSION = 1
 MOST = 1 << 20  # bytes of a run.json; a usual one has a few thousand
-RUNNING, PAUSED = "running", "paused"
+RUNNING = "running"
 ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its process unless it sets another
     "done": Exit.DONE,
     "answered": Exit.DONE,
@@ -26,6 +32,8 @@ ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its proce
 LONGEST = 2_000  # characters of the text; the full text is in the conversation
 _PROMPT = 300
 _HIGHEST = 10**15
+_EARLIER = {"activity": "doing", "options": "said", "pid_start": "born", "process_started": "begun"}
+_START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
 
 
 @dataclass(frozen=True)
@@ -71,20 +79,23 @@ _DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(it
 
 
 def to_dict(record: Record) -> dict[str, Any]:
+    """The JSON object of a record, without the version of the format."""
     copies = {"limits": dict(record.limits), "options": dict(record.options), "commits": list(record.commits)}
     return {**vars(record), **copies}
 
 
 def from_dict(value: Mapping[str, Any]) -> Record:
-    """Read a record; fields of a wrong type count as missing."""
+    """Read a record, also of an earlier version; fields of a wrong type count as missing."""
+    if not value.keys() >= _EARLIER.keys():
+        value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
     checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
     for name, default in _DEFAULTS.items():
-        item = earlier_version.field(value, name, default)
+        item = value.get(name)
         if type(item) is type(default):
             checked[name] = max(0, min(item, _HIGHEST)) if isinstance(item, int) else item
     if isinstance(limits := value.get("limits"), dict):
         checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
-    if isinstance(options := earlier_version.field(value, "options"), dict):
+    if isinstance(options := value.get("options"), dict):
         checked["options"] = {str(name): item for name, item in options.items() if _is_option(item)}
     if isinstance(commits := value.get("commits"), list):
         checked["commits"] = tuple(map(str, commits))
@@ -113,11 +124,13 @@ def first_line(text: str, most: int = _PROMPT) -> str:
 
 
 def cut(text: str, most: int = LONGEST) -> str:
+    """`text` without white space around it, shortened to `most` characters."""
     text = text.strip()
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def now() -> str:
+    """The current time in UTC as ISO 8601 text with milliseconds."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -128,3 +141,48 @@ def moment(text: str) -> float:
         return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
+
+
+def host() -> str:
+    """The name of this machine, never empty: "-" stands for an empty one."""
+    return os.uname().nodename or "-"
+
+
+@lru_cache(maxsize=1)
+def boot() -> str:
+    """Identifies this boot of the system; "" if it is not Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def pid_start(pid: int) -> str:
+    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Identifies the
+    process together with its id and the boot."""
+    if not 1 < pid < 2**31:
+        return ""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        if boot():
+            return ""
+        import subprocess
+
+        command = ["env", "LC_ALL=C", "TZ=UTC", "ps", "-o", "lstart=", "-p", str(pid)]
+        return " ".join(subprocess.run(command, capture_output=True, text=True, check=False).stdout.split())
+    words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may contain anything
+    has_ended = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
+    return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
+
+
+def terminate(record: Record) -> bool:
+    """Send SIGTERM to the process of a run; False if it is gone, or its id now belongs to another process. Raises
+    PermissionError."""
+    if record.boot != boot() or not record.pid_start or pid_start(record.pid) != record.pid_start:
+        return False
+    try:
+        os.kill(record.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True

@@ -17,21 +17,25 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
-from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Mode, Verdict
+from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Verdict
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused, UsageError
 from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.results import Options
 from repoagent.history.index.index import ITSELF
+from repoagent.llm.usage import Limits
 from repoagent.storage import json_files
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.subagents.types import Budget
 
 VERSION = 1
 GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
 LONGEST = 8 << 20  # characters of an event
 _QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
+_SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
 
 Event = dict[str, Any]
+Approve = Callable[[ApprovalRequest], Verdict]
 
 
 @dataclass
@@ -43,26 +47,22 @@ class Subagent:
     process: subprocess.Popen[str]
     events: queue.Queue[Event | None] = field(default_factory=queue.Queue)
     last: Event | None = None
-    ended: bool = False
     errors: list[str] = field(default_factory=list)
 
-    def listen(
-        self, approve: Callable[[ApprovalRequest], Verdict], until: Callable[[], bool] = lambda: False
-    ) -> bool:
-        """Handle its events until it has ended or `until` is true. Returns whether it has ended."""
-        while not self.ended and not until():
+    def listen(self, approve: Approve) -> None:
+        """Handle its events until it has ended."""
+        while True:
             try:
                 event = self.events.get(timeout=0.1)
             except queue.Empty:
                 continue
             if event is None:
                 self.process.wait()
-                self.ended = True
-            elif event.get("event") in {"end", "error"}:
+                return
+            if event.get("event") in {"end", "error"}:
                 self.last = event
             elif event.get("event") == "ask":
                 self._answer(event, approve)
-        return self.ended
 
     def end(self) -> None:
         """Terminate it; its work so far is kept."""
@@ -76,9 +76,8 @@ class Subagent:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-        self.ended = True
 
-    def _answer(self, event: Event, approve: Callable[[ApprovalRequest], Verdict]) -> None:
+    def _answer(self, event: Event, approve: Approve) -> None:
         kind = str(event.get("of"))
         request = ApprovalRequest(
             kind if kind in _QUESTIONS else "edit",
@@ -145,30 +144,15 @@ def _read_errors(subagent: Subagent, stream: IO[str]) -> None:
             del subagent.errors[:-20]
 
 
-@dataclass(frozen=True)
-class SubagentSpec:
-    """The type, task and permissions of a sub-agent. `instructions` are text for its prompt."""
-
-    parent: str
-    kind: str
-    prompt: str
-    instructions: str
-    tools: frozenset[str]
-    mode: Mode
-    budget: Budget
-    allow: tuple[str, ...] = ()
-    network: bool = False
-    confine: bool = True
-
-
-def write_spec(run_dir: RunDirectory, spec: SubagentSpec) -> None:
+def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
     """Create the directory of the sub-agent and write its specification there."""
-    value = {**vars(spec), **vars(spec.budget), "tools": sorted(spec.tools), "allow": list(spec.allow)}
-    del value["budget"]
+    value = {name: getattr(request, name) for name in _SPECIFIED}
+    value |= {name: getattr(limits, name) for name in ("turns", "tokens", "cost", "seconds")}
+    value |= {"tools": sorted(request.tools or ()), "allow": list(request.allow)}
     json_files.write_document(run_dir.subagent, value, version=VERSION)
 
 
-def read_spec(run_dir: RunDirectory) -> SubagentSpec:
+def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
     """Read the specification. Raises UsageError if the run is not a sub-agent, Refused if it is malformed."""
     value = json_files.read_document(run_dir.subagent, version=VERSION)
     if value is None:
@@ -176,14 +160,20 @@ def read_spec(run_dir: RunDirectory) -> SubagentSpec:
     try:
         if value["mode"] not in MODES:
             raise ValueError(f"mode {value['mode']}")
-        return SubagentSpec(
-            **{name: str(value[name]) for name in ("parent", "kind", "prompt", "instructions")},
+        request = RunRequest(
+            str(value["prompt"]),
+            run_dir.name,
+            str(value["kind"]),
+            str(value["parent"]),
+            value["mode"],
+            commit=Options(no_commit=True),
             tools=frozenset(map(str, value["tools"])),
-            mode=value["mode"],
-            budget=Budget(value["turns"], value["tokens"], value["cost"], value["seconds"]),
+            instructions=str(value["instructions"]),
             allow=tuple(map(str, value["allow"])),
             network=bool(value["network"]),
             confine=bool(value["confine"]),
         )
+        limits = {name: value[name] for name in ("turns", "tokens", "cost", "seconds")}
+        return request, Limits(**limits)
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(f"the specification of the sub-agent {run_dir.name} is malformed: {error}") from error

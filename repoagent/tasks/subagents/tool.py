@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import ApprovalRequest, Mode
+from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused, UsageError
@@ -23,24 +22,22 @@ from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
-from repoagent.llm.usage import cost_text
+from repoagent.llm.usage import Limits, cost_text
 from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.snapshot import named
-from repoagent.tasks.run_context import RunContext
-from repoagent.tasks.runs import inbox
+from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run
 from repoagent.tasks.runs.record import LONGEST, Record
-from repoagent.tasks.subagents.process import Subagent, SubagentSpec, read_spec, start, write_spec
-from repoagent.tasks.subagents.types import AgentType, Budget, child_options, instructions_text
+from repoagent.tasks.subagents.process import Subagent, read_spec, start, write_spec
+from repoagent.tasks.subagents.types import AgentType, narrowed
 
 AT_ONCE = 6
 MOST = 30  # sub-agents of one run
 FINDINGS = 40  # of a review
-_NOT_FOR_SUBAGENTS = frozenset({"delegate"})
 # seconds for a sub-agent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _ENDS = {
@@ -61,7 +58,7 @@ def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
         run_dir = RunDirectory(context.layout, name)
         sweep(run_dir.folder)  # it may have been killed while it started
         try:
-            parent = read_spec(run_dir).parent if run_dir.subagent.is_file() else ""
+            parent = read_spec(run_dir)[0].parent if run_dir.subagent.is_file() else ""
         except (Refused, UsageError) as error:
             context.ui.say(f"warning: {error}")
             continue
@@ -127,18 +124,18 @@ def _usage_text(record: Record) -> str:
     return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 
-def _review(top: str, model: str, budget: Budget) -> Observation:
+def _review(top: str, model: str, limits: Limits) -> Observation:
     """Review the work tree against HEAD with `model`."""
     arguments = ["review", "--worktree", "--json", "--ask", "--model", model]
-    if budget.cost is not None:
-        arguments += ["--max-cost", str(budget.cost)]
+    if limits.cost is not None:
+        arguments += ["--max-cost", str(limits.cost)]
     try:
         result = subprocess.run(
             [sys.executable, *ITSELF, *arguments],
-            cwd=top, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=budget.seconds,
+            cwd=top, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limits.seconds,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        text = f"The review took more than {budget.seconds:g} s and was stopped."
+        text = f"The review took more than {limits.seconds:g} s and was stopped."
         return Observation("delegate", text, ok=False)
     try:
         report = json.loads(result.stdout)
@@ -146,24 +143,19 @@ def _review(top: str, model: str, budget: Budget) -> Observation:
     except (ValueError, KeyError, TypeError):
         output = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")
         return Observation("delegate", f"The review failed: {output[:500]}", ok=False)
-    lines = "\n".join(map(_finding_line, findings[:FINDINGS]))
-    text = fence(lines, "findings") if findings else "The review found nothing."
+    lines = []
+    for finding in findings[:FINDINGS]:
+        location = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
+        rule = f"[{finding.get('level')}, {finding.get('rule')}]"
+        reason = finding.get("why") or finding.get("message") or ""
+        lines.append(f"{location} {rule} {finding.get('title')}: {reason}")
+    text = fence("\n".join(lines), "findings") if lines else "The review found nothing."
     tokens, cost = report.get("tokens") or 0, report.get("cost")
     price = f", {cost_text(cost)}" if isinstance(cost, (int, float)) else ""
     notes = [str(note) for note in report.get("notes") or ()]
     data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
     head = f"The sub-agent finished, {tokens:,} tokens{price}:"
     return Observation("delegate", "\n".join([head, text, *notes]), data=data)
-
-
-def _price(cost: object) -> float | None:
-    return cost if isinstance(cost, int | float) else None
-
-
-def _finding_line(finding: dict[str, Any]) -> str:
-    location = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
-    reason = finding.get("why") or finding.get("message") or ""
-    return f"{location} [{finding.get('level')}, {finding.get('rule')}] {finding.get('title')}: {reason}"
 
 
 @dataclass
@@ -180,10 +172,9 @@ class SubagentPool:
     def notices(self) -> list[str]:
         """The results of background sub-agents since the last call."""
         texts = []
-        approve = self.context.ui.approve
         for number, subagent in list(self.running.items()):
-            ended = subagent.listen(approve, until=lambda: True)
-            if ended or (subagent.process.poll() is not None and subagent.listen(approve)):
+            if subagent.process.poll() is not None:
+                subagent.listen(self.context.ui.approve)
                 texts.append(f"The sub-agent {number} has ended.\n{self._collect(number).text}")
         return texts
 
@@ -194,7 +185,7 @@ class SubagentPool:
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
-        context, task = self.context, action.body.strip()
+        context, request, task = self.context, self.context.request, action.body.strip()
         type_ = self.types.get(name := action.args.get("kind", "explore").strip())
         if type_ is None:
             raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.types))}")
@@ -205,25 +196,23 @@ class SubagentPool:
         verdict = context.gate.decide(ApprovalRequest("delegate", f"{type_.name}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
-        mode: Mode = "read-only" if context.request.plan_only else context.gate.mode
-        options = child_options(type_, self.tools - _NOT_FOR_SUBAGENTS, mode, self._budget(action))
-        model = options.model or self.model
+        mode = "read-only" if request.plan_only else context.gate.mode
+        child = narrowed(type_, self.tools - {"delegate"}, mode, self._limits(action))
+        model = child.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
         if type_.name == "review":
-            observation = _review(str(context.worktree.top), model, options.budget)
-            if tokens := observation.data.get("tokens"):
-                usage = Usage(input=int(str(tokens)), estimated=True)
-                context.model_setup.meter.add_child(usage, 0, _price(observation.data.get("cost")))
+            observation = _review(str(context.worktree.top), model, child.limits)
+            self._count_usage({"input": observation.data.get("tokens"), "estimated": True}, observation.data)
             return observation
         run_dir = RunDirectory(context.layout, new_name("run"))
-        spec = SubagentSpec(
-            context.run_dir.name, type_.name, mask(task), instructions_text(type_),
-            options.tools, options.mode, options.budget, tuple(rule.pattern for rule in context.gate.allow),
-            context.request.network, context.request.confine,
+        child_request = RunRequest(
+            mask(task), run_dir.name, type_.name, context.run_dir.name, child.mode or mode, tools=child.tools,
+            instructions=child.instructions, allow=tuple(rule.pattern for rule in context.gate.allow),
+            network=request.network, confine=request.confine,
         )  # fmt: skip
-        write_spec(run_dir, spec)
+        write_spec(run_dir, child_request, child.limits)
         arguments = ["run", "--child", run_dir.name, "--json-stream", "--model", model]
         number = f"c{self.count}"
         self.running[number] = start(run_dir.name, type_.name, arguments, context.worktree.top)
@@ -249,18 +238,24 @@ class SubagentPool:
         return replace(self._wait_for(number), kind="wait")
 
     def _wait_for(self, number: str) -> Observation:
-        subagent, approve = self.running[number], self.context.ui.approve
-        meter, pause = self.context.model_setup.meter, self.context.run_dir.pause
+        subagent = self.running[number]
         try:
-            while not subagent.listen(approve, until=lambda: inbox.is_requested(pause)):
-                pause_started = time.monotonic()
-                subagent.listen(approve, until=lambda: not inbox.is_requested(pause))
-                meter.started += time.monotonic() - pause_started  # a pause does not count for the time limit
+            subagent.listen(self.context.ui.approve)
         except BaseException:
             subagent.end()
             del self.running[number]
             raise
         return self._collect(number)
+
+    def _count_usage(self, counts: object, last: Mapping[str, Any]) -> None:
+        """Add the usage and the `cost` in the final event `last` of a sub-agent to those of the run."""
+        if isinstance(counts, Mapping):
+            names = ("input", "output", "cache_read", "cache_write")
+            tokens = {name: int(counts.get(name) or 0) for name in names}
+            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
+            cost = last.get("cost")
+            price = cost if isinstance(cost, int | float) else None
+            self.context.model_setup.meter.add_child(usage, int(counts.get("calls") or 0), price)
 
     def _collect(self, number: str) -> Observation:
         """The answer, usage and changes of a sub-agent that has ended."""
@@ -268,14 +263,7 @@ class SubagentPool:
         subagent.end()
         run_dir = RunDirectory(self.context.layout, subagent.name)
         last = subagent.last or {}
-        counts = last.get("usage")
-        if isinstance(counts, Mapping):
-            names = ("input", "output", "cache_read", "cache_write")
-            tokens = {name: int(counts.get(name, 0)) for name in names}
-            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
-            self.context.model_setup.meter.add_child(
-                usage, int(counts.get("calls", 0)), _price(last.get("cost"))
-            )
+        self._count_usage(last.get("usage"), last)
         changed = _take_over(self.context, run_dir)
         run = read_run(run_dir)
         record = run.record
@@ -293,21 +281,21 @@ class SubagentPool:
         }  # fmt: skip
         return Observation("delegate", text, ok=ok, data=data)
 
-    def _budget(self, action: Action) -> Budget:
+    def _limits(self, action: Action) -> Limits:
         """The rest of the run's limits, lowered to `max_turns` of the action."""
         meter = self.context.model_setup.meter
         limits = meter.limits
-        budget = Budget(
-            None if limits.turns is None else max(1, limits.turns - meter.attempts),
-            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
-            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
-            meter.seconds_left,
-        )
+        left = None if limits.turns is None else max(1, limits.turns - meter.attempts)
         if turns := action.args.get("max_turns", "").strip():
             if not turns.isdecimal() or int(turns) < 1:
                 raise UsageError(f'max_turns="{turns}": use a whole number')
-            budget = replace(budget, turns=min(int(turns), budget.turns or int(turns)))
-        return budget
+            left = min(int(turns), left or int(turns))
+        return Limits(
+            left,
+            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
+            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
+            seconds=meter.seconds_left,
+        )
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:

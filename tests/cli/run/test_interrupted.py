@@ -81,4 +81,4 @@ def test_a_chat_prints_how_to_resume_it(repo: GitRepo, run: Run, script: Script)
     assert done.code == 6
     assert f"resume with `repoagent chat --resume {name}`" in done.err
     assert f"repoagent chat --resume {name}" in run("runs", "show", name).out
-    assert f"resume it with `repoagent chat --resume {name}`" in run("runs", "pause", name).err
+    assert f"resume it with `repoagent chat --resume {name}`" in run("runs", "stop", name).err

@@ -27,10 +27,9 @@ from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.command_watch import Watch
 from repoagent.tasks.changes.snapshot import named
-from repoagent.tasks.hidden_files import HiddenFiles, are_blobs
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.sandbox import create_confinement
+from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement
 from repoagent.tasks.toolset import keep_rules
 from tests.conftest import GitRepo
 from tests.tasks.bare import User, go

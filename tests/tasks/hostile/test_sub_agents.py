@@ -7,17 +7,17 @@ import os
 import pytest
 
 from repoagent.config.settings import user_file
+from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.subagents import process, tool
-from repoagent.tasks.subagents.process import SubagentSpec
 from tests.conftest import GitRepo
 from tests.tasks.bare import go
 
 
 def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
-    orders: list[SubagentSpec] = []
+    requests: list[RunRequest] = []
 
-    def kept(run_dir: object, order: SubagentSpec) -> None:
-        orders.append(order)
+    def kept(run_dir: object, request: RunRequest, limits: object) -> None:
+        requests.append(request)
         raise KeyboardInterrupt  # before it starts
 
     monkeypatch.setattr(tool, "write_spec", kept)
@@ -26,7 +26,7 @@ def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest
     kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")
     with pytest.raises(KeyboardInterrupt):
         go(repo, '<delegate kind="worker">do it</delegate>', mode="auto", plan_only=True)
-    assert [order.mode for order in orders] == ["read-only"]
+    assert [request.mode for request in requests] == ["read-only"]
 
 
 def test_a_question_of_a_sub_agent_names_its_folder() -> None:

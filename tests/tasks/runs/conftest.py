@@ -88,7 +88,7 @@ def _work(run_dir: RunDirectory, about: Record, commands: int, answers: int) -> 
             for line in orders:
                 match json.loads(line):
                     case ["control"]:
-                        say(live.control())
+                        say([*live.control().values()])
                     case ["turn", doing]:
                         turns += 1
                         used = Usage(100 * turns, 20 * turns)

@@ -1,4 +1,4 @@
-"""Pause, resume, stop and terminate a run; no other process is ever signalled."""
+"""Messages and requests to a live run, and its deletion; no other process is ever signalled, no file harms the run."""
 
 from __future__ import annotations
 
@@ -11,23 +11,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.model import Usage
+from repoagent.errors import Busy, NothingDone, Refused, UsageError
+from repoagent.git.worktree import layout as layout_of
+from repoagent.git.worktree import open_worktree
+from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.control import (
-    NotRunning,
-    StillRunning,
-    message,
-    pause,
-    resume,
-    stop,
-    terminate_run,
-    wait,
-)
-from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.list import Run, find, refreshed
-from repoagent.tasks.runs.live_run import live_run, pid_start, terminate
-from repoagent.tasks.runs.record import Record
+from repoagent.tasks.runs import control
+from repoagent.tasks.runs.control import AT_ONCE, LARGEST, delete, message, stop, terminate_run, unread, wait
+from repoagent.tasks.runs.directory import RunDirectory, new_name
+from repoagent.tasks.runs.list import Run, find, refreshed, runs
+from repoagent.tasks.runs.live_run import live_run
+from repoagent.tasks.runs.record import Record, boot, pid_start, terminate
+from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Worker
 
 Start = Callable[..., Worker]
@@ -37,12 +32,8 @@ def of(worker: Worker) -> Run:
     return find(worker.run_dir.layout, worker.run_dir.name)
 
 
-def until(state: str, worker: Worker) -> Run:
-    for _ in range(200):
-        if of(worker).state == state:
-            return of(worker)
-        time.sleep(0.02)
-    raise AssertionError(f"it is {of(worker).state}, not {state}")
+def put(run_dir: RunDirectory, name: str, text: str | bytes) -> None:
+    (run_dir.inbox / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
 
 @pytest.fixture
@@ -55,72 +46,70 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-@pytest.mark.soak
-def test_a_message_does_not_end_a_pause(start: Start) -> None:
+def test_messages_are_delivered_in_order_and_at_least_once(start: Start) -> None:
     worker = start()
-    pause(of(worker))
-    assert of(worker).state == "running"  # until its next call of `control`
-    worker.ask("control")
-    until("paused", worker)
-    with pytest.raises(NothingDone, match="already"):
-        pause(of(worker))
-    message(of(worker), "in the pause")
-    time.sleep(0.3)
-    assert of(worker).state == "paused"
-    resume(of(worker))
-    assert worker.answer() == ["in the pause"]
-    assert of(worker).state == "running"
-    with pytest.raises(NothingDone, match="not paused"):
-        resume(of(worker))
+    assert worker.control() == []
+    for text in ("first", "second\nof two lines"):
+        message(of(worker), text)
+    put(worker.run_dir, "zz by hand.md", "\ufeffby hand\r\n")
+    assert unread(worker.run_dir) == 3
+    assert worker.control() == ["first", "second\nof two lines", "by hand\r\n"]
+    assert worker.control() == [] and not list(worker.run_dir.inbox.iterdir())
+    message(of(worker), "do not forget")
+    assert worker.control() == ["do not forget"]
+    worker.kill()  # before it confirmed
+    again = start()
+    assert again.control() == ["do not forget"] and again.control() == []
+    message(of(again), "too late")
+    again.end()
+    assert unread(again.run_dir) == 1 and start().control() == ["too late"]
 
 
-def test_stop_ends_a_pause(start: Start) -> None:
-    worker = start()
-    pause(of(worker))
-    worker.ask("control")
-    until("paused", worker)
-    stop(of(worker))
-    assert worker.answer() == "Stopped"
-    worker.wait()
-    found = of(worker)
-    assert (found.state, found.exit_code) == ("stopped", 130)
-    assert not worker.run_dir.stop.exists() and not worker.run_dir.pause.exists()
-    assert start().control() == []  # the resumed run works
+@pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
+def test_invalid_messages_are_refused(start: Start, text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        message(of(start()), text)
 
 
-@pytest.mark.soak
-def test_a_pause_does_not_count_as_time(layout: Layout) -> None:
-    run_dir = RunDirectory(layout, "task")
-    with live_run(run_dir, Record("x")) as live:
-        pause(find(layout, "task"))
-        pid = os.fork()
-        if not pid:
-            time.sleep(0.3)
-            run_dir.pause.unlink()
-            os._exit(0)
-        assert live.control() == [] and 0.2 < live.paused < 5
-        os.waitpid(pid, 0)
-        live.ended("done", "")
-
-
-def test_a_run_that_waits_for_a_sub_agent_is_paused_immediately(layout: Layout) -> None:
-    with live_run(RunDirectory(layout, "task"), Record("x")) as live:
-        live.turn(turns=1, activity="run make", usage=Usage(), cost=None)
-        pause(find(layout, "task"))
-        assert find(layout, "task").state == "running"
-        live.turn(turns=1, activity="delegate explore", usage=Usage(), cost=None)
-        assert find(layout, "task").state == "paused"
-        resume(find(layout, "task"))
-        assert find(layout, "task").state == "running"
+def test_other_files_in_the_inbox_are_set_aside_or_read_later(layout: Layout) -> None:
+    run_dir, warnings = RunDirectory(layout, "task"), list[str]()
+    with live_run(run_dir, Record("x"), warn=warnings.append) as live:
+        os.mkfifo(run_dir.inbox / "a.md")
+        (run_dir.inbox / "b.md").symlink_to("/etc/passwd")
+        (run_dir.inbox / "c.md").mkdir()
+        with (run_dir.inbox / "d.md").open("wb") as file:
+            file.truncate(2**30)
+        put(run_dir, "e.md", b"caf\xe9")
+        put(run_dir, "f.txt", "no message")
+        put(run_dir, ".g.md", "hidden")
+        put(run_dir, "h\x1b[31m.md", "red")
+        put(run_dir, "i.md", "")  # it is being written
+        put(run_dir, "j.md", "")
+        os.utime(run_dir.inbox / "j.md", (time.time() - 60,) * 2)  # it stays empty
+        assert [*live.control().values()] == ["caf�", "red"]
+        assert len(warnings) == 4 and all("did not pass it to the run" in warning for warning in warnings)
+        put(run_dir, "i.md", "now")
+        assert [*live.control().values()] == ["now"] and len(warnings) == 4
+        live.confirm()
+        assert unread(run_dir) == 0
+        assert {path.name for path in run_dir.inbox.glob("*broken*")} == {f"{n}.md.broken-1" for n in "abcd"}
+        assert (run_dir.inbox / "d.md.broken-1").stat().st_size == 2**30
+        for number in range(AT_ONCE + 3):
+            put(run_dir, f"{number:03}.md", f"{number}")
+        assert [*live.control().values()] == [str(number) for number in range(AT_ONCE)]
+        put(run_dir, "full.md", "x" * LARGEST)
+        assert [len(text) for text in live.control().values()] == [2, 2, 2, LARGEST]
         live.ended("done", "")
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("kind", ["file", "folder", "full folder", "pipe", "dangling link"])
+@pytest.mark.parametrize("kind", ["request", "file", "folder", "full folder", "pipe", "dangling link"])
 def test_a_stop_file_of_any_type_stops_once(layout: Layout, start: Start, kind: str) -> None:
     worker = start()
     path = worker.run_dir.stop
     match kind:
+        case "request":
+            assert [run.name for run in stop(of(worker))] == ["task"]
         case "file":
             path.write_text("please\n")
         case "folder" | "full folder":
@@ -132,74 +121,47 @@ def test_a_stop_file_of_any_type_stops_once(layout: Layout, start: Start, kind: 
         case _:
             path.symlink_to("nowhere")
     assert worker.control() == "Stopped"
-    assert start().control() == []
+    worker.wait()
+    assert (of(worker).state, of(worker).exit_code) == ("stopped", 130) and not path.exists()
+    assert start().control() == []  # the resumed run works
 
 
-def test_requests_to_a_killed_process_are_dropped(start: Start) -> None:
+def test_a_killed_run_accepts_no_requests_and_its_own_are_dropped(start: Start) -> None:
     worker = start()
     stop(of(worker))
     worker.kill()
-    assert start().control() == []
+    again = start()
+    assert again.control() == []
+    again.kill()
+    for request in (stop, terminate_run, lambda run: message(run, "hello")):
+        with pytest.raises(
+            control.NotRunning,
+            match=r"task is not running \(killed\); resume it with `repoagent run --resume task",
+        ):
+            request(of(again))
+    assert not again.run_dir.stop.exists() and unread(again.run_dir) == 0
 
 
-@pytest.mark.soak
-def test_requests_include_sub_agents(start: Start) -> None:
+def test_requests_include_sub_agents_and_those_that_start_later(start: Start) -> None:
     parent, child, other = start("parent"), start("child", parent="parent"), start("other")
-    past = start("past", parent="parent")
-    past.end()
-    assert [run.name for run in pause(of(parent))] == ["parent", "child"]
-    child.ask("control")
-    until("paused", child)
-    assert {run.name for run in resume(of(parent))} == {"parent", "child"}
-    assert child.answer() == []
-    assert len(stop(of(parent))) == 2
-    assert child.control() == "Stopped" and other.control() == []
-
-
-def test_a_sub_agent_that_starts_during_a_pause_is_paused(start: Start) -> None:
-    parent = start("parent")
-    pause(of(parent))
-    child, other = start("child", parent="parent"), start("other")
-    assert other.control() == []
-    child.ask("control")
-    until("paused", child)
-    with pytest.raises(
-        NothingDone, match="child is paused with its parent parent; use `repoagent runs resume parent`"
-    ):
-        resume(of(child))
-    resume(of(parent))
-    assert child.answer() == []
+    start("past", parent="parent").end()
     assert [run.name for run in stop(of(parent))] == ["parent", "child"]
+    assert child.control() == "Stopped" and other.control() == []
     assert start("late", parent="parent").control() == "Stopped"
 
 
-def test_a_killed_run_accepts_no_requests(start: Start) -> None:
+def test_terminate_is_recorded_and_waited_for(start: Start) -> None:
     worker = start()
-    worker.kill()
-    for ask in (stop, pause, resume, terminate_run, lambda run: message(run, "hello")):
-        with pytest.raises(
-            NotRunning, match=r"task is not running \(killed\); resume it with `repoagent run --resume task"
-        ):
-            ask(of(worker))
-    assert not worker.run_dir.stop.exists() and not list(worker.run_dir.inbox.glob("*.md"))
-
-
-@pytest.mark.parametrize(("text", "why"), [(" \n", "empty"), ("x" * 300_000, "300,000 bytes")])
-def test_invalid_messages_are_refused(start: Start, text: str, why: str) -> None:
-    with pytest.raises(UsageError, match=why):
-        message(of(start()), text)
-
-
-def test_terminate_is_recorded(start: Start) -> None:
-    worker = start()
+    with pytest.raises(control.StillRunning, match=r"still running after 0.1 s"):
+        wait(of(worker), 0.1)
     assert [run.name for run in terminate_run(of(worker))] == ["task"]
-    found = wait(of(worker), 5)
-    assert found.state == "stopped" and "SIGTERM" in found.record.text
-    assert worker.answer() == "Ended"
+    ended = wait(of(worker), 5)
+    assert ended.state == "stopped" and "SIGTERM" in ended.record.text
+    assert worker.answer() == "Ended" and wait(ended) == refreshed(ended)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("lie", ["pid", "pid_start", "host", "huge", "negative", "init"])
+@pytest.mark.parametrize("lie", ["pid", "pid_start", "boot", "huge", "negative", "init"])
 def test_another_process_is_never_terminated(
     start: Start, stranger: subprocess.Popen[bytes], lie: str
 ) -> None:
@@ -208,12 +170,7 @@ def test_another_process_is_never_terminated(
     lies: dict[str, dict[str, object]] = {
         "pid": {"pid": stranger.pid},  # the process id was reused
         "pid_start": {"pid_start": "1"},
-        "host": {
-            "pid": stranger.pid,
-            "pid_start": pid_start(stranger.pid),
-            "host": "elsewhere",
-            "boot": "another",
-        },
+        "boot": {"pid": stranger.pid, "pid_start": pid_start(stranger.pid), "boot": "another"},
         "huge": {"pid": 2**40},
         "negative": {"pid": -1},
         "init": {"pid": 1, "pid_start": ""},
@@ -225,16 +182,10 @@ def test_another_process_is_never_terminated(
 
 def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: subprocess.Popen[bytes]) -> None:
     """A repository may contain a run.json that names any process."""
-    run_dir = RunDirectory(layout, "task")
+    run_dir, birth = RunDirectory(layout, "task"), pid_start(stranger.pid)
     with live_run(run_dir, Record("x")):
         record = json.loads(run_dir.record.read_text())
-    forged = {
-        **record,
-        "pid": stranger.pid,
-        "pid_start": pid_start(stranger.pid),
-        "ended": "",
-        "state": "running",
-    }
+    forged = {**record, "pid": stranger.pid, "pid_start": birth, "ended": "", "state": "running"}
     run_dir.record.write_text(json.dumps(forged))
     with pytest.raises(Refused, match="killed"):
         terminate_run(find(layout, "task"))
@@ -243,17 +194,51 @@ def test_only_the_holder_of_the_lock_is_terminated(layout: Layout, stranger: sub
 
 def test_a_process_is_identified_by_its_start_time(stranger: subprocess.Popen[bytes]) -> None:
     birth = pid_start(stranger.pid)
+    process = Record(pid=stranger.pid, pid_start=birth, boot=boot())
     assert birth and birth == pid_start(stranger.pid) and birth != pid_start(1)
-    assert pid_start(0) == pid_start(-1) == pid_start(2**31) == "" and not terminate(stranger.pid, "")
-    assert terminate(stranger.pid, birth) and stranger.wait(5) == -signal.SIGTERM
-    assert pid_start(stranger.pid) == "" and not terminate(stranger.pid, birth)
+    assert pid_start(0) == pid_start(-1) == pid_start(2**31) == ""
+    assert not terminate(Record(pid=stranger.pid, boot=boot()))
+    assert terminate(process) and stranger.wait(5) == -signal.SIGTERM
+    assert pid_start(stranger.pid) == "" and not terminate(process)
 
 
-def test_wait(start: Start) -> None:
+def ended(run_dir: RunDirectory) -> None:
+    with live_run(run_dir, Record("x")) as live:
+        run_dir.output.mkdir(mode=0o700)
+        (run_dir.output / "1.txt").write_text("much")
+        live.ended("done", "")
+
+
+@pytest.mark.soak
+def test_a_live_run_is_not_deleted(start: Start) -> None:
     worker = start()
-    with pytest.raises(StillRunning, match=r"still running after 0.1 s"):
-        wait(of(worker), 0.1)
-    worker.ask("end", "failed", "it does not fit")
-    found = wait(of(worker), 5)
-    assert (found.state, found.exit_code) == ("failed", 3)
-    assert wait(found) == refreshed(found)
+    with pytest.raises(Busy, match="stop task"):
+        delete(of(worker))
+    assert worker.control() == [] and worker.run_dir.record.exists()
+
+
+def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
+    worktree = open_worktree(repo.top)
+    layout = layout_of(worktree)
+    run_dir = RunDirectory(layout, new_name())
+    ended(run_dir)
+    append(run_dir.conversation, Turn("user", "precious"))
+    data = run_dir.conversation.read_bytes()
+    (layout.runs / ".gone-abc").mkdir()
+    (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
+    assert delete(find(layout, run_dir.name))
+    assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
+    assert control.restore_conversation(layout, worktree, run_dir.name) == run_dir
+    assert run_dir.conversation.read_bytes() == data
+    assert find(layout, run_dir.name).state == "conversation"
+    with pytest.raises(NothingDone, match="exists"):
+        control.restore_conversation(layout, worktree, run_dir.name)
+    assert delete(find(layout, run_dir.name)) and runs(layout) == []
+
+
+def test_a_conversation_with_a_chosen_name_is_kept(repo: GitRepo) -> None:
+    run_dir = RunDirectory(layout_of(open_worktree(repo.top)), "mine")
+    ended(run_dir)
+    append(run_dir.conversation, Turn("user", "mine"))
+    assert not delete(find(run_dir.layout, "mine"))
+    assert run_dir.conversation.exists() and not run_dir.folder.exists()

@@ -14,7 +14,6 @@ from repoagent.cli import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
-from repoagent.tasks.earlier_version import current
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.runs.list import Run, find, runs
 from repoagent.tasks.runs.live_run import Stopped, live_run
@@ -115,8 +114,8 @@ def test_the_first_end_counts_and_a_missing_end_is_a_failure(layout: Layout) -> 
         live.turn(turns=9, activity="nothing any more", usage=USED, cost=0.0)
         live.ended("failed", "no")
     assert (of(run_dir).state, of(run_dir).exit_code, record(run_dir).turns) == ("answered", 6, 1)
-    with live_run(run_dir, Record("x")) as live, pytest.raises(ValueError, match="invalid end state"):
-        live.ended("splendid", "")
+    with live_run(run_dir, Record("x")):
+        pass
     assert of(run_dir).state == "failed" and "without a result" in record(run_dir).text
 
 
@@ -192,13 +191,8 @@ def test_a_full_disk_at_the_end_does_not_hide_the_error(layout: Layout) -> None:
     assert len(said) == 1 and "could not record how" in said[0]
 
 
-def test_names_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+def test_names_of_an_earlier_version_are_read() -> None:
     value = {"doing": "reads", "said": {"check": "true"}, "begun": "2026-01-01T00:00:00Z", "born": "7"}
     record = from_dict(value)
     assert (record.activity, record.options, record.pid_start) == ("reads", {"check": "true"}, "7")
     assert from_dict({**value, "activity": "writes"}).activity == "writes"
-    assert not current(tmp_path / "commit.json").exists()
-    (tmp_path / "landing.json").write_text("1")
-    assert current(tmp_path / "commit.json").read_text() == "1"
-    (tmp_path / "landing.json").write_text("2")  # the file with the current name takes precedence
-    assert current(tmp_path / "commit.json").read_text() == "1"

@@ -162,7 +162,7 @@ def test_in_a_repository_without_a_commit(stage: Make) -> None:
 
 def test_a_commit_per_edit_and_a_kill_after_the_commit(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is not in the conversation: the edit is not repeated, and the run ends normally."""
-    from repoagent.tasks.user_hooks import HookAnswer, UserHooks
+    from repoagent.tasks.plugins import HookAnswer, UserHooks
 
     class Killed(BaseException):
         pass

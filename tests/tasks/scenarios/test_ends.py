@@ -221,7 +221,7 @@ def test_an_overloaded_server_is_retried(stage: Make) -> None:
 @pytest.mark.soak
 def test_a_kill_right_after_the_write(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The edit is in the file, and not in the conversation: it is neither repeated nor lost."""
-    from repoagent.tasks.user_hooks import HookAnswer, UserHooks
+    from repoagent.tasks.plugins import HookAnswer, UserHooks
 
     class Killed(BaseException):
         pass
