@@ -11,7 +11,7 @@ import pytest
 
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.file_writer import Moved
-from repoagent.git.files import REGULAR, FileChange
+from repoagent.git.files import REGULAR, Content, FileChange
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import HookFailed, InPlace
 from repoagent.git.transaction.transaction import Transaction
@@ -168,6 +168,49 @@ def test_a_formatter_in_a_hook_is_folded_in(repo: GitRepo) -> None:
     _commit(repo, _change("f", OLD, NEW))
     assert b"FIFTEEN" in repo.git("show", "HEAD:f").encode()
     assert repo.status() == ""
+
+
+MY_9 = NEW.replace(b"line 9\n", b"mine 9\n")
+
+
+@pytest.mark.parametrize(
+    ("now", "head", "file"),
+    [
+        (MY_9, NEW.replace(b"fifteen", b"FIFTEEN"), MY_9.replace(b"fifteen", b"FIFTEEN")),
+        (NEW.replace(b"line fifteen\n", b"mine\n"), NEW, NEW.replace(b"line fifteen\n", b"mine\n")),
+    ],
+    ids=["elsewhere", "on the lines of the change"],
+)
+def test_a_formatter_and_work_on_top_of_the_change(
+    repo: GitRepo, now: bytes, head: bytes, file: bytes
+) -> None:
+    """The formatter's work becomes part of the change, the user's does not; undo leaves it."""
+    repo.commit(f=OLD)
+    repo.write("f", now)
+    repo.hook("pre-commit", "grep -q fifteen f || exit 0; sed -i s/fifteen/FIFTEEN/ f; exit 1\n")
+    place = InPlace({"f": Content(now)})
+    with Transaction(open_worktree(repo.top), [_change("f", OLD, NEW)], edit_id="e1", in_place=place) as edit:
+        edit.write()
+        result = edit.commit("change it\n")
+    assert "your own changes to f are not in the commit: they stay in the file" in result.notes
+    assert (repo.git("show", "HEAD:f").encode(), repo.read("f")) == (head, file)
+    assert repo.status() == " M f\n" and result.folded == (("f",) if head != NEW else ())
+    if file == MY_9.replace(b"fifteen", b"FIFTEEN"):
+        undo(open_worktree(repo.top))
+        assert repo.read("f") == OLD.replace(b"line 9\n", b"mine 9\n")
+
+
+def test_files_that_are_committed_whole(repo: GitRepo) -> None:
+    repo.commit(f=OLD)
+    repo.write("f", MY_9)
+    repo.write("g", b"new\n")
+    changes = [_change("f", OLD, NEW), _change("g", b"old\n", b"new\n")]
+    place = InPlace({"f": Content(MY_9)}, {"f", "g"})
+    with Transaction(open_worktree(repo.top), changes, in_place=place) as edit:
+        edit.write()
+        result = edit.commit("change it\n")
+    assert "the commit includes your own changes to f" in result.notes
+    assert repo.git("show", "HEAD:f").encode() == MY_9 and repo.status() == ""
 
 
 def test_undo_and_redo_change_the_files(repo: GitRepo) -> None:

@@ -1,0 +1,290 @@
+"""The record of a transaction on disk, the lock of the index, and what is kept of the user's bytes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repoagent.errors import Busy, Refused
+from repoagent.git.file_writer import Step
+from repoagent.git.files import Content
+from repoagent.git.index import Entry, Staged
+from repoagent.git.transaction import finish, locks, other_files
+from repoagent.git.transaction.commit import encode
+from repoagent.git.transaction.journal import (
+    COMMITTING,
+    PlannedPath,
+    Record,
+    SavedFile,
+    load,
+    save,
+    store_saved,
+    store_steps,
+)
+from repoagent.git.transaction.results import HookFailed, OtherChanges, UnfinishedTransaction, restored_notes
+from repoagent.git.undo_log import list_edits
+from repoagent.git.worktree import layout
+from repoagent.storage.folders import SystemFailed
+from repoagent.storage.journal import Journal, create_journal
+from tests.conftest import GitRepo
+from tests.git.edits import edit, journals, lines, refused, shout, staged, worktree
+from tests.git.only import nothing_left, seen, unchanged
+
+texts = st.text("abc/é\n", min_size=1, max_size=6)
+contents = st.none() | st.builds(
+    Content, st.binary(max_size=9), st.sampled_from(["100644", "100755", "120000"])
+)
+entries = st.none() | st.builds(Entry, st.sampled_from(["100644", "120000"]), texts)
+bits = st.none() | st.builds(Staged, st.builds(Entry, texts, texts), st.booleans(), st.booleans())
+maybe = st.none() | texts
+records = st.builds(
+    Record, texts, texts, texts, st.booleans(), maybe, maybe, maybe, maybe,
+    steps=st.lists(
+        st.builds(Step, texts, contents, contents, texts, st.none() | st.integers(0, 511), contents, contents, contents)
+    ).map(tuple),
+    folders=st.lists(texts).map(tuple),
+    planned=st.lists(
+        st.builds(PlannedPath, texts, entries, entries, entries, entries, entries, entries, bits, maybe)
+    ).map(tuple),
+    saved=st.lists(st.builds(SavedFile, texts, contents, texts)).map(tuple),
+    uncommitted=st.lists(texts).map(tuple),
+    started=st.none() | st.integers(0, 1 << 62), commit=maybe, message=maybe, in_place=st.booleans(),
+)  # fmt: skip
+
+
+def open_journal(root: Path, name: str = "j") -> Journal:
+    return create_journal(root, name, {}, {locks.LOCK_FILE: locks.lock_text(name)})
+
+
+@given(record=records)
+def test_a_record_is_read_as_it_was_saved(tmp_path_factory: pytest.TempPathFactory, record: Record) -> None:
+    journal = open_journal(tmp_path_factory.mktemp("journal") / "root")
+    store_steps(journal, record)
+    store_saved(journal, record)
+    save(journal, record)
+    assert load(journal.folder) == record
+    for file in journal.folder.glob("*-0"):  # the record refers to it
+        file.unlink()
+        assert load(journal.folder) is None
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("versions", "other"),
+    [("aaabb", False), ("abbbb", True), ("aacbb", True), ("aaacb", True), ("abaab", True)],
+)
+def test_other_work_in_a_planned_path(versions: str, other: bool) -> None:
+    """The letters are the blobs of HEAD, index, base, work tree and commit."""
+    head, index, base, work, commit = (Entry("100644", letter) for letter in versions)
+    planned = PlannedPath("a", head, index, base, work, commit, commit)
+    assert planned.has_other_work is other
+    assert (planned.in_head, planned.staged_here) == (head, index)
+    renamed = PlannedPath("a", head, index, base, work, commit, commit, renamed="b")
+    assert (renamed.in_head, renamed.staged_here) == (None, None)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_the_lock_is_exclusive_and_names_its_holder(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    tree = worktree(repo)
+    first, second = (open_journal(layout(tree).journal, name) for name in ("first", "second"))
+    if not links:
+
+        def no_links(*_: object) -> None:
+            raise OSError(errno.EPERM, "no links")
+
+        monkeypatch.setattr(os, "link", no_links)
+    locks.acquire(tree, first)
+    assert locks.is_ours(tree, first) and not locks.is_ours(tree, second)
+    with pytest.raises(Busy, match=rf"is held: an edit is being committed by process {os.getpid()}; try"):
+        locks.acquire(tree, second)
+    locks.release(tree, second)
+    assert locks.lock_path(tree).read_bytes() == locks.lock_text("first")
+    locks.release(tree, first)
+    assert not locks.lock_path(tree).exists()
+    locks.lock_path(tree).write_text("")
+    with pytest.raises(Busy, match=r"another git command is running.*remove that file"):
+        locks.acquire(tree, first)
+    locks.lock_path(tree).unlink()
+    (tree.git_dir / "index.lock").symlink_to("/etc/passwd")
+    assert not locks.is_ours(tree, first)
+    for journal in (first, second):
+        journal.close()
+
+
+def test_a_lock_that_cannot_be_created(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = worktree(repo)
+    journal = open_journal(layout(tree).journal)
+    monkeypatch.setattr(locks, "lock_path", lambda tree: tree.git_dir / "none" / "index.lock")
+    with pytest.raises(SystemFailed, match=r"cannot create .*index\.lock: No such file"):
+        locks.acquire(tree, journal)
+    journal.close()
+
+
+STALE = {
+    # the text of a lock, whether git has started before it, and whether it is removed
+    "empty": ("", True, True),
+    "head": ("HEAD", True, True),
+    "target": ("TARGET", True, True),
+    "a commit on top": ("CHILD", True, True),
+    "a new branch": ("ref: refs/heads/topic", True, True),
+    "an older lock": ("", False, False),
+    "another commit": ("OTHER", True, False),
+    "something else": ("mine", True, False),
+}
+
+
+@pytest.mark.parametrize("case", STALE)
+@pytest.mark.parametrize("name", ["HEAD", "refs/heads/topic", "refs/heads/other"])
+def test_stale_locks_of_references(repo: GitRepo, case: str, name: str) -> None:
+    text, after, removed = STALE[case]
+    head, tree = repo.head(), "HEAD^{tree}"
+    child = repo.git("commit-tree", "-m", "child", "-p", head, tree).strip()
+    ids = {"HEAD": head, "TARGET": "f" * 40, "CHILD": child}
+    ids["OTHER"] = repo.git("commit-tree", "-m", "other", "-p", child, tree).strip()
+    lock = repo.write(f".git/{name}.lock", ids.get(text, text))
+    started = time.time_ns() + (0 if after else 60 * 10**9)
+    record = Record("id", "edit", COMMITTING, True, head, "main", "topic", "f" * 40, started=started)
+    locks.remove_stale_ref_locks(worktree(repo), record)
+    assert lock.exists() == (not removed or name == "refs/heads/other")
+
+
+def test_a_lock_that_is_held_for_a_moment_stays(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = repo.write(".git/HEAD.lock", "")
+    record = Record("id", "edit", COMMITTING, True, repo.head(), "main", started=time.time_ns())
+
+    def released_and_taken_again(_: float) -> None:
+        lock.unlink()
+        repo.write(".git/other", "").rename(lock.with_name("other"))
+        lock.write_text("")
+
+    monkeypatch.setattr(time, "sleep", released_and_taken_again)
+    locks.remove_stale_ref_locks(worktree(repo), record)
+    assert lock.exists()
+    locks.remove_stale_ref_locks(worktree(repo), Record("id", "edit", COMMITTING, True))
+    assert lock.exists()
+
+
+def test_copies_and_their_folders(tmp_path: Path, repo: GitRepo) -> None:
+    tree = worktree(repo)
+    journal = open_journal(layout(tree).journal, "x-edit")
+    one, two = Content(b"one"), Content(b"two")
+    names = [other_files.keep_copy(journal, "found", content) for content in (one, two, one, two)]
+    assert names == ["found-0", "found-1", "found-0", "found-1"]
+    record = Record("x", "edit", COMMITTING, True)
+    kept = layout(tree).private / "kept"
+    assert finish.folder_after(tree, journal, record, done=True) == finish.edit_folder(tree, "x")
+    for number, name in enumerate(("x-edit", "x-edit-2", "x-edit-3")):
+        for folder in [kept / other for other in ("x-edit", "x-edit-2")[:number]]:
+            folder.mkdir(parents=True, exist_ok=True)
+        assert finish.folder_after(tree, journal, record, done=False) == kept / name
+    undo_record = Record("x", "undo", COMMITTING, True)
+    assert finish.folder_after(tree, journal, undo_record, done=True).parent == kept
+    journal.close()
+
+
+def test_only_the_last_hundred_edits_are_kept(repo: GitRepo) -> None:
+    folder = layout(worktree(repo)).private / "edits"
+    for number in range(101):
+        (folder / f"old{number:03}").mkdir(parents=True)
+        os.utime(folder / f"old{number:03}", (number, number))
+    edit(repo, shout(repo, 5))
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 100 and {"old002", "old100"} <= {*names} and not {"old000", "old001"} & {*names}
+    kept = folder / list_edits(worktree(repo))[0].id
+    assert sorted(path.name for path in kept.iterdir() if path.name != "owner") == [
+        "journal.json", "message", "new-0", "old-0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", ["rm .git/MERGE_MSG; exit 1\n", "rm .git/MERGE_MSG .git/AUTO_MERGE\n"])
+def test_a_message_that_waits_for_the_users_commit_is_restored(repo: GitRepo, hook: str) -> None:
+    files = {name: f"{name}\n".encode() for name in ("MERGE_MSG", "AUTO_MERGE")}
+    for name, data in files.items():
+        repo.write(f".git/{name}", data)
+    repo.hook("pre-commit", hook)
+    if "exit 1" in hook:
+        refused(repo, HookFailed, "", shout(repo, 5))
+    else:
+        edit(repo, shout(repo, 5))
+    assert {name: repo.read(f".git/{name}") for name in files} == files and journals(repo) == []
+
+
+@pytest.mark.parametrize("mine", [False, True])
+def test_a_commit_of_a_hook_on_top_and_what_the_user_has_staged(repo: GitRepo, mine: bool) -> None:
+    """The index follows the hook's commit, unless something else is staged there."""
+    repo.commit("more", VERSION="1\n", OLD="x\n")
+    if mine:
+        repo.write("VERSION", "mine\n")
+        repo.git("add", "VERSION")
+    commit = 'test -n "$IN" && exit; export IN=1; git rm -qf OLD; echo 2 > VERSION; git add VERSION; git commit -qm 2'
+    repo.hook("post-commit", f"{commit}\n")
+    result = edit(repo, shout(repo, 5))
+    assert staged(repo, "VERSION") == ("mine\n" if mine else "2\n") and repo.git("ls-files", "OLD") == ""
+    names = "OLD" if mine else "OLD, VERSION"
+    assert f"a hook made another commit on top of it: {names}" in result.notes
+    assert repo.git("log", "-2", "--format=%s").split() == ["2", "edit"]
+    nothing_left(repo)
+
+
+@pytest.mark.parametrize(
+    ("name", "stays"), [("nonsense", True), ("ISO-8859-1", True), ("", False), ("utf-8", False)]
+)
+def test_encoding_of_a_message(repo: GitRepo, name: str, stays: bool) -> None:
+    if name:
+        repo.git("config", "i18n.commitEncoding", name)
+    if stays:
+        with pytest.raises(Refused, match=f"cannot encode the commit message in {name}, which i18n"):
+            encode(worktree(repo), "日本")
+    else:
+        assert encode(worktree(repo), "日本") == "日本".encode()
+    assert encode(worktree(repo), b"\xff") == b"\xff" and encode(worktree(repo), "x") == b"x"
+
+
+def test_sentences_about_other_changes() -> None:
+    one = OtherChanges(("a", "b"), ("c",), ("d",), ("in \0/x",))
+    both = one + OtherChanges(("b", "e"), ("c", "f"), ("g",), ("in \0/x", "y"))
+    assert both == OtherChanges(("a", "b", "e"), ("c", "f"), ("d", "g"), ("in \0/x", "y"))
+    lost = "your uncommitted changes in a, b were lost during `git commit` and were restored"
+    assert one.remarks(Path("/k")) == ("in /k/x", lost) and one.notes(Path("/k")) == ("in /k/x",)
+    assert restored_notes(()) == ()
+    assert "everything was restored: why" in re.sub(r"\s+", " ", str(HookFailed(b"why\n")))
+    assert str(HookFailed(b"", remarks=["r"])).startswith(
+        "git commit failed. r. Everything else was restored"
+    )
+    assert "the undo x could not be finished (why)" in str(
+        UnfinishedTransaction("undo", "x", ValueError("why"))
+    )
+
+
+@pytest.mark.parametrize("state", ["mode", "large", "folder"])
+def test_files_that_are_not_copied_or_only_differ_in_mode(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    """A hook's checkout reverts a mode; files above the budget, and folders in place of files, are not copied."""
+    if state == "mode":
+        (repo.top / "README.md").chmod(0o755)
+    elif state == "large":
+        monkeypatch.setattr(other_files, "_MAX_BYTES", 3)
+        repo.write("README.md", "mine\n")
+    else:
+        (repo.top / "README.md").unlink()
+        repo.write("README.md/x", "mine\n")
+    before = seen(repo, "a.txt")
+    if state != "folder":
+        repo.hook("pre-commit", "git checkout -q -- README.md\n")
+    result = edit(repo, shout(repo, 5))
+    assert result.restored == (("README.md",) if state == "mode" else ())
+    if state == "large":
+        assert repo.read("README.md") == b"# Sample\n" or b"mine" not in repo.read("README.md")
+    else:
+        unchanged(repo, before, "a.txt")
+    assert lines({5: "LINE 5"}).encode() == repo.read("a.txt")
