@@ -122,7 +122,7 @@ def data_date() -> str:
 
 
 def aliases() -> Mapping[str, str]:
-    """The built-in aliases."""
+    """The built-in aliases: names with the specs that they stand for."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 

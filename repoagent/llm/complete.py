@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from io import StringIO
 
 from repoagent import tracing
 from repoagent.dataclass import dataclass
@@ -26,6 +27,7 @@ from repoagent.llm.model import (
     Retryable,
     Schema,
     Usage,
+    display_name,
     strings,
 )
 from repoagent.llm.usage import Meter, estimate
@@ -164,11 +166,52 @@ def complete(
     text = ""
     usage = Usage()
     current = request = masked(request)
-    attempt = partial(
-        _attempt, model, meter, on_text=on_text, on_wait=on_wait, on_void=on_void, sleep=sleep, jitter=jitter
-    )
+
+    def wait_after(error: Retryable, attempt: int) -> None:
+        if attempt == ATTEMPTS:
+            raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
+        wait = error.retry_after
+        if wait is None:  # 1, 2, 4, 8, plus up to half as jitter, so that many clients do not retry at once
+            wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
+        elif wait > LONGEST_WAIT:
+            duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
+            raise ModelError(f"{error}: the server asked for a wait of {duration}; try again then") from error
+        try:  # before the wait: do not wait for an attempt that a limit forbids
+            meter.before_attempt(estimate(current), model.spec)
+        except LimitReached as limit:
+            raise ModelError(f"{error}; {limit}") from error
+        on_wait(wait, str(error))
+        sleep(wait)
+
+    def one_reply() -> Reply:
+        """A reply to `current`, after at most ATTEMPTS attempts; its usage includes the failed ones."""
+        meter.before_attempt(estimate(current), model.spec)
+        lost = Usage()
+        for attempt in range(1, ATTEMPTS + 1):
+            spec = model.spec  # a Fallback may switch to another model
+            streamed = StringIO()
+            began = tracing.begin()
+            try:
+                reply = model.complete(current, partial(_hear, model, streamed, on_text))
+            except Retryable as error:
+                _trace(began, spec, f"failed: {error}")
+                meter.add(error.usage, spec)
+                lost += error.usage
+                if text_so_far := streamed.getvalue():
+                    on_void(text_so_far)
+                wait_after(error, attempt)
+            except ModelError:
+                _trace(began, spec, "failed")
+                raise
+            else:
+                meter.add(reply.usage, spec)
+                used = reply.usage
+                _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
+                return replace(reply, usage=lost + used) if lost.total else reply
+        raise AssertionError("the last attempt returns or raises")
+
     for _ in range(1 + CONTINUATIONS):
-        reply = attempt(current)
+        reply = one_reply()
         usage += reply.usage
         if reply.stop == "refusal":
             reason = " ".join(reply.text.split())[:300]
@@ -188,7 +231,7 @@ def complete(
         if reply.stop == "end" or not continues:
             blocks = (
                 reply.blocks if text == reply.text else None
-            )  # the blocks of a continuation are not the whole reply
+            )  # those of a continuation are not the whole reply
             return replace(reply, text=text, usage=usage, blocks=blocks)
         if not reply.text.strip():
             break  # an empty continuation will not improve
@@ -202,6 +245,12 @@ def complete(
     )
 
 
+def _hear(model: Model, streamed: StringIO, on_text: OnText, piece: str) -> None:
+    streamed.write(piece)
+    _refuse_too_long(model, streamed.tell())
+    on_text(piece)
+
+
 def _refuse_too_long(model: Model, length: int) -> None:
     if length > LONGEST_REPLY:
         raise ModelError(
@@ -210,76 +259,9 @@ def _refuse_too_long(model: Model, length: int) -> None:
         )
 
 
-def _attempt(
-    model: Model,
-    meter: Meter,
-    request: Request,
-    *,
-    on_text: OnText,
-    on_wait: OnWait,
-    on_void: OnText,
-    sleep: Callable[[float], None],
-    jitter: Callable[[], float],
-) -> Reply:
-    """One reply, after at most ATTEMPTS attempts; its usage includes the failed ones."""
-    expected = estimate(request)
-    meter.before_attempt(expected, model.spec)
-    lost = Usage()
-    for attempt in range(1, ATTEMPTS + 1):
-        spec = model.spec  # a Fallback may switch to another model
-        streamed: list[str] = []
-        length = 0
-
-        def hear(piece: str, streamed: list[str] = streamed) -> None:
-            nonlocal length
-            length += len(piece)
-            _refuse_too_long(model, length)
-            streamed.append(piece)
-            on_text(piece)
-
-        began = tracing.begin()
-        try:
-            reply = model.complete(request, hear)
-        except Retryable as error:
-            _trace(began, spec, f"failed: {error}")
-            meter.add(error.usage, spec)
-            lost += error.usage
-            if streamed:
-                on_void("".join(streamed))
-            if attempt == ATTEMPTS:
-                raise ModelError(f"{error} (tried {ATTEMPTS} times): try again later") from error
-            wait = error.retry_after
-            if (
-                wait is None
-            ):  # 1, 2, 4, 8, plus up to half as jitter, so that many clients do not retry at once
-                wait = float(2 ** (attempt - 1)) * (1 + jitter() / 2)
-            elif wait > LONGEST_WAIT:
-                duration = f"{wait:.0f} s" if wait < 600 else f"{wait / 60:.0f} minutes"
-                raise ModelError(
-                    f"{error}: the server asked for a wait of {duration}; try again then"
-                ) from error
-            try:  # before the wait: do not wait for an attempt that a limit forbids
-                meter.before_attempt(expected, model.spec)
-            except LimitReached as limit:
-                raise ModelError(f"{error}; {limit}") from error
-            on_wait(wait, str(error))
-            sleep(wait)
-        except ModelError:
-            _trace(began, spec, "failed")
-            raise
-        else:
-            meter.add(reply.usage, spec)
-            used = reply.usage
-            _trace(began, spec, f"{used.total - used.output} + {used.output} tokens, {reply.stop}")
-            return replace(reply, usage=lost + used) if lost.total else reply
-    raise AssertionError("the last attempt returns or raises")
-
-
 def _trace(began: float, spec: str, outcome: str) -> None:
     """Trace a call, without its texts and without keys in a command."""
     if began:
-        from repoagent.llm.model import display_name
-
         tracing.end(began, "model", f"{display_name(spec)}: {outcome}")
 
 

@@ -147,7 +147,8 @@ def append(path: Path, *turns: Turn, again: bool = False, before: Iterable[Turn]
             write_whole(path, _encoded(whole + "".join(_block(turn, fresh) for turn in turns)))
             return
         blocks = "".join(_block(turn, nonce) for turn in turns)
-        if again and (at := _find_partial(text, blocks)) is not None:
+        heading = blocks[: blocks.index("\n") + 1]
+        if again and (at := _find_start(text, heading)) is not None:
             if text[at:] != blocks and blocks.startswith(text[at:].rstrip("\n")):
                 write_whole(path, _encoded(text[:at] + blocks))
             return
@@ -164,11 +165,6 @@ def _whole(text: str, nonce: str) -> str:
     """The text without an incomplete turn at its end."""
     at = _find_start(text, f"{_UNFINISHED}# [{nonce}] ")
     return text if at is None else text[:at]
-
-
-def _find_partial(text: str, blocks: str) -> int | None:
-    """The offset of `blocks` in `text`, or of a beginning of it at the end; None if there is none."""
-    return _find_start(text, blocks[: blocks.index("\n") + 1])
 
 
 def _find_start(text: str, heading: str) -> int | None:
@@ -204,7 +200,11 @@ def to_messages(
         media = attached.get(turn.meta.get(ATTACHED, ""))
         if isinstance(media, str):
             turn, media = replace(turn, text=f"{turn.text}\n{media}"), None
-        text = _observed(turn, nonce) if turn.role == "observation" else turn.text
+        text = turn.text
+        if turn.role == "observation":
+            kind = re.sub(r"[^\w.-]", "", turn.meta.get("kind", ""))
+            attribute = f' kind="{kind}"' if kind else ""
+            text = f"<observation-{nonce}{attribute}>\n{text}\n</observation-{nonce}>"
         same_role = bool(messages) and messages[-1].role == role
         part = Part(
             "\n\n" * same_role + text,
@@ -236,23 +236,16 @@ def observation_text(observed: str) -> str:
     return match[2] if match else observed
 
 
-def _observed(turn: Turn, nonce: str) -> str:
-    kind = re.sub(r"[^\w.-]", "", turn.meta.get("kind", ""))
-    opening = f"observation-{nonce}" + (f' kind="{kind}"' if kind else "")
-    return f"<{opening}>\n{turn.text}\n</observation-{nonce}>"
-
-
 def _title(nonce: str) -> str:
     return f"# repoagent conversation, version {VERSION}, nonce {nonce}\n\n"
 
 
 def _block(turn: Turn, nonce: str) -> str:
-    entries = "".join(f" · {name}={_value(value)}" for name, value in turn.meta.items())
+    entries = ""
+    for name, value in turn.meta.items():
+        is_plain = _PLAIN.fullmatch(value) and value.isprintable()
+        entries += f" · {name}={value if is_plain else json.dumps(value, ensure_ascii=False)}"
     return f"## [{nonce}] {turn.role}{entries}\n{turn.text}\n"
-
-
-def _value(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) and value.isprintable() else json.dumps(value, ensure_ascii=False)
 
 
 def _headings(nonce: str) -> re.Pattern[str]:

@@ -106,6 +106,7 @@ class Message:
 
     @property
     def text(self) -> str:
+        """The text of all parts, without images and PDFs."""
         return "".join(part.text for part in self.parts)
 
 
@@ -147,6 +148,7 @@ class Request:
 
     @property
     def media(self) -> tuple[Media, ...]:
+        """The attached images and PDFs of all messages, in order."""
         parts = (part for message in self.messages for part in message.parts)
         return tuple(part.media for part in parts if part.media is not None)
 
@@ -179,6 +181,7 @@ class Usage:
 
     @property
     def total(self) -> int:
+        """All tokens of the attempt, also those of the cache."""
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:

@@ -70,7 +70,7 @@ class Provider:
 
     @property
     def free(self) -> bool:
-        """Whether a reply costs nothing."""
+        """Whether a reply costs nothing: a file, the user, or a recording."""
         return self.model_file or self.answered_by != "model"
 
 
@@ -123,7 +123,7 @@ def parse_spec(spec: str) -> Spec:
 
 
 def provider_of(spec: str) -> Provider:
-    """The provider that `spec` names."""
+    """The provider that `spec` names; SERVERS for any other spec."""
     return parse_spec(spec).provider
 
 

@@ -40,6 +40,7 @@ class Verdict(NamedTuple):
 
 
 def dismissed_path(layout: Layout) -> Path:
+    """The file of the verdicts, in JSON lines."""
     return reviews_dir(layout) / "dismissed.jsonl"
 
 

@@ -108,6 +108,7 @@ class Report:
     rules: tuple[str, ...] = ()  # the applied rules, without those of a model
 
     def worst(self) -> Level | None:
+        """The highest level of the open findings; None without any."""
         return max((finding.level for finding in self.findings), default=None)
 
 
@@ -132,18 +133,15 @@ def reviews_dir(layout: Layout) -> Path:
 
 
 def last_path(layout: Layout) -> Path:
+    """The file of the last report, in JSON."""
     return reviews_dir(layout) / "last.json"
-
-
-def log_path(layout: Layout) -> Path:
-    return reviews_dir(layout) / "log.jsonl"
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
     """A record of each past review, the oldest first. Skips records of a newer version."""
     from repoagent.storage import json_files
 
-    records = json_files.read_records(log_path(layout), warn=warn)
+    records = json_files.read_records(reviews_dir(layout) / "log.jsonl", warn=warn)
     return (record for record in records if record.get("version") == LOG_VERSION)
 
 
@@ -169,7 +167,7 @@ def save_last(layout: Layout, report: Report) -> None:
         "tokens": report.tokens,
         "cost": report.cost,
     }
-    json_files.append_record(log_path(layout), record)
+    json_files.append_record(reviews_dir(layout) / "log.jsonl", record)
 
 
 def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
@@ -232,37 +230,22 @@ def as_data(finding: Finding) -> dict[str, Any]:
 
 def from_data(value: Mapping[str, Any]) -> Finding | None:
     """The inverse of `as_data`; None for any other value."""
-
-    def texts(record: Mapping[str, Any], *names: str) -> list[str]:
-        values = [record[name] for name in names]
-        if not all(isinstance(text, str) for text in values):
-            raise TypeError(names)
-        return values
-
     try:
-        path, rule, level, title, body, key, quote = texts(
-            value, "path", "rule", "level", "title", "body", "key", "quote"
-        )
-        location = Location(path, int(value["start"] or 0), int(value["end"] or 0), bool(value["old"]))
-        evidence, suggestion = [], None
-        for item in value["evidence"]:
-            commit, subject = texts(item, "commit", "subject")
-            evidence.append(Evidence(commit, int(item["time"]), subject))
+        start, end = int(value["start"] or 0), int(value["end"] or 0)
+        suggestion = None
         if (item := value["suggestion"]) is not None:
-            path, text = texts(item, "path", "text")
-            suggestion = Suggestion(Location(path, int(item["start"]), int(item["end"])), text)
+            replaced = Location(str(item["path"]), int(item["start"]), int(item["end"]))
+            suggestion = Suggestion(replaced, str(item["text"]))
+        rule, title, body, key, quote = (str(value[n]) for n in ("rule", "title", "body", "key", "quote"))
+        evidence = [
+            Evidence(str(commit["commit"]), int(commit["time"]), str(commit["subject"]))
+            for commit in value["evidence"]
+        ]
         confidence = None if value["confidence"] is None else float(value["confidence"])
+        location = Location(str(value["path"]), start, end, bool(value["old"]))
+        level = Level[str(value["level"]).upper()]
         return Finding(
-            rule,
-            Level[level.upper()],
-            title,
-            location,
-            body,
-            key,
-            quote,
-            tuple(evidence),
-            suggestion,
-            confidence,
+            rule, level, title, location, body, key, quote, tuple(evidence), suggestion, confidence
         )
     except (KeyError, TypeError, ValueError):
         return None

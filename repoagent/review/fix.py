@@ -141,6 +141,7 @@ def ask_for_edit(
 
 
 def as_data(fixed: FixOutcome) -> Mapping[str, object]:
+    """The fix of a finding as JSON data, for `--json`."""
     result = fixed.result
     commit = result.commit if result else None
     return {

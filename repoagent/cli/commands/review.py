@@ -235,7 +235,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     if is_text:
         show(report, terminal, top=worktree.top)
     for each, path in outputs:
-        deliver(terminal, render(report, each, top=worktree.top, change=change), path)
+        deliver(terminal, render(report, each), path)
     if options.fix:
         return _fix(repo, options, report.findings, commits=bool(change.head))
     return Exit.NOTHING if reaches([report], repo.settings.text("review.fail_on")) else Exit.DONE

@@ -52,7 +52,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """The URL for messages."""
+        """The URL for messages, without a password."""
         return display_address(self.base_url)
 
     @property

@@ -109,6 +109,7 @@ class ServerError:
 
     @property
     def meaning(self) -> int:
+        """The status that describes the error best, by what the body says."""
         meanings = (
             to for of, pattern, to in _MEANINGS if self.status in of and re.search(pattern, self.text)
         )

@@ -9,7 +9,6 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -19,7 +18,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes, wire_text
 from repoagent.llm.providers import errors, http
-from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key, list_models
+from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key
 from repoagent.llm.providers.openai_request import (
     THINKS,
     Learned,
@@ -211,8 +210,8 @@ class OpenAIModel:
             if variables
             else f"set api_key_env in [providers.{endpoint.name}] of your configuration to the name of its variable"
         }
-        if error.meaning == 404:
-            advice[404] = self._available_models()
+        if command := endpoint.hint("get").format(name=self.name):
+            advice[404] = f"`{command}` gets it"
         return errors.rejection(
             error,
             host=endpoint.address,
@@ -223,28 +222,6 @@ class OpenAIModel:
             request=request,
             secrets=secrets,
         )
-
-    def _available_models(self) -> str:
-        """The remedy for a missing model: the command that gets it, and up to five similar models of the server."""
-        command = self.endpoint.hint("get").format(name=self.name)
-        try:
-            models = list_models(self.endpoint, seconds=3.0)
-        except ModelError:
-            models = []
-        if len(models) > 6:
-            short = self.name.lower()
-            similar = [
-                model
-                for model in models
-                if short in model.lower() or model.lower().rpartition("/")[2] in short
-            ]
-            models = list(
-                dict.fromkeys([*sorted(similar, key=len), *get_close_matches(self.name, models, 5)])
-            )[:5]
-        specs = ", ".join(f"{self.endpoint.name}/{model}" for model in models)
-        if not specs:
-            return f"`{command}` gets it" if command else "check the name"
-        return f"`{command}` gets it, or use {specs}" if command else f"check the name: there is {specs}"
 
     def _truncated(self, what: str, sent: int) -> ModelError:
         """The error for a prompt of about `sent` tokens that the server truncates: an edit based on the rest would be

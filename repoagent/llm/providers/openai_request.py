@@ -25,7 +25,7 @@ THINKS = re.compile(
     re.I,
 )
 _LIMITS = ("max_completion_tokens", "max_tokens")
-_REQUIRED = {"model", "messages", "input", "tools", "stream"}
+_REQUIRED = {"model", "messages", "input", "instructions", "tools", "stream"}
 _SYSTEM, _CACHE = "system role", "cache_control"
 _NO_PDF = (
     "its server does not take PDFs with this protocol. Send its text (pdftotext IN.pdf OUT.txt) or its pages as images "

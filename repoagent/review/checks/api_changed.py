@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.comment_changes import is_comment
-from repoagent.review.checks.context import CheckContext, is_text
+from repoagent.review.checks.context import CheckContext, is_comment, is_text
 from repoagent.review.finding import Finding, Location, listed
 
 LARGEST = 1 << 20  # bytes of a text

@@ -7,6 +7,7 @@ at the end.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.review.change import Change, ChangedFile
+from repoagent.review.change import Change, ChangedFile, Lines
 from repoagent.review.finding import Evidence, Finding, Level, Location
 
 if TYPE_CHECKING:
@@ -70,12 +71,14 @@ class CheckContext:
 
     @property
     def view(self) -> View | None:
+        """The history before the change; None if there is none."""
         return self.history.view
 
     def finding(
         self, rule: str, title: str, location: Location, body: str, key: str = "", *, quote: str = "",
         evidence: tuple[Evidence, ...] = (), confidence: float | None = None,
     ) -> Finding:  # fmt: skip
+        """A finding of `rule` with its configured level."""
         level = self.levels[rule]
         return Finding(rule, level, title, location, body, key, quote, evidence, confidence=confidence)
 
@@ -115,7 +118,7 @@ class CheckContext:
 
     @cached_property
     def attributes(self) -> Attributes:
-        """The attributes of these files."""
+        """The linguist attributes of the `marked` files."""
         from repoagent.review.checks.file_origin import ATTRIBUTE_FILE, Attributes, attributes
 
         own = (self.worktree.common_dir / "info" / "attributes").exists()
@@ -161,3 +164,88 @@ def parse_python(text: bytes) -> ast.Module | None:
             return ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
+
+
+# Changes of comments only. This reads the texts of the files, so call it only if a rule has a finding.
+
+LARGEST_PROGRAM = 1 << 20  # bytes of a Python text
+FEW, LONG = 20, 1000  # corrected lines of prose, and bytes of one
+ALIKE = 0.85  # similarity of a corrected line to the old one
+PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
+DIRECTIVES = (b"#!", b"//go:", b"// +build")
+
+_STARRED = re.compile(rb"//|/\*|\*(?=[\s/]|$)")  # but not `*p = 1`
+_HASH = re.compile(rb"#")
+_DASHES = re.compile(rb"--(?:\s|$)")
+_SUFFIXES = {
+    _STARRED: (
+        "c h cc cpp cxx hh hpp hxx cs css dart go java js jsx kt mjs cjs php proto rs scala scss swift ts tsx zig"
+    ),
+    _HASH: "bash cfg cmake conf mk pl py pyi r rb sh tcl toml yaml yml",
+    _DASHES: "hs lua sql",
+}
+_MARKS = {suffix: mark for mark, suffixes in _SUFFIXES.items() for suffix in suffixes.split()}
+
+
+def is_comment(path: str, line: bytes) -> bool:
+    """Whether the line is empty or only a comment."""
+    stripped = line.strip()
+    if not stripped:
+        return True
+    mark = _MARKS.get(path.rpartition(".")[2].lower())
+    if mark is None or stripped.startswith(DIRECTIVES):
+        return False
+    if mark is _STARRED and b"*/" in stripped:  # the end of a comment, without code after it
+        return stripped.endswith(b"*/") and stripped.find(b"/*") <= 0
+    return mark.match(stripped) is not None
+
+
+def only_comments(change: Change, *files: ChangedFile) -> bool:
+    """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose also
+    corrections of a few lines. False for an added or deleted file and one without changed lines."""
+    return bool(files) and all(_only_comments(change, file) for file in files)
+
+
+def _only_comments(change: Change, file: ChangedFile) -> bool:
+    if file.status != "modified" or file.old_mode != file.new_mode:
+        return False
+    hunks = change.read_lines(file)
+    lines = [line for hunk in hunks for line in (*hunk.removed, *hunk.added)]
+    if not lines:
+        return False
+    if all(is_comment(file.path, line) for line in lines):
+        return True
+    if file.path.lower().endswith(PROSE):
+        return len(lines) <= FEW and all(map(_is_correction, hunks))
+    if not file.path.endswith((".py", ".pyi")):
+        return False
+    programs = [_program(text) for text in (change.read_old(file), change.read_new(file))]
+    return None not in programs and programs[0] == programs[1]
+
+
+def _is_correction(hunk: Lines) -> bool:
+    """Whether each line changed only slightly, as by the correction of a word."""
+    from difflib import SequenceMatcher
+
+    return len(hunk.removed) == len(hunk.added) and all(
+        SequenceMatcher(None, old[:LONG], new[:LONG], autojunk=False).ratio() >= ALIKE
+        for old, new in zip(hunk.removed, hunk.added, strict=True)
+    )
+
+
+def _program(text: bytes | None) -> str | None:
+    """The syntax tree of a Python file as text, without docstrings; None if it cannot be read."""
+    import ast
+
+    tree = parse_python(text) if text is not None and len(text) <= LARGEST_PROGRAM else None
+    if tree is None:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(ast.Constant(str())), *_]:
+                    del node.body[0]
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return None

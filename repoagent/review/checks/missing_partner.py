@@ -10,8 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.checks.comment_changes import only_comments
-from repoagent.review.checks.context import CheckContext
+from repoagent.review.checks.context import CheckContext, only_comments
 from repoagent.review.checks.file_origin import LOCKS
 from repoagent.review.finding import Finding, Location
 

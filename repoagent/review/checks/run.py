@@ -112,6 +112,7 @@ def history_context(
     source: HistorySource,
     habits: Habits | None,
 ) -> CheckContext:
+    """The input of the history checks, whose time limit starts now."""
     end = time.monotonic() + HISTORY_SECONDS
     return CheckContext(
         worktree, change, levels, lambda: end - time.monotonic(), history=source, habits=habits

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
 from repoagent.review.checks import file_origin
-from repoagent.review.checks.comment_changes import is_comment
-from repoagent.review.checks.context import CheckContext, parse_python
+from repoagent.review.checks.context import CheckContext, is_comment, parse_python
 from repoagent.review.finding import Finding, Location, listed
 
 OTHER_LINES = 5  # that a finding names

@@ -93,8 +93,7 @@ def find_fix_prone(context: CheckContext) -> Iterator[Finding]:
     rates = {file: rate for file in changed if (rate := prone.get(os.fsencode(file.old_path)))}
     if not rates or context.habits is None:
         return
-    from repoagent.review.checks.comment_changes import only_comments
-    from repoagent.review.checks.context import evidence_of
+    from repoagent.review.checks.context import evidence_of, only_comments
 
     files = [file for file in rates if not only_comments(context.change, file)]
     files.sort(key=lambda file: -wilson_lower(rates[file].followed, rates[file].changes))

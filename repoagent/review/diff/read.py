@@ -77,7 +77,7 @@ class Texts:
         return None if old is None else apply_hunks(old, hunks)
 
     def lines(self, file: ChangedFile) -> tuple[Lines, ...]:
-        """The lines that differ."""
+        """The lines that differ, as hunks without context; () for a binary file."""
         if SUBMODULE in (file.old_mode, file.new_mode):
             return ()
         if self._hunks is None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 
-from repoagent.agent.state import Tool
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.off_limits import WhyNot, gate
@@ -15,10 +14,11 @@ from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.model import Part, Retryable, display_name
+from repoagent.llm.complete import ignore
+from repoagent.llm.model import Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
 from repoagent.review.change import Change
-from repoagent.review.dismissals import Verdict, verdicts_on
+from repoagent.review.dismissals import verdicts_on
 from repoagent.review.finding import Finding, Level
 from repoagent.review.llm.cache import AnswerCache, forget
 from repoagent.review.llm.chunks import Block, Material, Versions, gather, levels_of, pack, unreviewed
@@ -33,10 +33,6 @@ LEAST_TOKENS = 1_000  # of the change in one call
 FAILURES = 2  # in a row, after which the review ends
 
 
-def _ignore(*_: object) -> None:
-    """Ignore the message."""
-
-
 @dataclass(frozen=True)
 class ReviewSession:
     """Where to review, and within which limits.
@@ -48,8 +44,8 @@ class ReviewSession:
     worktree: WorkTree
     layout: Layout
     settings: Settings
-    warn: Callable[[str], None] = _ignore
-    progress: Callable[[str], None] = _ignore
+    warn: Callable[[str], None] = ignore
+    progress: Callable[[str], None] = ignore
     ready: ModelSetup | None = None
     record: Path | None = None
     reply: Path | None = None
@@ -127,22 +123,27 @@ def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
     """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
     why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
     material = gather(change, session.worktree, why_not)
-    builder = _prompt_builder(change, session, material, why_not, None)
+    common = _CommonParts(change, session, material, why_not, None)
     budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
-    return [builder.prompt(part) for part in pack(material.blocks, budget)]
+    return [common.prompt(part) for part in pack(material.blocks, budget)]
 
 
-@dataclass(frozen=True)
-class _PromptBuilder:
-    """The parts that all prompts of a review share."""
+class _CommonParts:
+    """The parts that all prompts of a review share. Raises RepoagentError."""
 
-    change: Change
-    session: ReviewSession
-    tools: tuple[Tool, ...]
-    protocol: str
-    context: Sequence[Part]
-    dismissed: Sequence[Verdict]
-    warnings: tuple[str, ...]
+    def __init__(
+        self, change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
+    ) -> None:
+        self.change, self.session = change, session
+        self.tools = tools_for(session, Versions(session.worktree, change), why_not, window)
+        rules = tuple(levels_of(session.settings))
+        self.protocol = instructions(rules, (*self.tools, FindingCollector({}, {}).tool))
+        self.context, self.warnings = repository(session, tuple(material.views), why_not)
+        try:
+            verdicts = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
+        except Refused as error:
+            verdicts, self.warnings = {}, (*self.warnings, f"could not read the dismissals: {error}")
+        self.dismissed = [verdict for verdict in verdicts.values() if verdict.state == "dismissed"]
 
     def prompt(self, part: Sequence[Block]) -> Prompt:
         paths = {block.path for block in part}
@@ -150,20 +151,6 @@ class _PromptBuilder:
         return prompt_for(
             self.change, self.session, part, protocol=self.protocol, context=self.context, dismissed=dismissed
         )
-
-
-def _prompt_builder(
-    change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
-) -> _PromptBuilder:
-    tools = tools_for(session, Versions(session.worktree, change), why_not, window)
-    protocol = instructions(tuple(levels_of(session.settings)), (*tools, FindingCollector({}, {}).tool))
-    context, warnings = repository(session, tuple(material.views), why_not)
-    try:
-        known = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
-    except Refused as error:
-        known, warnings = {}, (*warnings, f"could not read the dismissals: {error}")
-    dismissed = [verdict for verdict in known.values() if verdict.state == "dismissed"]
-    return _PromptBuilder(change, session, tools, protocol, context, dismissed, warnings)
 
 
 @dataclass
@@ -201,42 +188,40 @@ class _Review:
             len(material.blocks) - len(waiting), meter.attempts - calls, self.error,
         )  # fmt: skip
 
-    def collector(self) -> FindingCollector:
-        return FindingCollector(self.material.views, self.levels)
-
     def use_cached(self, cache: AnswerCache, block: Block) -> bool:
         """Whether there is a cached answer; if so, verify its claims and add the findings."""
         claims = cache.get(block)
+        collector = FindingCollector(self.material.views, self.levels)
         for claim in claims or ():
-            if claim.rule in self.levels and isinstance(finding := self.collector().check(claim), Finding):
+            if claim.rule in self.levels and isinstance(finding := collector.check(claim), Finding):
                 self.findings.append(finding)
         return claims is not None
 
     def ask(self, blocks: Sequence[Block], cache: AnswerCache) -> None:
-        """Ask about each part until all are done or a limit is reached."""
+        """Ask about each part until all are done or a limit is reached, and cache the answers."""
         session, ready, settings = self.session, self.ready, self.session.settings
         budget, window = settings.whole("review.context_limit"), ready.context_tokens
         if window is not None:
             budget = min(budget, (window - SPARE_TOKENS) // 2)
         parts = pack(blocks, max(LEAST_TOKENS, budget))
-        clock = Clock(settings.number("review.max_seconds"))
         max_calls = settings.whole("review.max_calls") + ready.meter.attempts
-        access = ModelAccess(session, ready, clock, max_calls)
+        access = ModelAccess(session, ready, Clock(settings.number("review.max_seconds")), max_calls)
         try:
-            builder = _prompt_builder(self.change, session, self.material, self.why_not, window)
+            common = _CommonParts(self.change, session, self.material, self.why_not, window)
         except RepoagentError as error:
             self.error = error
             self.material.unseen.append(unreviewed(blocks))
             return
-        for warning in builder.warnings:
+        for warning in common.warnings:
             session.warn(warning)
         failed: list[Block] = []
         in_a_row = 0
         for number, part in enumerate(parts):
             session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
+            collector = FindingCollector(self.material.views, self.levels)
+            key = " ".join(block.key("")[:16] for block in part)
             try:
-                self.ask_part(access, builder, part, cache)
-                in_a_row = 0
+                review_chunk(access, common.prompt(part), common.tools, collector, key)
             except RepoagentError as error:
                 self.error = self.error or error
                 failed += part
@@ -245,23 +230,16 @@ class _Review:
                 if in_a_row == FAILURES or not concerns_part:  # the model or the connection fails
                     failed += [block for later in parts[number + 1 :] for block in later]
                     break
+            else:
+                in_a_row = 0
+                holders = [(_holder(part, finding), claim) for claim, finding in collector.claims]
+                for block in part:
+                    cache.put(block, [claim for holder, claim in holders if holder is block])
+            finally:
+                self.findings += [finding for _, finding in collector.claims]
+                self.dropped += collector.dropped
         if failed:
             self.material.unseen.append(unreviewed(failed))
-
-    def ask_part(
-        self, access: ModelAccess, builder: _PromptBuilder, part: tuple[Block, ...], cache: AnswerCache
-    ) -> None:
-        """Ask about one part, and cache the answer."""
-        collector = self.collector()
-        key = " ".join(block.key("")[:16] for block in part)
-        try:
-            review_chunk(access, builder.prompt(part), builder.tools, collector, key)
-        finally:
-            self.findings += [finding for _, finding in collector.claims]
-            self.dropped += collector.dropped
-        holders = [(_holder(part, finding), claim) for claim, finding in collector.claims]
-        for block in part:
-            cache.put(block, [claim for holder, claim in holders if holder is block])
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:

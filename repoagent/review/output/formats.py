@@ -12,10 +12,9 @@ import re
 import unicodedata
 from collections import Counter
 from importlib import import_module
-from pathlib import Path
 
 from repoagent import display_text
-from repoagent.review.change import Change, split_lines
+from repoagent.review.change import split_lines
 from repoagent.review.finding import Finding, Level, Location, Report, Suggestion, as_data
 
 _RENDERERS = {
@@ -33,27 +32,23 @@ DESCRIPTION = 1_000  # characters, which GitLab shows on one line
 _VISIBLE = "\t\n\u200c\u200d"  # white space, and joiners in letters and emoji
 
 
-def render(report: Report, format: str, *, top: Path, change: Change | None = None) -> bytes:
-    """The document in UTF-8. `format` is one of FORMATS, else ValueError.
-
-    `top` is the work tree; no format contains it. `change` has the lines that differ; without it, no suggestion can be
-    applied with a click.
-    """
+def render(report: Report, format: str) -> bytes:
+    """The document in UTF-8. `format` is one of FORMATS, else ValueError."""
     if format not in FORMATS:
         raise ValueError(f"unknown format {format!r}; the formats are: {', '.join(FORMATS)}")
     module, _, function = _RENDERERS[format].partition(":")
     renderer = getattr(import_module(f"repoagent.review.output.{module}"), function)
-    text: str = renderer(report, change=change)
+    text: str = renderer(report)
     return text.encode("utf-8")
 
 
-def render_json(report: Report, *, change: Change | None = None) -> str:
+def render_json(report: Report) -> str:
     """The report as JSON. Bytes of a path that are not UTF-8 are surrogate escapes."""
     return json.dumps(report_data(report), indent=2) + "\n"
 
 
 def report_data(report: Report) -> dict[str, object]:
-    """The content of `render_json`."""
+    """The report as JSON data, as `review --json` prints it."""
     worst = report.worst()
     return {
         "version": VERSION,
@@ -79,7 +74,7 @@ _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
 _PROPERTY = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"})
 
 
-def render_github(report: Report, *, change: Change | None = None) -> str:
+def render_github(report: Report) -> str:
     """One command per finding, the most important first, as many as GitHub shows; then the number of the others."""
     levels: Counter[Level] = Counter()
     lines = []
@@ -117,7 +112,7 @@ def _command(finding: Finding) -> str:
 _GITLAB_SEVERITY = {Level.NOTE: "info", Level.WARNING: "minor", Level.ERROR: "major"}
 
 
-def render_gitlab(report: Report, *, change: Change | None = None) -> str:
+def render_gitlab(report: Report) -> str:
     """An array of issues. A finding of a whole file gets its first line, since GitLab requires one. Fingerprints are
     stable when lines move, and unique: equal ones are numbered."""
     ids: Counter[str] = Counter()

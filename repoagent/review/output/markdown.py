@@ -1,4 +1,4 @@
-"""A report as a comment on a pull request: counts, the findings by file, and suggestions to apply.
+"""A report as a comment on a pull request: counts, and the findings by file with suggestions.
 
 Foreign text is escaped, so that it contains no markup, mention, reference or link. A backslash escapes markup, but code
 hosts link @name, #1 and URLs in the rendered page, so a zero width space follows these signs. Code needs neither.
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 
-from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Level, Report
 from repoagent.review.output import formats
 from repoagent.review.output.formats import count, plain, plain_line, shorten
@@ -59,19 +58,18 @@ def as_code(text: str, *, table: bool = False) -> str:
     return span.replace("|", "\\|") if table else span
 
 
-def fenced(text: str, info: str = "", *, empty: bool = False) -> str:
-    """A code block with a fence longer than any in the text; `empty` for a block without lines."""
+def fenced(text: str, info: str = "") -> str:
+    """A code block with a fence longer than any in the text."""
     fence = "`" * max(3, _longest(text) + 1)
-    return f"{fence}{info}\n{fence}" if empty else f"{fence}{info}\n{text}\n{fence}"
+    return f"{fence}{info}\n{text}\n{fence}"
 
 
 def _longest(text: str) -> int:
     return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
-def render(report: Report, *, change: Change | None = None) -> str:
-    """The comment. It ends with the number of findings that did not fit. A suggestion can be applied only if all its
-    lines are changed lines; others are shown as a diff."""
+def render(report: Report) -> str:
+    """The comment. It ends with the number of findings that did not fit."""
     head = "\n".join([MARKER, *_head(report)]) + "\n"
     tail = "\n".join(["", *_tail(report)]) + "\n"
     remaining = LIMIT - len(head.encode()) - len(tail.encode()) - 200
@@ -88,7 +86,7 @@ def render(report: Report, *, change: Change | None = None) -> str:
         remaining_in_file = remaining - len((opening + closing).encode())
         parts = []
         for finding in findings:
-            part = "\n".join(_finding(report, finding, change)) + "\n"
+            part = "\n".join(_finding(report, finding)) + "\n"
             if len(part.encode()) > remaining_in_file:
                 omitted += 1
                 continue
@@ -121,7 +119,7 @@ def _head(report: Report) -> Iterator[str]:
         yield f"| {level.word} | {as_code(shorten(plain_line(rule), 60), table=True)} | {number:,} |"
 
 
-def _finding(report: Report, finding: Finding, change: Change | None) -> Iterator[str]:
+def _finding(report: Report, finding: Finding) -> Iterator[str]:
     lines = ""
     if region := formats.region(finding):
         start, end = region
@@ -136,7 +134,7 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
         yield ""
         yield as_text(shorten(body, BODY))
     code = formats.lines_of(report, finding.location) or formats.text_lines(finding.quote)
-    if suggested := _suggestion(report, finding, change):
+    if suggested := _suggestion(report, finding):
         yield ""
         yield suggested
     elif code:
@@ -152,26 +150,14 @@ def _finding(report: Report, finding: Finding, change: Change | None) -> Iterato
             yield f"- and {count(len(finding.evidence) - COMMITS, 'more commit')}"
 
 
-def _suggestion(report: Report, finding: Finding, change: Change | None) -> str:
-    """A suggestion block, otherwise a diff; "" if there is no suggestion or it does not fit the text."""
+def _suggestion(report: Report, finding: Finding) -> str:
+    """The suggestion as a diff; "" if there is none or it does not fit the text."""
     suggestion = finding.suggestion
     if suggestion is None or formats.before_and_after(report, suggestion) is None:
         return ""
-    location, text = suggestion.location, suggestion.text
-    added = {
-        number
-        for file in (change.files if change else ())
-        if change and file.path == location.path and file.status != "deleted"
-        for hunk in change.read_lines(file)
-        for number in range(hunk.new, hunk.new + len(hunk.added))
-    }
-    can_apply = location.path == finding.location.path and added.issuperset(
-        range(location.start, location.end + 1)
-    )
-    if can_apply and plain(text) == text and "\r" not in text:
-        return fenced(text.removesuffix("\n"), "suggestion", empty=not text)
+    location = suggestion.location
     old = [f"-{plain(line)}" for line in formats.lines_of(report, location)]
-    new = [f"+{plain(line)}" for line in formats.text_lines(text)]
+    new = [f"+{plain(line)}" for line in formats.text_lines(suggestion.text)]
     prefix = "" if location.path == finding.location.path else f"In {as_code(plain_line(location.path))}:\n\n"
     return prefix + fenced("\n".join(old + new), "diff")
 

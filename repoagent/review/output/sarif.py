@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from urllib.parse import quote_from_bytes
 
 from repoagent import __version__
-from repoagent.review.change import Change, split_lines
-from repoagent.review.finding import Finding, Level, Report, Suggestion
-from repoagent.review.output.formats import count, plain, plain_line, region, shorten, shown, writable
+from repoagent.review.finding import Finding, Level, Report
+from repoagent.review.output.formats import count, plain, plain_line, region, shorten, writable
 from repoagent.review.rules import RULES
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -31,7 +30,7 @@ _SOURCES = {
 }
 
 
-def render(report: Report, *, change: Change | None = None) -> str:
+def render(report: Report) -> str:
     """One run, with the most important results first and the dismissed ones as suppressed; a notification has the
     number of omitted results."""
     findings = sorted(report.findings, key=lambda finding: -finding.level)
@@ -61,7 +60,7 @@ def _log(report: Report, included: Sequence[tuple[Finding, bool]], total: int) -
         if not start or line in lines:
             fingerprints["primaryLocationLineHash"] = fingerprints["repoagentFinding/v1"]
         lines.add(line)
-        result = _result(report, finding, suppressed=suppressed)
+        result = _result(finding, suppressed=suppressed)
         index = rules.index(finding.rule)
         results.append({**result, "ruleIndex": index, "partialFingerprints": fingerprints})
     driver = {
@@ -104,7 +103,7 @@ def _rule(name: str) -> dict[str, object]:
     }
 
 
-def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, object]:
+def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
     title, body = plain_line(finding.title), plain(finding.body).strip()
     commits = "\n".join(f"{commit.commit[:12]} {plain_line(commit.subject)}" for commit in finding.evidence)
     message = "\n\n".join(filter(None, (title, body, commits)))
@@ -121,32 +120,7 @@ def _result(report: Report, finding: Finding, *, suppressed: bool) -> dict[str, 
     }
     if finding.confidence is not None:
         result["rank"] = round(100 * min(1.0, max(0.0, finding.confidence)), 1)
-    if finding.suggestion is not None and (fix := _fix(report, finding.suggestion)) is not None:
-        result["fixes"] = [fix]
     return result
-
-
-def _fix(report: Report, suggestion: Suggestion) -> dict[str, object] | None:
-    """The suggestion; None if it is not Unicode or does not fit the text.
-
-    The region goes from the start of the first line to the start of the line after the last one, or if there is none to
-    the end of the last line, in UTF-16 code units.
-    """
-    location, text = suggestion.location, suggestion.text
-    source = report.by_file.get(location.path)
-    if source is None or location.old or text != writable(text):
-        return None
-    lines = split_lines(source)
-    if not 1 <= location.start <= location.end <= len(lines):
-        return None
-    deleted = {"startLine": location.start, "startColumn": 1, "endLine": location.end + 1, "endColumn": 1}
-    if not lines[location.end - 1].endswith(b"\n"):
-        units = len(shown(lines[location.end - 1]).encode("utf-16-le", "surrogatepass")) // 2
-        deleted |= {"endLine": location.end, "endColumn": units + 1}
-        text = text.removesuffix("\n")
-    replacement = {"deletedRegion": deleted, "insertedContent": {"text": text}}
-    change = {"artifactLocation": _artifact_location(location.path), "replacements": [replacement]}
-    return {"description": {"text": "Apply the suggestion of repoagent."}, "artifactChanges": [change]}
 
 
 def _artifact_location(path: str) -> dict[str, object]:

@@ -84,23 +84,6 @@ def test_blank_parts_and_invalid_unicode(server_with: Start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("claude-sonnet-5-5", True),
-        ("claude-fable-5", True),
-        ("claude-opus-4-6", True),
-        ("claude-haiku-5-5-20261007", True),
-        ("claude-haiku-4-5-20251001", False),
-        ("claude-opus-4-20250514", False),
-        ("claude-3-7-sonnet-latest", False),
-        ("some-other-model", False),
-    ],
-)
-def test_which_models_think(name: str, expected: bool) -> None:
-    assert thinks(name) is expected
-
-
-@pytest.mark.parametrize(
     ("stop", "expected"),
     [
         ("end_turn", "end"),
@@ -475,67 +458,50 @@ def test_the_lifetime_of_the_prompt_cache(server_with: Start, cache: str, expect
     assert sent["system"][0].get("cache_control") == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "efforts"),
-    [
-        ("claude-sonnet-5-5", "low medium high xhigh max"),
-        ("claude-opus-4-7", "low medium high xhigh max"),
-        ("claude-sonnet-4-6", "low medium high max"),
-        ("claude-opus-4-5-20251101", "low medium high"),
-        ("claude-sonnet-4-5", ""),
-        ("claude-3-7-sonnet-latest", ""),
-        ("our-own-model", "low medium high xhigh max"),
-    ],
-)
-def test_which_efforts_a_model_has(name: str, efforts: str) -> None:
-    taken = [effort for effort in EFFORTS if AnthropicModel(name, Wishes(effort=effort)).ignored() == ()]
-    assert " ".join(taken) == efforts
-
-
-@pytest.mark.parametrize(
-    ("name", "effort", "takes"),
-    [
-        ("claude-sonnet-5-5", None, {"effort", "stop", "cache", "tools"}),
-        ("claude-sonnet-4-6", "xhigh", {"stop", "cache", "tools"}),
-        ("claude-haiku-4-5", None, {"temperature", "stop", "cache", "tools"}),
-        ("our-own-model", "max", {"effort", "temperature", "stop", "cache", "tools"}),
-    ],
-)
-def test_supported_wishes(name: str, effort: str | None, takes: set[str]) -> None:
-    assert AnthropicModel(name, Wishes(effort=effort)).takes == takes
-
-
 def test_an_unknown_effort() -> None:
     with pytest.raises(UsageError, match="'much': use one of low, medium"):
         AnthropicModel("claude-sonnet-5-5", Wishes(effort="much"))
 
 
+ALL = "low medium high xhigh max"
+ARN = "arn:aws:bedrock:us-east-1:123456789012:"
+
+
 @pytest.mark.parametrize(
-    ("name", "family", "context"),
+    ("name", "family", "context", "efforts"),
     [
-        ("claude-sonnet-5-5", "claude-sonnet-5-5", 1_000_000),
-        ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000),
-        ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000),
-        ("claude-opus-4-6@default", "claude-opus-4-6", 1_000_000),
-        ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000),
-        ("global.anthropic.claude-opus-5", "claude-opus-5", 1_000_000),
-        ("anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5", 200_000),
-        ("anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet", 200_000),
+        ("claude-sonnet-5-5", "claude-sonnet-5-5", 1_000_000, ALL),
+        ("claude-sonnet-5-5-20260901", "claude-sonnet-5-5", 1_000_000, ALL),
+        ("claude-sonnet-5-5@20260901", "claude-sonnet-5-5", 1_000_000, ALL),
+        ("us.anthropic.claude-sonnet-5-5-v1:0", "claude-sonnet-5-5", 1_000_000, ALL),
+        ("global.anthropic.claude-opus-5", "claude-opus-5", 1_000_000, ALL),
+        ("claude-opus-4-7", "claude-opus-4-7", 1_000_000, ALL),
+        ("claude-opus-4-6@default", "claude-opus-4-6", 1_000_000, "low medium high max"),
         (
-            "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.anthropic.claude-opus-4-6-v1",
+            f"{ARN}inference-profile/us.anthropic.claude-opus-4-6-v1",
             "claude-opus-4-6",
             1_000_000,
+            "low medium high max",
         ),
-        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000),  # of a gateway
-        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000),
-        ("our-own-model", "our-own-model", None),
+        ("claude-opus-4-5-20251101", "claude-opus-4-5", 200_000, "low medium high"),
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", "claude-haiku-4-5", 200_000, ""),
+        ("anthropic.claude-3-5-sonnet-20241022-v2:0", "claude-3-5-sonnet", 200_000, ""),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", 200_000, ""),  # of a gateway
+        ("claude-3-7-sonnet-latest", "claude-3-7-sonnet", 200_000, ""),
+        ("our-own-model", "our-own-model", None, ALL),
         (
-            "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123",
-            "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/abc123",
+            f"{ARN}application-inference-profile/abc123",
+            f"{ARN}application-inference-profile/abc123",
             None,
+            ALL,
         ),
     ],
 )
-def test_family_and_context_of_a_name(name: str, family: str, context: int | None) -> None:
+def test_what_the_name_of_a_model_tells(name: str, family: str, context: int | None, efforts: str) -> None:
     assert family_name(name) == family
     assert AnthropicModel(name).context_tokens == context
+    assert thinks(name) is (context == 1_000_000)
+    taken = [effort for effort in EFFORTS if AnthropicModel(name, Wishes(effort=effort)).ignored() == ()]
+    assert " ".join(taken) == efforts
+    takes = {"stop", "cache", "tools"} | ({"effort"} if efforts else set())
+    assert AnthropicModel(name).takes == takes | ({"temperature"} if context != 1_000_000 else set())

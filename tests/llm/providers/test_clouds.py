@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ import pytest
 
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Wishes
-from repoagent.llm.providers.anthropic import AnthropicBackend, AnthropicModel
+from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.registry import PROVIDERS, missing_extra
 from tests.llm.ask import ask
 from tests.llm.providers.cloud_server import (
@@ -328,17 +327,6 @@ def test_no_address_and_no_server(nowhere: None, put: Set) -> None:
     put(AWS_BEARER_TOKEN_BEDROCK="key")
     assert "cannot build a request for bedrock/.." in refused(AnthropicModel("..", platform="bedrock"))
     assert "cannot reach 127.0.0.1" in refused(AWS, Retryable)
-
-
-def test_the_connection_is_opened_early(serve: Start) -> None:
-    server = serve(AWS, "ok")
-    AnthropicBackend("bedrock").preload(AWS.name)
-    deadline = time.monotonic() + 20
-    while not server.warmed and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.05)  # the answer has to arrive, too
-    assert call(AWS)[0].text == "ok"
-    assert (server.warmed, server.connections) == (1, 1)
 
 
 @EACH

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from repoagent.review.change import Lines
 from repoagent.review.checks.api_changed import changed_symbols, fits_old_callers
-from repoagent.review.checks.comment_changes import only_comments
+from repoagent.review.checks.context import only_comments
 from repoagent.review.checks.file_origin import has_mark, is_vendored_path
 from repoagent.review.checks.run import CHECKS, load_check
 from repoagent.review.checks.statistics import is_fix, quantile, wilson_lower

@@ -90,7 +90,7 @@ def test_a_secret_is_never_shown(repo: GitRepo) -> None:
     report = full_review(repo)
     assert report.findings[0].quote == 'TOKEN = "***"' and b'TOKEN = "***"' in report.by_file["help.py"]
     for form in FORMATS:
-        assert TOKEN[:12].encode() not in render(report, form, top=repo.top, change=read(repo.top))
+        assert TOKEN[:12].encode() not in render(report, form)
     assert TOKEN[:12] not in repr(report)
 
 
@@ -206,7 +206,7 @@ def test_a_change_cannot_hide_itself_with_an_ignore_file(repo: GitRepo) -> None:
 def test_machine_formats_contain_the_rules(repo: GitRepo) -> None:
     stage(repo, {"a.py": CODE})
     report = full_review(repo)
-    rules = json.loads(render(report, "json", top=repo.top))["rules"]
+    rules = json.loads(render(report, "json"))["rules"]
     assert {"conflict-marker", "parse-error", "secret", "removed-symbol", "debug-leftover"} <= set(rules)
-    sarif = json.loads(render(report, "sarif", top=repo.top))["runs"][0]["tool"]["driver"]["rules"]
+    sarif = json.loads(render(report, "sarif"))["runs"][0]["tool"]["driver"]["rules"]
     assert {rule["id"]: rule["defaultConfiguration"]["level"] for rule in sarif}["secret"] == "error"

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from repoagent.review.change import Change, Lines
 from repoagent.review.finding import Evidence, Finding, Level, Location, Report, Suggestion
 from repoagent.review.rules import RULES
-from tests.review.builders import change_of, modified
 
 SOURCE = (
     b"import os\n\ndef find(name):\n\treturn os.popen('find ' + name)\n\nlast = '\xc3\xa9\xf0\x9f\x98\x80'"
@@ -83,12 +81,6 @@ def finding(**changed: object) -> Finding:
     return Finding(**fields)  # type: ignore[arg-type]
 
 
-def suggesting(
-    text: str, start: int = 4, end: int = 4, path: str = "src/find.py", *, old: bool = False
-) -> Finding:
-    return finding(suggestion=Suggestion(Location(path, start, end, old), text))
-
-
 def report(*open_findings: Finding, **changed: object) -> Report:
     return Report("the staged change", 2, open_findings, by_file={"src/find.py": SOURCE}, **changed)  # type: ignore[arg-type]
 
@@ -99,8 +91,3 @@ def hostile(text: str, **changed: object) -> Report:
     result = finding(title=text, body=text, quote=text, key=text, location=Location(path, 2, 3), **changed)
     by_file = {path: text.encode("utf-8", "replace")}
     return Report(text, 1, [result], [result], 1, [text], [text], text, by_file=by_file)
-
-
-def change(first: int, *added: bytes, path: str = "src/find.py") -> Change:
-    """A change that adds lines from `first` on."""
-    return change_of(modified(path), None, None, Lines(first - 1, (), first, added), kind="staged")

@@ -63,16 +63,13 @@ ARTIFACT = record({"uri": URI, "uriBaseId": text("%SRCROOT%")})
 LINE = integer(1)
 REGION = record({"startLine": LINE}, {"startColumn": LINE, "endLine": LINE, "endColumn": LINE})
 LOCATION = record({"physicalLocation": record({"artifactLocation": ARTIFACT}, {"region": REGION})})
-REPLACEMENT = record({"deletedRegion": REGION}, {"insertedContent": TEXT})
-CHANGE = record({"artifactLocation": ARTIFACT, "replacements": many(REPLACEMENT)})
-FIX = record({"artifactChanges": many(CHANGE)}, {"description": TEXT})
 SUPPRESSION = record({"kind": text("external")}, {"justification": text()})
 RESULT = record(
     {
         "message": TEXT, "ruleId": text(), "ruleIndex": integer(0), "level": LEVEL, "locations": many(LOCATION),
         "partialFingerprints": strings, "suppressions": many(SUPPRESSION),
     },
-    {"fixes": many(FIX), "rank": of(float), "properties": of(dict)},
+    {"rank": of(float), "properties": of(dict)},
 )  # fmt: skip
 RULE = record(
     {"id": text()},

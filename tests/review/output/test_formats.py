@@ -20,24 +20,24 @@ UNESCAPED = (("%0A", "\n"), ("%0D", "\r"), ("%3A", ":"), ("%2C", ","), ("%25", "
 
 
 def load(subject: Report, format: str) -> Any:
-    return json.loads(render(subject, format, top=TOP))
+    return json.loads(render(subject, format))
 
 
 def test_an_unknown_format_is_an_error() -> None:
     with pytest.raises(ValueError, match="unknown format 'yaml'"):
-        render(report(), "yaml", top=TOP)
+        render(report(), "yaml")
 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_report_without_findings_is_a_whole_document(format: str) -> None:
-    data = render(report(), format, top=TOP)
+    data = render(report(), format)
     assert data == b"" if format == "github" else data.endswith(b"\n") and data.count(b"\0") == 0
 
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_everywhere_is_written_as_utf_8(format: str, text: str) -> None:
-    render(hostile(text), format, top=TOP).decode("utf-8")
+    render(hostile(text), format).decode("utf-8")
 
 
 @settings(max_examples=10, deadline=None)
@@ -79,7 +79,7 @@ def check_sarif(subject: Report) -> None:
 def commands(subject: Report) -> list[tuple[str, dict[str, str], str]]:
     """The commands as the runner reads them; all other lines are plain sentences."""
     result = []
-    for line in render(subject, "github", top=TOP).decode().split("\n")[:-1]:
+    for line in render(subject, "github").decode().split("\n")[:-1]:
         assert "\r" not in line
         if not line.startswith("::"):
             assert line.startswith("repoagent: ") and "::" not in line and "##[" not in line
@@ -118,7 +118,7 @@ def check_gitlab(subject: Report) -> None:
 
 
 def test_the_text_of_an_annotation() -> None:
-    text = render(report(finding(body="100%\nsure: a, b")), "github", top=TOP).decode()
+    text = render(report(finding(body="100%\nsure: a, b")), "github").decode()
     assert text == (
         "::error file=src/find.py,line=4,endLine=4,title=security%3A The name is run by a shell.::100%25%0Asure: a, b"
         f"%0A%0A1a2b1a2b1a Add find%0A%0ATo dismiss it: repoagent review dismiss {finding().id}\n"
@@ -129,7 +129,7 @@ def test_the_most_important_annotations_come_first_and_the_others_are_counted() 
     notes = [finding(level=Level.NOTE, key=str(n)) for n in range(13)]
     subject = report(*notes, finding(level=Level.WARNING), finding())
     assert [name for name, _, _ in commands(subject)] == ["error", "warning", *["notice"] * 10]
-    last = render(subject, "github", top=TOP).decode().splitlines()[-1]
+    last = render(subject, "github").decode().splitlines()[-1]
     assert last == "repoagent: 3 more notes not shown here: GitHub shows 10 of a kind for a step"
 
 

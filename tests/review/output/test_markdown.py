@@ -1,21 +1,19 @@
-"""A comment: any text is rendered unchanged, and a suggestion block is used only if it can be applied."""
+"""A comment: any text is rendered unchanged, and suggestions are shown as diffs."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from repoagent.review.change import Change
 from repoagent.review.finding import Finding, Level, Location, Report, Suggestion
 from repoagent.review.output import markdown
 from repoagent.review.output.formats import plain, plain_line, render
 from repoagent.review.output.markdown import as_code, as_text, fenced
-from tests.review.output.samples import HOSTILE, change, finding, hostile, report, suggesting, texts
+from tests.review.output.samples import HOSTILE, finding, hostile, report, texts
 
 OURS = re.compile(
     r"<!-- repoagent-review -->|</details>|</?sub>|</?code>"
@@ -38,8 +36,8 @@ TEXT_TOKENS = {
 }
 
 
-def comment(subject: Report, change: Change | None = None) -> str:
-    return render(subject, "markdown", top=Path("/nowhere"), change=change).decode()
+def comment(subject: Report) -> str:
+    return render(subject, "markdown").decode()
 
 
 def tokens(text: str, kind: str = "") -> list[Token]:
@@ -75,8 +73,7 @@ def test_code_spans_and_fences_can_contain_any_text(text: str) -> None:
 
 def check_comment(subject: Report) -> None:
     """Only our elements, no link, the marker first, one block for each file."""
-    path = subject.findings[0].location.path if subject.findings else "a"
-    text = comment(subject, change(2, b"x\n", b"y\n", path=path))
+    text = comment(subject)
     assert text.startswith(f"{markdown.MARKER}\n") and len(text) <= 65_536
     for token in tokens(text):
         assert token.type not in {"link_open", "image", "blockquote_open", "code_block"}, token
@@ -97,7 +94,7 @@ def test_hostile_text_stays_text(text: str) -> None:
 
 
 def test_the_text_of_a_comment() -> None:
-    text = comment(report(finding(), model="m/x", unseen=("big.c: too large",)), change(4, b"x\n"))
+    text = comment(report(finding(), model="m/x", unseen=("big.c: too large",)))
     assert (
         text
         == f"""{markdown.MARKER}
@@ -115,8 +112,9 @@ def test_the_text_of_a_comment() -> None:
 
 Any name with a semicolon runs a program.
 
-```suggestion
-\treturn run(['find', name])
+```diff
+-\treturn os.popen('find ' + name)
++\treturn run(['find', name])
 ```
 
 - `1a2b1a2b1a2b` Add find
@@ -132,31 +130,9 @@ Any name with a semicolon runs a program.
     assert comment(report()) == f"{markdown.MARKER}\n### Review of the staged change\n\n{nothing}\n\n"
 
 
-@pytest.mark.parametrize(
-    ("first", "text", "info"),
-    [
-        (4, "\treturn 1\n", "suggestion"),
-        (4, "", "suggestion"),
-        (3, "\treturn 1\n", "diff"),  # line 4 is not in the change
-        (0, "\treturn 1\n", "diff"),  # the change is unknown
-        (4, "\treturn 1\r\n", "diff"),
-        (4, "\treturn '\u202e'\n", "diff"),
-        (4, "\treturn '\udcff'\n", "diff"),
-    ],
-)
-def test_a_suggestion_can_be_applied_only_on_lines_of_the_change(first: int, text: str, info: str) -> None:
-    changed = change(first, b"x\n") if first else None
-    (block,) = tokens(comment(report(suggesting(text)), changed), "fence")
-    assert block.info == info
-    if info == "diff":
-        assert block.content.startswith("-\treturn os.popen('find ' + name)\n+")
-    else:
-        assert block.content == text
-
-
 def test_a_suggestion_for_another_file_names_it() -> None:
     one = finding(location=Location("a.py", 1, 1))
-    assert "In `src/find.py`:\n\n```diff" in comment(report(one), change(4, b"x\n"))
+    assert "In `src/find.py`:\n\n```diff" in comment(report(one))
 
 
 @pytest.mark.parametrize(

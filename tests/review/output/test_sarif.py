@@ -17,13 +17,13 @@ from repoagent.review.finding import Finding, Level, Location, Report
 from repoagent.review.output import sarif
 from repoagent.review.output.formats import render
 from repoagent.review.rules import RULES
-from tests.review.output.samples import HOSTILE, finding, report, reports, suggesting
+from tests.review.output.samples import HOSTILE, finding, report, reports
 
 SCHEMA = os.environ.get("SARIF_SCHEMA", "")
 
 
 def document(subject: Report) -> Any:
-    return json.loads(render(subject, "sarif", top=Path("/nowhere")))
+    return json.loads(render(subject, "sarif"))
 
 
 def run(*findings: Finding, **changed: object) -> Any:
@@ -83,33 +83,6 @@ def test_fingerprints() -> None:
     assert all("region" not in location for location in locations)
 
 
-@pytest.mark.parametrize(
-    ("one", "end", "text"),
-    [
-        (finding(), (5, 1), "\treturn run(['find', name])\n"),
-        # at the end without a newline, in UTF-16 units
-        (suggesting("last = ''\n", 6, 6), (6, len("last = 'é😀'".encode("utf-16-le")) // 2 + 1), "last = ''"),
-        (suggesting("beyond\n", 9, 9), None, ""),
-        (suggesting("unknown text\n", 1, 1, "other.py"), None, ""),
-        (suggesting("\udcff\n"), None, ""),
-        (suggesting("gone\n", old=True), None, ""),
-    ],
-)
-def test_a_suggestion_that_fits_is_a_fix_of_whole_lines(
-    one: Finding, end: tuple[int, int] | None, text: str
-) -> None:
-    (result,) = run(one)["results"]
-    if end is None:
-        assert "fixes" not in result
-        return
-    (replacement,) = result["fixes"][0]["artifactChanges"][0]["replacements"]
-    start = 4 if end[0] == 5 else 6
-    assert replacement == {
-        "deletedRegion": {"startLine": start, "startColumn": 1, "endLine": end[0], "endColumn": end[1]},
-        "insertedContent": {"text": text},
-    }
-
-
 def test_a_dismissed_finding_is_suppressed_and_removed_lines_have_no_region() -> None:
     (result,) = run(dismissed=(finding(location=Location("src/find.py", 4, 4, old=True)),))["results"]
     assert result["suppressions"][0]["kind"] == "external"
@@ -132,5 +105,5 @@ def test_a_report_beyond_the_limits_is_cut_by_importance(monkeypatch: pytest.Mon
     monkeypatch.undo()
     monkeypatch.setattr(sarif, "BYTES", 6_000)
     many = [finding(key=str(n), body="".join(chr(33 + n * k % 90) for k in range(500))) for n in range(64)]
-    data = render(report(*many), "sarif", top=Path("/nowhere"))
+    data = render(report(*many), "sarif")
     assert len(gzip.compress(data)) <= 6_100 and 0 < len(json.loads(data)["runs"][0]["results"]) < 64
