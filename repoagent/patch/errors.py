@@ -120,7 +120,6 @@ READING = {  # tolerated while an answer is parsed
     "quoted": "the `>` before each line was removed",
     "numbered": "line numbers before the text were removed",
     "indented": "the indentation of the whole diff was removed",
-    "colours": "terminal colour codes were removed",
     "invisible": "invisible characters before the text were removed",
     "marked-context": "a line deleted and added again unchanged was treated as context",
 }

@@ -270,12 +270,11 @@ class Text:
 def decode(data: bytes) -> Text | None:
     """The lines of `data`, or None if it is binary. `decode(data).encode() == data` is always true.
 
-    UTF-16 is recognized by its byte-order mark or by the NULs of ASCII letters. Mostly valid UTF-8 keeps invalid bytes
-    as surrogate escapes; anything else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are
-    fewer NULs than lines.
+    UTF-16 is recognized by its byte-order mark. Mostly valid UTF-8 keeps invalid bytes as surrogate escapes; anything
+    else is Latin-1. NULs make a file binary, unless the rest is UTF-8 and there are fewer NULs than lines.
     """
     bom, encoding = next((entry for entry in _BOMS if data.startswith(entry[0])), (b"", ""))
-    encoding = encoding or _utf16_without_bom(data) or "utf-8"
+    encoding = encoding or "utf-8"
     body = data[len(bom) :]
     errors = "strict"
     try:
@@ -293,17 +292,6 @@ def decode(data: bytes) -> Text | None:
     if "\0" in decoded and decoded.count("\0") > decoded.count("\n"):
         return None
     return Text(*split_lines(decoded), encoding, errors, bom)
-
-
-def _utf16_without_bom(data: bytes) -> str | None:
-    """The encoding if at least 70 % of the bytes at even or at odd offsets are NUL, and none at the others, as for
-    letters below U+0100 in UTF-16."""
-    if len(data) % 2 or b"\0" not in data[:64]:
-        return None
-    first, second, half = data[::2].count(0), data[1::2].count(0), len(data) // 2
-    if not first and second >= 0.7 * half:
-        return "utf-16-le"
-    return "utf-16-be" if not second and first >= 0.7 * half else None
 
 
 def split_lines(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

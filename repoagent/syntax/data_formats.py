@@ -1,18 +1,15 @@
 """Outline data files: keys of JSON and YAML, elements of XML, list entries by their names.
 
-Lists two levels, and more inside large values. `yaml_lines` reads YAML by indentation if the grammar fails: for
-templates, and for files of more than 32,767 lines, which the grammar counts with 16 bits. Reads the text instead of the
-tree if possible, since that is several times faster, and a data file has a key on each line.
+Lists two levels, and more inside large values. Reads the text instead of the tree if possible, since that is several
+times faster, and a data file has a key on each line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.dataclass import dataclass
-from repoagent.syntax.symbol import Symbol, clean, line_range, nested
+from repoagent.syntax.symbol import Symbol, clean, line_range, nested, symbols_by_level
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -143,14 +140,10 @@ class _Item(NamedTuple):
 def key_symbols(root: tree_sitter.Node, language: str, text: bytes) -> tuple[Symbol, ...]:
     """The keys, elements and named entries in order, containers before their contents."""
     if language == "yaml" and root.type == "ERROR":  # a template, or more rows than the grammar can count
-        return yaml_lines(text)
-    return _deepest(lambda deepest: _collect(root, language, text, deepest))
-
-
-def _deepest(collect: Callable[[int], list[Symbol]]) -> tuple[Symbol, ...]:
+        return _yaml_lines(text)
     symbols: list[Symbol] = []
     for deepest in _DEPTHS:
-        symbols = collect(deepest)
+        symbols = _collect(root, language, text, deepest)
         if len(symbols) < _MOST:
             break
     return tuple(symbols)
@@ -274,105 +267,26 @@ def _key_and_value(
 
 
 _KEY = re.compile(
-    rb"(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'#{}\[\]&*!|>%@`,-][^\n#{}\[\]\"']*?)[ \t]*:(?=[ \t]|\r?$)"
+    rb" *(\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'#{}\[\]&*!|>%@`,-][^\n#{}\[\]\"']*?)[ \t]*:(?=[ \t]|\r?$)"
 )
-_DASH = re.compile(rb"-(?=[ \t]|\r?$) *")
 _LITERAL = re.compile(rb"[|>][+-]?\d?[+-]?[ \t]*(?:#.*)?\r?$")
-_NO_CONTENT = re.compile(rb"\s*(?:#|\r?$|\{\{|%)")
-_BYTE_ORDER_MARK = "\ufeff".encode()
 
 
-@dataclass(slots=True)
-class _Node:
-    """A key or list entry in YAML lines."""
-
-    entry: bool
-    column: int
-    row: int
-    start: int  # byte of its key or dash
-    parent: int  # index, -1 for none
-    level: int
-    last_row: int = 0
-    end: int = 0
-
-    @property
-    def order(self) -> int:
-        """The nesting order: a list may be in the same column as its key."""
-        return 2 * self.column + self.entry
-
-
-def yaml_lines(text: bytes) -> tuple[Symbol, ...]:
-    """The keys and named entries as in `key_symbols`; those of several documents in one list."""
-    text = text.replace(_BYTE_ORDER_MARK, b"")
-    nodes = _yaml_nodes(text)
-    return _deepest(lambda deepest: _yaml_symbols(nodes, deepest, text))
-
-
-def _yaml_nodes(text: bytes) -> list[_Node]:
-    nodes: list[_Node] = []
-    open_: list[int] = []
+def _yaml_lines(text: bytes) -> tuple[Symbol, ...]:
+    """The keys of the first levels by indentation: for templates, and for files of more than 32,767 lines, which the
+    grammar counts with 16 bits."""
+    items: list[tuple[int, int, str, str]] = []
+    lines = text.split(b"\n")
     literal = -1  # the column of the key of an open literal text
-    offset = last_row = 0
-
-    def close(order: int, end: int) -> None:
-        while open_ and nodes[open_[-1]].order >= order:
-            node = nodes[open_.pop()]
-            node.last_row, node.end = max(last_row, node.row), end
-
-    for row, line in enumerate(text.split(b"\n")):
-        start, offset = offset, offset + len(line) + 1
-        content = line.lstrip(b" ")
-        column = len(line) - len(content)
-        if _NO_CONTENT.match(line) or (literal >= 0 and column > literal):
-            last_row = row if literal >= 0 and content.strip() else last_row
+    for row, line in enumerate(lines):
+        column = len(line) - len(line.lstrip(b" "))
+        if literal >= 0 and (column > literal or not line.strip()):
             continue
         literal = -1
-        if line.startswith((b"---", b"...")):
-            close(-1, start)
-            last_row = row
-            continue
-        while match := (dash := _DASH.match(line, column)) or _KEY.match(line, column):
-            close(2 * column + bool(dash), start)
-            parent = open_[-1] if open_ else -1
-            level = nodes[parent].level + 1 if open_ else 0
-            open_.append(len(nodes))
-            nodes.append(_Node(bool(dash), column, row, start + column, parent, level))
-            if not dash:
-                literal = column if _LITERAL.search(line, match.end()) else -1
-                break
-            column = match.end()
-        last_row = row
-    close(-1, len(text))
-    return nodes
-
-
-def _yaml_symbols(nodes: list[_Node], deepest: int, text: bytes) -> list[Symbol]:
-    symbols: list[Symbol] = []
-    by_index: dict[int, Symbol] = {}
-    opened = {-1}
-    for index, node in enumerate(nodes):
-        if node.parent not in opened:
-            continue
-        if len(symbols) >= _MOST:
-            break
-        if node.level + 1 < deepest and (
-            node.end - node.start > _OPENED or (not node.entry and node.level + 1 < _LEVELS)
-        ):
-            opened.add(index)
-        parent = by_index.get(node.parent)
-        newline = text.find(b"\n", node.start)
-        line = text[node.start : len(text) if newline < 0 else newline]
-        if node.entry:
-            name = _yaml_title(text[node.start : node.start + _REACH], node.column)
-        else:
-            match = _KEY.match(line)
-            name = clean(match[1].strip(b"\"'"), 80) if match else ""
-        if not name or (node.level >= _LEVELS and not node.entry and node.last_row == node.row):
-            if parent is not None:
-                by_index[index] = parent
-            continue
-        head = clean(line, 120).rstrip("{[, ") or name
-        lines = node.row + 1, node.last_row + 1
-        by_index[index] = nested(parent, name, "entry" if node.entry else "key", lines, head)
-        symbols.append(by_index[index])
-    return symbols
+        if match := _KEY.match(line):
+            literal = column if _LITERAL.search(line, match.end()) else -1
+            name = clean(_unquoted(match[1]), 80)
+            items.append((row, column, name, clean(line, 120).rstrip("{[, ") or name))
+    symbols = symbols_by_level(items, len(lines) - (not lines[-1]), "key")
+    levels = _LEVELS if len(symbols) < _MOST else 1
+    return tuple(symbol for symbol in symbols if symbol.depth < levels)

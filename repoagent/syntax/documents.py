@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.syntax.languages import is_binary
 from repoagent.syntax.parser import source_text
-from repoagent.syntax.symbol import Symbol, clean, line_range, nested
+from repoagent.syntax.symbol import Symbol, clean, line_range, nested, symbols_by_level
 
 if TYPE_CHECKING:
     import tree_sitter
@@ -45,22 +45,8 @@ def markdown_symbols(root: tree_sitter.Node, text: bytes) -> tuple[Symbol, ...]:
 
 def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tuple[Symbol, ...]:
     """The symbols of headings (row from 0, level from 1, title), in order, in a text of `total` lines."""
-    ends = [total] * len(headings)
-    waiting: list[int] = []
-    for number, (row, level, _) in enumerate(headings):
-        while waiting and headings[waiting[-1]][1] >= level:
-            ends[waiting.pop()] = row
-        waiting.append(number)
-    symbols: list[Symbol] = []
-    open_: list[tuple[int, Symbol]] = []
-    for last, (row, level, name) in zip(ends, headings, strict=True):
-        while open_ and open_[-1][0] >= level:
-            open_.pop()
-        parent = open_[-1][1] if open_ else None
-        lines = row + 1, max(last, row + 1)
-        symbols.append(nested(parent, name, "heading", lines, "#" * level + " " + name))
-        open_.append((level, symbols[-1]))
-    return tuple(symbols)
+    items = [(row, level, name, f"{'#' * level} {name}") for row, level, name in headings]
+    return symbols_by_level(items, total, "heading")
 
 
 _UNDERLINED = (".rst", ".rest", ".txt", ".text")

@@ -219,16 +219,6 @@ def grammar(language: str) -> tree_sitter.Language:
     raise UsageError(f"the grammar of {language} is not installed; {install_hint(language)}")
 
 
-@cache
-def second_grammar(language: str) -> tree_sitter.Language | None:
-    """Another grammar to try if the first fails and both are installed: the two for Kotlin fail on different
-    constructs."""
-    import tree_sitter
-
-    capsule = _library_capsule(language) if language == "kotlin" and _package(language) else None
-    return None if capsule is None else tree_sitter.Language(capsule)
-
-
 def is_available(language: str) -> bool:
     """Whether the grammar of a language of the long tail can be loaded without a download."""
     in_library = bool(LONG_TAIL[language].library) and _library() is not None

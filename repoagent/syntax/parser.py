@@ -28,7 +28,6 @@ from repoagent.syntax.languages import (
     grammar,
     grammar_capsule,
     language_of,
-    second_grammar,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ _SPLIT_SECONDS = 2.0  # of processor time, and as many per megabyte
 _CHUNK = 1 << 16
 _LEAST_CACHED = 1 << 18  # bytes
 _UNWATCHED = 1 << 9  # bytes parsed without a time limit: 3 KB of TSX can take 12 s
-_MOST_FLAWS = 2000
 # The trees of the last large texts: an edit needs a tree for the outline, for segments and for a check.
 _recent: deque[tuple[bytes, str, tree_sitter.Tree]] = deque(maxlen=2)
 
@@ -146,10 +144,6 @@ def _parsed(
                 return None
     else:
         tree = _run(grammar(language), text, too_late, part)
-        if tree is not None and tree.root_node.has_error and (second := second_grammar(language)) is not None:
-            second_tree = _run(second, text, too_late, part)
-            if second_tree is not None and _brokenness(second_tree, text) < _brokenness(tree, text):
-                tree = second_tree
     if tree is not None and part is None and least_cached <= len(text) <= CHECK_BYTES:
         _recent.append((text, language, tree))
     return tree
@@ -174,12 +168,6 @@ def _run(
         return parser.parse(read, progress_callback=lambda _offset, _has_error: too_late())
     except ValueError:
         return None
-
-
-def _brokenness(tree: tree_sitter.Tree, text: bytes) -> tuple[int, int]:
-    """The number of flaws and of bytes in ERROR nodes."""
-    first_flaws = list(islice(flaws(tree, text), _MOST_FLAWS))
-    return len(first_flaws), sum(len(flaw.text) for flaw in first_flaws)
 
 
 def flaws(tree: tree_sitter.Tree, text: bytes) -> Iterator[Flaw]:

@@ -43,6 +43,26 @@ def nested(parent: Symbol | None, name: str, kind: str, lines: tuple[int, int], 
     return Symbol(name, kind, path, first, max(first, last), signature, parent.depth + 1)
 
 
+def symbols_by_level(items: Sequence[tuple[int, int, str, str]], total: int, kind: str) -> tuple[Symbol, ...]:
+    """The symbols of items (row from 0, level, name, signature), in order, in a text of `total` lines. Each extends to
+    the row before the next item of the same or a lower level, and contains the items between."""
+    ends = [total] * len(items)
+    waiting: list[int] = []
+    for number, (row, level, _, _) in enumerate(items):
+        while waiting and items[waiting[-1]][1] >= level:
+            ends[waiting.pop()] = row
+        waiting.append(number)
+    symbols: list[Symbol] = []
+    open_: list[tuple[int, Symbol]] = []
+    for last, (row, level, name, signature) in zip(ends, items, strict=True):
+        while open_ and open_[-1][0] >= level:
+            open_.pop()
+        parent = open_[-1][1] if open_ else None
+        symbols.append(nested(parent, name, kind, (row + 1, max(last, row + 1)), signature))
+        open_.append((level, symbols[-1]))
+    return tuple(symbols)
+
+
 def line_range(node: tree_sitter.Node, comments: Sequence[tree_sitter.Node], text: bytes) -> tuple[int, int]:
     """The first and last line (from 1) of `node`, including the comments directly above it on separate lines and at the
     same column."""

@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE blocks of several tools, whole files, and files in shell scripts."""
+"""SEARCH/REPLACE blocks of several tools, and whole files."""
 
 from __future__ import annotations
 
@@ -127,11 +127,6 @@ WHOLE = CHANGED.decode()
 @pytest.mark.parametrize(
     "answer",
     [
-        f"```sh\ncat > app.py <<'EOF'\n{WHOLE}EOF\n```\n",
-        f"```bash\n$ cat > app.py << 'EOF'\n{WHOLE}EOF\n```\n",
-        f'```bash\ncat <<"END" > app.py\n{WHOLE}END\n```\n',
-        f"```\ncat >app.py <<EOF\n{WHOLE}EOF\n```\n",
-        f"```sh\nmkdir -p x\ntee app.py > /dev/null <<'EOF'\n{WHOLE}EOF\npython app.py\n```\n",
         f"````python app.py\n{WHOLE}````\n",
         f"~~~python app.py\n{WHOLE}~~~\n",
         "> app.py\n> ```python\n" + "".join(f"> {line}\n" for line in WHOLE.splitlines()) + "> ```\n",
@@ -142,15 +137,10 @@ def test_whole_files(answer: str) -> None:
     assert after(answer) == CHANGED
 
 
-def test_here_documents_with_expansions_or_without_an_end() -> None:
-    assert reasons("```sh\ncat > app.py <<EOF\necho $HOME\nEOF\n```\n") == {"malformed"}
-    assert reasons(f"```sh\ncat > app.py <<'EOF'\n{WHOLE}```\n") == {"cut-off"}
-
-
-@pytest.mark.parametrize("path", ["/etc/motd", "~/.bashrc", "$HOME/x", "-x"])
-def test_here_documents_for_outside_paths_are_not_patches(path: str) -> None:
+@pytest.mark.parametrize("command", ["cat > app.py <<'EOF'", "$ tee app.py << EOF", "git apply <<'EOF'"])
+def test_a_script_that_writes_files_is_not_a_file(command: str) -> None:
     with pytest.raises(NoPatch):
-        run(f"```sh\ncat > {path} <<'EOF'\nx\nEOF\n```\nthen\n```sh\nmake\n```\n")
+        run(f"app.py\n```sh\n{command}\n{WHOLE}EOF\n```\n")
 
 
 def test_a_whole_markdown_file_in_a_longer_fence() -> None:

@@ -44,12 +44,6 @@ def test_utf_16(codec: str) -> None:
     assert after(SWAP, before) == expected
 
 
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_byte_order_mark(codec: str) -> None:
-    text = "one\ntwo\nthree\nand a few more letters\n"
-    assert after(SWAP, text.encode(codec)) == text.replace("two", "zwei\ndrei").encode(codec)
-
-
 def test_an_answer_with_crlf_throughout_means_the_lines_of_the_file() -> None:
     assert after(SWAP.replace("\n", "\r\n"), b"one\ntwo\nthree\n") == b"one\nzwei\ndrei\nthree\n"
     assert (

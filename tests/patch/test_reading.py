@@ -191,8 +191,6 @@ JUNK = {
     "a fence after spaces": "```" + " " * 5000 + "`\n",
     "mails": "commit 0123456789012345678901234567890123456789\n",
     "names": "diff --git " + "a " * 3000 + "\n",
-    "here": "cat > x <<'EOF'\n",
-    "colours": "\x1b[31m-x\x1b[m\n",
 }
 
 

@@ -162,50 +162,6 @@ def test_a_hunk_of_context_is_not_skipped_if_it_lost_a_sign_or_is_alone() -> Non
 # Forms
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat <<'EOF' | git apply",
-        "cat << 'EOF' | git apply -",
-        "git apply <<'EOF'",
-        'git apply --index - <<"EOF"',
-        "git apply <<EOF",
-        "$ cd project && patch -p1 <<'EOF'",
-        "patch -p1 <<-'EOF'",
-        "patch -p0 < <(cat <<'EOF'",
-    ],
-)
-def test_a_diff_that_a_script_applies(command: str) -> None:
-    assert after(f"Run this:\n\n```bash\n{command}\n{HEAD}{FIX}EOF\n```\n", SHOP.encode()) == TWICE
-
-
-def test_a_diff_in_a_file_that_the_script_applies() -> None:
-    script = f"```sh\ncat > fix.patch <<'EOF'\n{HEAD}{FIX}EOF\ngit apply fix.patch\n```\n"
-    assert after(script, SHOP.encode(), may_create=lambda path: True) == TWICE
-    backwards = script.replace("git apply", "git apply -R")
-    assert reasons(backwards, SHOP.encode(), may_create=lambda path: True) == {"malformed"}
-
-
-@pytest.mark.parametrize("options", ["-R", "--reverse", "--check", "--stat", "-p2", "--directory=lib"])
-def test_a_diff_that_a_script_applies_with_other_options(options: str) -> None:
-    with pytest.raises(NoPatch):
-        run(f"```bash\ngit apply {options} <<'EOF'\n{HEAD}{FIX}EOF\n```\n", SHOP.encode())
-
-
-def test_a_diff_that_the_shell_would_change() -> None:
-    fix = FIX.replace("item.price * 2", "item.$price")
-    assert reasons(f"```bash\ngit apply <<EOF\n{HEAD}{fix}EOF\n```\n", SHOP.encode()) == {"malformed"}
-    assert b"item.$price" in after(f"```bash\ngit apply <<'EOF'\n{HEAD}{fix}EOF\n```\n", SHOP.encode())
-    cut = f"```bash\ngit apply <<'EOF'\n{HEAD}{FIX}```\n"
-    assert reasons(cut, SHOP.encode()) == {"cut-off"}
-
-
-def test_a_script_that_changes_the_folder_first() -> None:
-    files = {"app.py": SourceText(SHOP.encode()), "lib/app.py": SourceText(SHOP.encode())}
-    done = apply_answer(f"```bash\ncd lib\npatch -p1 <<'EOF'\n{HEAD}{FIX}EOF\n```\n", files)
-    assert [change.path for change in done.changes] == ["lib/app.py"]
-
-
 FILES = {"src/app.py": SourceText(SHOP.encode()), "src/other.py": SourceText(b"x = 1\n")}
 
 

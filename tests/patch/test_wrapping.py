@@ -162,18 +162,6 @@ def test_a_wrapping_is_reported(name: str, tolerance: str) -> None:
         assert tolerance in placement.tolerances
 
 
-def test_colours_of_a_terminal() -> None:
-    paint = {"-": "\x1b[31m", "+": "\x1b[32m", "@": "\x1b[36m"}
-    lines = [
-        f"\x1b[1m{line}\x1b[m" if line[:3] in {"---", "+++"} else f"{paint.get(line[0], '')}{line}\x1b[m"
-        for line in DIFF.splitlines()
-    ]
-    for answer in ("\n".join(lines) + "\n", fence("\n".join(lines) + "\n")):
-        applied = run(answer)
-        assert applied.changes[0].after == CHANGED
-        assert all("colours" in placement.tolerances for placement in applied.placements)
-
-
 def test_colour_codes_of_the_file_itself_stay() -> None:
     before = b"red = '\x1b[31mred\x1b[m'\nx = 1\n"
     answer = fence(

@@ -149,19 +149,6 @@ def test_a_grammar_missing_from_the_library() -> None:
                 grammar("swift")
 
 
-def test_of_two_grammars_the_better_tree_is_used(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from repoagent.syntax import parser
-    from repoagent.syntax.parser import error_count
-
-    javascript = b"const f = () => { return {a: 1} }\n"
-    assert error_count("a.py", javascript)
-    monkeypatch.setattr(parser, "second_grammar", lambda language: grammar("javascript"))
-    assert error_count("a.py", javascript) == 0
-    assert parser.parse(b"def f(): return 1\n", "python").root_node.type == "module"
-
-
 @LIBRARY
 @pytest.mark.skipif(find_spec("tree_sitter_kotlin") is None, reason="the extra is not installed")
 def test_kotlin_is_read_with_either_grammar() -> None:

@@ -21,8 +21,8 @@ from repoagent.patch.locate.exact import (
 )
 from repoagent.patch.model import ADD, CONTEXT, FilePatch, Hunk, Line, Revision, decode
 from repoagent.patch.parse.blocks import Block, blocks, too_large
-from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, SHELL
-from repoagent.patch.parse.formats import parse_envelope, parse_heredocs, parse_search_replace, parse_whole
+from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE
+from repoagent.patch.parse.formats import parse_envelope, parse_search_replace, parse_whole
 from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_mail, starts_diff
 from repoagent.patch.parse.retractions import (
     is_only_last,
@@ -79,9 +79,7 @@ def parse(
         elif kind == ENVELOPE:
             parsed = parse_envelope(block.lines, closed=block.closed)
             parsed = _without_false_cut(parsed, block, ended=ended)
-        elif kind == SHELL:
-            parsed = parse_heredocs(block.lines, known)
-        elif kind == CODE and len(parts) > 1 and not loose:
+        elif kind == CODE and (not block.lines or (len(parts) > 1 and not loose)):
             parsed = []
         else:
             block_name = None if kind == CODE else block.name

@@ -61,8 +61,8 @@ _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 @dataclass(frozen=True)
 class Span:
-    """A range `answer[start:end]` with a patch of this kind: "diff", "envelope", "search-replace", "whole-file",
-    "shell", or "code" (see `patch_spans`)."""
+    """A range `answer[start:end]` with a patch of this kind: "diff", "envelope", "search-replace", "whole-file", or
+    "code" (see `patch_spans`)."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Remove line numbers, quotation marks (`>`), margins and colours from the lines of a diff."""
+"""Remove line numbers, quotation marks (`>`) and margins from the lines of a diff."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ _SEPARATED = re.compile(r"[ \t\d]*\d[ \t]*(?:[|:│→]|\t)")
 _LINE_STARTS = (*" +-\\", "@@", "---", "+++", "diff ", "index ", "new ", "old ", "deleted ", "rename ", "***")
 _QUOTE = re.compile(r"[ \t]{0,3}>")
 _TIGHT_QUOTE = re.compile(r"[ \t]{0,3}>[^\s>]")
-_COLOUR = re.compile(r"\x1b\[[0-9;]{0,12}[mK]")
-_COLOURED = re.compile(r"(?:\x1b\[[0-9;]{0,12}[mK])+(?:diff --git |--- |\+\+\+ |@@|[-+])")
 _ZERO_WIDTH_START = re.compile(
     rf"([ \t>]{{0,40}})[{ZERO_WIDTH}]+(?=```|~~~|---|\+\+\+|diff |@@|<<<<|\*\*\* )"
 )
@@ -161,22 +159,13 @@ def unquoted(lines: Sequence[str]) -> list[str]:
 
 
 def undecorated(lines: Sequence[str]) -> tuple[list[str], frozenset[str]]:
-    """The lines of an answer without terminal colours, if all changed lines have them, and without zero-width
-    characters at the start of lines; and the tolerances needed."""
-    tolerances = set()
-    coded = [line for line in lines if "\x1b" in line]
-    if any(_COLOURED.match(line) for line in coded) and not any(
-        line.startswith(("+", "-")) and _COLOUR.search(line) for line in coded
-    ):
-        lines = [_COLOUR.sub("", line) if "\x1b" in line else line for line in lines]
-        tolerances.add("colours")
+    """The lines of an answer without zero-width characters at their start; and the tolerance needed."""
     plain = [
         line if line.isascii() else _ZERO_WIDTH_START.sub(r"\1", line, count=1).lstrip(ZERO_WIDTH)
         for line in lines
     ]
-    if any(len(new) != len(old) for new, old in zip(plain[1:], lines[1:], strict=True)):
-        tolerances.add("invisible")
-    return plain, frozenset(tolerances)
+    changed = any(len(new) != len(old) for new, old in zip(plain[1:], lines[1:], strict=True))
+    return plain, frozenset({"invisible"} if changed else ())
 
 
 def unwrapped(lines: Sequence[str]) -> tuple[Sequence[str], frozenset[str]]:

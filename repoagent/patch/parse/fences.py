@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.parse.cleanup import margin_of, unwrapped, without_margin
-from repoagent.patch.parse.formats import is_heredoc
 from repoagent.patch.parse.markers import (
     DIFF_LANGUAGES,
     DIRECTIVE,
@@ -28,12 +28,13 @@ from repoagent.patch.paths import (
 )
 
 DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
-ENVELOPE, SHELL = "envelope", "shell"
+ENVELOPE = "envelope"
 _DIFF_MARKS = frozenset("<>+-")
 _SHELLS = {
     "",
     *["sh", "bash", "zsh", "shell", "console", "terminal", "shell-session", "shellsession", "sh-session"],
 }
+_HEREDOC = re.compile(r"[ \t]*(?:\$ )?(?:sudo )?(?:cd .*(?:&&|;) *)?(?:cat|tee|patch|git apply)\b.*<<")
 _AHEAD = 400  # lines of a hunk to search below a fence in it
 _MARKDOWN = (".md", ".markdown", ".mdx")
 
@@ -199,8 +200,8 @@ def classify(
     second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
     if language in DIFF_LANGUAGES or starts_diff(inner, first) or starts_diff(inner, second):
         return DIFF, name or comment or name_leading(lines, at, known), inner, tolerances
-    if language in _SHELLS and is_heredoc(body):
-        return SHELL, None, body, none
+    if language in _SHELLS and any(_HEREDOC.match(line[:300]) for line in body):
+        return CODE, None, (), none  # a script that writes files is not a file
     if name is not None:
         return WHOLE_FILE, name, body, none
     above = next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
