@@ -12,7 +12,7 @@ from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
 from repoagent.agent.approvals.read_only_commands import Known
-from repoagent.agent.sandbox.backends import Landlock, Sandbox, find, unconfined
+from repoagent.agent.sandbox.backends import Sandbox, find, unconfined
 from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed
 from repoagent.config.settings import Settings, user_file
@@ -251,7 +251,7 @@ def explainer(confinement: Confinement) -> Callable[[str], str]:
     once for each limit; "" for none."""
     sandbox, explanations = confinement.sandbox, {}
     if sandbox is not None:
-        without_mounts = isinstance(sandbox, Landlock) and not sandbox.mounting
+        without_mounts = not sandbox.mounting
         explanations[_WRITE + _DENIED if without_mounts else _WRITE] = (
             f"The sandbox lets commands write only {' and '.join(confinement.writable())}, and not `.git`. "
             "Write there, or say what is missing: only the user can allow a folder, with `run.write`."

@@ -19,7 +19,7 @@ from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.tools import command_tools
 from repoagent.agent.plan_tool import task_tool
 from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
-from repoagent.agent.sandbox.backends import Landlock, why_ended, why_none
+from repoagent.agent.sandbox.backends import why_ended, why_none
 from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
@@ -257,7 +257,7 @@ def _kernel(
     context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
 ) -> KernelSession | None:
     """The kernel of the tool `python`; None if the extra is missing, or if the sandbox has no sockets."""
-    if isinstance(confinement.sandbox, Landlock) and not confinement.sandbox.mounting:
+    if confinement.sandbox is not None and not confinement.sandbox.mounting:
         return None
     program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
     if program is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -83,29 +84,34 @@ def seen(kind: str, ok: str = "yes", **meta: str) -> Turn:
 BLOCKS = Blocks("m", ({"type": "tool_use"},), "", (("c1", '<read path="a"/>'), ("c2", "<run>b</run>")))
 
 
-def answered(conversation: tuple[Turn, ...]) -> tuple[bool, list[tuple[str, bool]]]:
-    """Whether the reply is sent as its blocks, and the call that each part of the next message answers."""
-    result = messages_of(
-        conversation, "ab12ab12", TOOLS, lambda turn: BLOCKS if turn.meta.get("blocks") else None
+def sent(conversation: tuple[Turn, ...], blocks: Blocks = BLOCKS) -> Sequence[Message]:
+    return messages_of(
+        conversation, "ab12ab12", TOOLS, lambda turn: blocks if turn.meta.get("blocks") else None
     )
-    return result[1].blocks is not None, [(part.answers, part.failed) for part in result[2].parts]
 
 
-def test_results_are_matched_to_their_calls() -> None:
-    conversation = turns(
-        seen("read"),
-        seen("run", "no"),
-        seen("repeated", extra="repeated"),
-        extra_turn("user", "hm", "message"),
-    )
-    assert answered(conversation) == (True, [("c1", False), ("c2", True), ("", False), ("", False)])
-
-
-def test_tag_next_to_calls() -> None:
-    """The observation of an action that was written as a tag is text."""
-    text = '<message>hi</message>\n<run>b</run>\n<read path="c"/>\n<read path="a"/>\n'
-    conversation = turns(seen("message"), seen("run"), seen("read"), seen("skipped", "no"), text=text)
-    assert answered(conversation) == (True, [("", False), ("c2", False), ("", False), ("c1", True)])
+@pytest.mark.parametrize(
+    ("conversation", "answers"),
+    [
+        (
+            turns(seen("read"), seen("run", "no"), seen("repeated", extra="repeated"), extra_turn("user", "hm", "message")),
+            [("c1", False), ("c2", True), ("", False), ("", False)],
+        ),
+        (  # the observation of an action that was written as a tag is text
+            turns(
+                seen("message"), seen("run"), seen("read"), seen("skipped", "no"),
+                text='<message>hi</message>\n<run>b</run>\n<read path="c"/>\n<read path="a"/>\n',
+            ),
+            [("", False), ("c2", False), ("", False), ("c1", True)],
+        ),
+    ],
+)  # fmt: skip
+def test_results_are_matched_to_their_calls(
+    conversation: tuple[Turn, ...], answers: list[tuple[str, bool]]
+) -> None:
+    _, reply, results = sent(conversation)
+    assert reply.blocks is not None
+    assert [(part.answers, part.failed) for part in results.parts] == answers
 
 
 @pytest.mark.parametrize(
@@ -118,23 +124,16 @@ def test_tag_next_to_calls() -> None:
     ],
 )
 def test_reply_with_missing_results_is_text(conversation: tuple[Turn, ...]) -> None:
-    sent_as_blocks, answers = answered(conversation)
-    assert not sent_as_blocks
-    assert not any(call for call, _ in answers)
+    _, reply, results = sent(conversation)
+    assert reply.blocks is None and not any(part.answers for part in results.parts)
 
 
 def test_two_replies_in_one_message_are_text() -> None:
-    conversation = (
-        Turn("user", "do it"),
-        Turn("assistant", "one", {"blocks": "x"}),
-        Turn("assistant", "two"),
-        seen("read"),
+    replies = Turn("assistant", "one", {"blocks": "x"}), Turn("assistant", "two")
+    messages = sent(
+        (Turn("user", "do it"), *replies, seen("read")), Blocks("m", ({"type": "thinking"},), "p")
     )
-    empty = Blocks("m", ({"type": "thinking"},), "p")
-    result = messages_of(
-        conversation, "ab12ab12", TOOLS, lambda turn: empty if turn.meta.get("blocks") else None
-    )
-    assert result[1].blocks is None
+    assert messages[1].blocks is None
 
 
 def test_schemas_and_thinking_are_estimated() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
 from repoagent.agent.sandbox.launch import seccomp
 from repoagent.agent.sandbox.launch.syscalls import (
@@ -42,22 +42,93 @@ _PATIENCE = 20.0  # seconds for the trial run, which takes a few hundredths
 _LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 
-class Sandbox(Protocol):
-    """A way to confine a command."""
+@dataclass(frozen=True)
+class Sandbox:
+    """A way to confine a command: `bubblewrap`, the program at the path `program`, or `landlock`.
 
-    @property
-    def name(self) -> str:
-        """`bubblewrap` or `landlock`."""
+    sizes: bubblewrap can limit the size of a tmpfs (since 0.7). mounting: paths are covered by mounts, as the user may
+    create mount namespaces; otherwise Landlock is alone.
+    """
+
+    name: Literal["bubblewrap", "landlock"]
+    program: str = ""
+    sizes: bool = False
+    mounting: bool = True
 
     def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
         """The command line for `argv` in the sandbox. Standard streams, exit code (128+n for signal n) and signals pass
         through; killing it ends all that it started. `report`: see `why_ended`."""
+        prepare_scratch(policy)
+        planned = plan(policy) if self.mounting else None
+        # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
+        # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
+        families: tuple[int, ...] = _INTERNET if self.mounting or policy.network else ()
+        specification = {
+            "kind": self.name,
+            "families": (_UNIX, *families) if self.mounting else families,
+            "missing": planned.missing if planned else (),
+            "depth": 2 if planned else 0,  # bubblewrap, or the parent of the namespaces, and the init in them
+            **_limits(policy, report),
+        }
+        if self.name == "bubblewrap" and planned:
+            options = _options(planned, policy, sizes=self.sizes)
+            scope = policy.network and self._may_scope()
+            return _launched(argv, program=self.program, options=options, scope=scope, **specification)
+        return _launched(
+            argv,
+            steps=planned.steps if planned else None,
+            rules=list(_rules(policy, mounting=self.mounting)),
+            network=policy.network,
+            shared_memory=policy.shared_memory,
+            **specification,
+        )
 
     def narrows(self, policy: Policy) -> tuple[str, ...]:
         """Sentences about parts of the work tree where commands cannot write although `policy` allows it."""
+        if self.mounting:
+            return (_NARROW,) if plan(policy).narrow else ()
+        top = os.path.realpath(policy.top)
+        closed = not policy.read_only and any(within(path, top) for path in protected_names(policy))
+        return (_CLOSED,) if closed else ()
 
     def limits_of(self, policy: Policy) -> tuple[str, ...]:
         """Sentences about parts of `policy` that cannot be enforced on this machine."""
+        limits, abi = [*self.narrows(policy)], landlock_abi()
+        if self.mounting and policy.network and not (abi >= 6 and self._may_scope()):
+            limits.append(_ABSTRACT_SOCKETS)
+        if self.name == "bubblewrap":
+            limits += [] if self.sizes else ["Shared memory (/dev/shm) is not limited (old bubblewrap)."]
+            filtered = os.uname().machine in {"x86_64", "aarch64"}
+            limits += [] if filtered else ["System calls are not filtered on this processor architecture."]
+            return tuple(limits)
+        if not self.mounting:
+            limits += [_NAMES_ARE_SEEN] if policy.hide else []
+            limits += _WITHOUT_MOUNTS
+            if abi < 6:
+                limits.append("Commands can send signals to other programs of the same user (old Landlock).")
+        if abi < 2:
+            limits.append("Commands cannot move or link files from one folder to another (old Landlock).")
+        return tuple(limits)
+
+    def _may_scope(self) -> bool:
+        """Whether the sandbox may also use Landlock: a bubblewrap that is setuid, as it rarely is, may not."""
+        return not self.program or not os.stat(self.program).st_mode & stat.S_ISUID  # noqa: PTH116
+
+
+_UNIX = 1
+_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK; the others are not confined by a network namespace
+_NARROW = (
+    "A protected name at the top of the work tree is a symbolic link: commands can create files only in "
+    "its folders."
+)
+_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
+_ABSTRACT_SOCKETS = "With network access, commands can reach abstract Unix sockets of other programs."
+_NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
+_WITHOUT_MOUNTS = (
+    "Commands can change the mode, owner and times of files outside the work tree where the user can.",
+    "Commands can see the names and arguments of other processes, and change their priority.",
+    "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs fail.",
+)
 
 
 def _launched(argv: Sequence[str], **specification: object) -> list[str]:
@@ -102,55 +173,6 @@ def why_ended(report: Path) -> str | None:
         return None
 
 
-_NARROW = (
-    "A protected name at the top of the work tree is a symbolic link: commands can create files only in "
-    "its folders."
-)
-# AF_UNIX, AF_INET, AF_INET6, AF_NETLINK; the others are not confined by a network namespace
-_FAMILIES = (1, 2, 10, 16)
-
-
-@dataclass(frozen=True)
-class Bubblewrap:
-    """The bubblewrap at the path `program`. `sizes`: it can limit the size of a tmpfs (since 0.7)."""
-
-    program: str
-    sizes: bool = False
-    name: str = "bubblewrap"
-
-    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        prepare_scratch(policy)
-        planned = plan(policy)
-        return _launched(
-            argv,
-            kind="bubblewrap",
-            program=self.program,
-            options=_options(planned, policy, sizes=self.sizes),
-            families=_FAMILIES,
-            scope=policy.network and self._may_scope(),
-            missing=planned.missing,
-            depth=2,  # bubblewrap, and the init of its processes
-            **_limits(policy, report),
-        )
-
-    def narrows(self, policy: Policy) -> tuple[str, ...]:
-        return (_NARROW,) if plan(policy).narrow else ()
-
-    def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        limits = [*self.narrows(policy)]
-        if not self.sizes:
-            limits.append("Shared memory (/dev/shm) is not limited (old bubblewrap).")
-        if policy.network and not (self._may_scope() and landlock_abi() >= 6):
-            limits.append(f"{_ABSTRACT_SOCKETS}.")
-        if os.uname().machine not in {"x86_64", "aarch64"}:
-            limits.append("System calls are not filtered on this processor architecture.")
-        return tuple(limits)
-
-    def _may_scope(self) -> bool:
-        """Whether bubblewrap is not setuid; it rarely is."""
-        return not os.stat(self.program).st_mode & stat.S_ISUID  # noqa: PTH116
-
-
 def _options(planned: Plan, policy: Policy, *, sizes: bool) -> list[str]:
     """The options of bubblewrap for a plan."""
     options = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]
@@ -175,87 +197,27 @@ def _options(planned: Plan, policy: Policy, *, sizes: bool) -> list[str]:
 
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx")
-_WITH_INTERNET = (2, 10, 16)  # AF_INET, AF_INET6, AF_NETLINK
-_UNIX = 1
-_CLOSED = "Commands cannot create files or folders at the top of the work tree, only in its folders."
 
 
-@dataclass(frozen=True)
-class Landlock:
-    """Landlock of version `abi`; `mounting`: the user may create mount namespaces."""
-
-    abi: int
-    mounting: bool
-    name: str = "landlock"
-
-    def wrap(self, argv: Sequence[str], policy: Policy, report: Path | None = None) -> list[str]:
-        prepare_scratch(policy)
-        planned = plan(policy) if self.mounting else None
-        # In a network namespace sockets reach nothing; without one they must not be created. Unix sockets in the file
-        # system can only be hidden by mounts. Pairs (socketpair) are always allowed.
-        families: tuple[int, ...] = _WITH_INTERNET if self.mounting or policy.network else ()
-        return _launched(
-            argv,
-            kind="landlock",
-            steps=planned.steps if planned else None,
-            rules=list(self._rules(policy)),
-            network=policy.network,
-            shared_memory=policy.shared_memory,
-            families=(_UNIX, *families) if self.mounting else families,
-            missing=planned.missing if planned else (),
-            depth=2 if planned else 0,  # the parent of the namespaces, and their init
-            **_limits(policy, report),
-        )
-
-    def narrows(self, policy: Policy) -> tuple[str, ...]:
-        if self.mounting:
-            return (_NARROW,) if plan(policy).narrow else ()
-        top = os.path.realpath(policy.top)
-        closed = not policy.read_only and any(within(path, top) for path in protected_names(policy))
-        return (_CLOSED,) if closed else ()
-
-    def _rules(self, policy: Policy) -> Iterator[tuple[str, int, list[str]]]:
-        """Folders and files, the rights to them, and the paths below them that are excluded."""
-        hidden = (
-            ["/dev"]
-            if self.mounting
-            else ["/dev", "/run/user", *(os.path.realpath(path) for path in policy.hide)]
-        )
+def _rules(policy: Policy, *, mounting: bool) -> Iterator[tuple[str, int, list[str]]]:
+    """Folders and files for Landlock, the rights to them, and the paths below them that are excluded."""
+    hidden = ["/dev"]
+    protected: list[str] = []
+    if not mounting:
+        hidden += ["/run/user", *(os.path.realpath(path) for path in policy.hide)]
         top = os.path.realpath(policy.top)
         shielded = [path for path in shielded_names(policy) if path.rpartition("/")[0] == top]
-        protected = [] if self.mounting else [*protected_names(policy), *shielded]
-        yield "/", READ_DIR, []
-        yield "/", READ, hidden
-        yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
-        yield os.path.realpath(policy.scratch), WRITE, []
-        yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
-        if self.mounting:
-            yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
-            yield "/dev/pts", DEVICE | READ_DIR, []
-            if os.geteuid():  # /proc/self/comm and the like; root could change the system there
-                yield "/proc", READ_FILE | WRITE_FILE, []
-
-    def limits_of(self, policy: Policy) -> tuple[str, ...]:
-        limits = [*self.narrows(policy)]
-        if not self.mounting:
-            limits += [_NAMES_ARE_SEEN] if policy.hide else []
-            limits += _WITHOUT_MOUNTS
-        if not self.mounting and self.abi < 6:
-            limits.append("Commands can send signals to other programs of the same user (old Landlock).")
-        if self.abi < 2:
-            limits.append("Commands cannot move or link files from one folder to another (old Landlock).")
-        if self.mounting and policy.network and self.abi < 6:
-            limits.append(f"{_ABSTRACT_SOCKETS} (old Landlock).")
-        return tuple(limits)
-
-
-_ABSTRACT_SOCKETS = "With network access, commands can reach abstract Unix sockets of other programs"
-_NAMES_ARE_SEEN = "Commands can see the names of hidden files, but not their content."
-_WITHOUT_MOUNTS = (
-    "Commands can change the mode, owner and times of files outside the work tree where the user can.",
-    "Commands can see the names and arguments of other processes, and change their priority.",
-    "Commands cannot write /tmp and shared memory, or open terminals and Unix sockets; some programs fail.",
-)
+        protected = [*protected_names(policy), *shielded]
+    yield "/", READ_DIR, []
+    yield "/", READ, hidden
+    yield from ((root, WRITE, [*protected, *hidden]) for root in writable_roots(policy))
+    yield os.path.realpath(policy.scratch), WRITE, []
+    yield from ((f"/dev/{name}", DEVICE, []) for name in _DEVICES)
+    if mounting:
+        yield from ((path, WRITE, []) for path in ("/tmp", "/var/tmp", "/dev/shm"))
+        yield "/dev/pts", DEVICE | READ_DIR, []
+        if os.geteuid():  # /proc/self/comm and the like; root could change the system there
+            yield "/proc", READ_FILE | WRITE_FILE, []
 
 
 @lru_cache(maxsize=1)
@@ -273,10 +235,10 @@ def candidates() -> Iterator[Sandbox]:
         with suppress(OSError, subprocess.TimeoutExpired):
             done = subprocess.run([program, "--help"], capture_output=True, timeout=_PATIENCE, check=False)
             usage = done.stdout + done.stderr
-        yield Bubblewrap(program, sizes=b"--size" in usage)
-    if (version := landlock_abi()) and seccomp.supported():
-        yield Landlock(version, mounting=True)
-        yield Landlock(version, mounting=False)
+        yield Sandbox("bubblewrap", program, sizes=b"--size" in usage)
+    if landlock_abi() and seccomp.supported():
+        yield Sandbox("landlock")
+        yield Sandbox("landlock", mounting=False)
 
 
 def works(sandbox: Sandbox) -> bool:
@@ -308,11 +270,10 @@ def why_none() -> str:
     if sys.platform != "linux":
         return "repoagent has no sandbox for commands on this system."
     if _bubblewrap():
-        return (
-            "bubblewrap is installed but may not create namespaces here, and Landlock does not work in this "
-            "kernel."
-        )
-    return "bubblewrap is not installed (package `bubblewrap`), and Landlock does not work in this kernel."
+        problem = "bubblewrap is installed but may not create namespaces here"
+    else:
+        problem = "bubblewrap is not installed (package `bubblewrap`)"
+    return f"{problem}, and Landlock does not work in this kernel."
 
 
 def _bubblewrap() -> str | None:

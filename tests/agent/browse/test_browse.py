@@ -21,7 +21,6 @@ from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.approvals.rules import Rule
 from repoagent.agent.web_client import Page, is_public, read_url
 from repoagent.agent.web_fetch import decoded
-from repoagent.errors import UsageError
 from tests.agent.browse.conftest import Bench, Site, answer
 
 PRIVATE = """
@@ -32,16 +31,12 @@ PRIVATE = """
 """
 
 
-@pytest.mark.parametrize("address", PRIVATE.split())
-def test_address_is_not_public(address: str) -> None:
-    assert not is_public(address)
+PUBLIC = "1.1.1.1 93.184.216.34 2606:4700::1111 ::ffff:1.1.1.1 64:ff9b::101:101"
 
 
-@pytest.mark.parametrize(
-    "address", ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
-)
-def test_address_is_public(address: str) -> None:
-    assert is_public(address)
+@pytest.mark.parametrize(("addresses", "expected"), [(PRIVATE, False), (PUBLIC, True)])
+def test_public_addresses(addresses: str, expected: bool) -> None:
+    assert {address for address in addresses.split() if is_public(address) is not expected} == set()
 
 
 @pytest.mark.parametrize(
@@ -64,6 +59,8 @@ def test_address_is_public(address: str) -> None:
         ("https://one..test/", "invalid host name"),
         ("https://-/", "invalid host name"),
         ("https://one.test/" + "a" * 2000, "longer than"),
+        ("https://a.example/'\"", "invalid URL"),
+        ("https://a.example/<x>", "invalid URL"),
         ("https://one.test/?k=ghp_" + "0aB1cD2eF3gH4iJ5kL6mN7oP8qR9sT0uV1wX", "contains a key"),
     ],
 )
@@ -73,39 +70,34 @@ def test_invalid_url_is_refused_without_asking(bench: Bench, url: str, expected:
     assert not bench.asked and not bench.site.requests
 
 
-def test_url_is_normalized() -> None:
-    assert (
-        str(read_url("HTTPS://Docs.Example.ORG:443/a/%7Ex?q=ä#part"))
-        == "https://docs.example.org/a/%7Ex?q=%C3%A4"
-    )
-    assert str(read_url("https://bücher.example")) == "https://xn--bcher-kva.example/"
-    assert str(read_url("../b?c", read_url("https://a.example:8443/x/y/z"))) == "https://a.example:8443/x/b?c"
-    assert str(read_url("//b.example/", read_url("http://a.example/"))) == "http://b.example/"
-    for text in ("https://a.example/'\"", "https://a.example/<x>"):
-        with pytest.raises(UsageError):
-            read_url(text)
+@pytest.mark.parametrize(
+    ("url", "base", "expected"),
+    [
+        ("HTTPS://Docs.Example.ORG:443/a/%7Ex?q=ä#part", "", "https://docs.example.org/a/%7Ex?q=%C3%A4"),
+        ("https://bücher.example", "", "https://xn--bcher-kva.example/"),
+        ("../b?c", "https://a.example:8443/x/y/z", "https://a.example:8443/x/b?c"),
+        ("//b.example/", "http://a.example/", "http://b.example/"),
+    ],
+)
+def test_url_is_normalized(url: str, base: str, expected: str) -> None:
+    assert str(read_url(url, read_url(base) if base else None)) == expected
 
 
-def test_refusal_fetches_nothing_and_a_rule_is_for_one_host(bench: Bench) -> None:
+def test_rule_or_always_is_for_one_host(bench: Bench) -> None:
+    bench.site.pages = {"/a": answer(b"there")}
     bench.gate.asker = lambda asked: Verdict(False, reason="not that one")
     seen = bench("http://one.test:port/")
     assert not seen.ok and "not that one" in seen.text and not bench.site.requests
-    bench.site.pages = {"/a": answer(b"there")}
-    bench.gate.allow = (Rule(f"browse:http://one.test:{bench.site.port}/*"),)
-    assert "there" in bench("http://one.test:port/a").text
-    for other in ("http://two.test:port/a", "http://one.test.two.test:port/a", "http://one.test:8000/a"):
-        assert "not that one" in bench(other).text
-    assert len(bench.site.requests) == 1
-
-
-def test_always_allows_one_host(bench: Bench) -> None:
     saved: list[str] = []
     bench.gate.remember = saved.extend
     bench.gate.asker = lambda asked: bench.asked.append(asked) or Verdict(True, always=True, keep=True)  # type: ignore[func-returns-value]
-    bench.site.pages = {"/a": answer(b"A"), "/b": answer(b"B")}
-    assert bench("http://one.test:port/a").ok and bench("http://one.test:port/b").ok
+    assert bench("http://one.test:port/a").ok and bench("http://one.test:port/a").ok
     assert len(bench.asked) == 1 and saved == [f"browse:http://one.test:{bench.site.port}/*"]
     assert "not encrypted" in bench.asked[0].why and "not the standard one" in bench.asked[0].why
+    bench.gate.asker = lambda asked: Verdict(False, reason="not that one")
+    for other in ("http://two.test:port/a", "http://one.test.two.test:port/a", "http://one.test:8000/a"):
+        assert "not that one" in bench(other).text
+    assert len(bench.site.requests) == 2
 
 
 def test_request_has_no_cookies_or_credentials(bench: Bench) -> None:
@@ -133,9 +125,8 @@ def test_local_address_is_refused_by_default(bench: Bench) -> None:
         seen = bench(f"http://{host}:port/", may=Net().may, resolve=Net().resolve)
         assert not seen.ok and "not on the public internet" in seen.text
     assert not bench.site.requests
-    assert f"http://127.0.0.1:{bench.site.port}/" not in [
-        asked.what for asked in bench.asked
-    ]  # refused before the user is asked
+    local = f"http://127.0.0.1:{bench.site.port}/"
+    assert local not in [asked.what for asked in bench.asked]  # refused before the user is asked
 
 
 def test_name_is_resolved_once_per_request(bench: Bench) -> None:
@@ -259,17 +250,14 @@ def test_size_of_a_page_is_limited_after_decompression(bench: Bench) -> None:
 
 @pytest.mark.parametrize("status", ["404 Not Found", "500 Oh No", "204 No Content", "302 Found", "999 What"])
 def test_other_statuses(bench: Bench, status: str) -> None:
-    bench.site.pages = {
-        "/": answer(
-            b"" if status.startswith("2") else b'{"why": "so"}', status, content_type="application/json"
-        )
-    }
+    body = b"" if status.startswith("2") else b'{"why": "so"}'
+    bench.site.pages = {"/": answer(body, status, content_type="application/json")}
     seen = bench("http://one.test:port/")
-    if status.startswith("2"):
-        assert seen.ok and "The page has no text" in seen.text
-    else:
+    if body:
         assert not seen.ok and f"The status was {status[:3]}" in seen.text and '"why": "so"' in seen.text
         assert "Oh No" not in seen.text
+    else:
+        assert seen.ok and "The page has no text" in seen.text
     assert bench.events[-1]["status"] == int(status[:3])
 
 

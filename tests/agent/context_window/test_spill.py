@@ -36,7 +36,9 @@ def tool(text: str) -> Tool:
 def test_short_result_is_unchanged(tmp_path: Path) -> None:
     seen = spilling(tool("short"), tmp_path / "output").perform(Action("run"))
     assert seen == Observation("run", "short", ok=False, data={"exit": 3})
-    assert not (tmp_path / "output").exists()
+    (tmp_path / "output").write_text("")
+    with pytest.raises(Refused):  # the folder cannot be created
+        spilling(tool(ROWS), tmp_path / "output").perform(Action("run"))
 
 
 def test_long_result_is_shortened_and_saved(tmp_path: Path) -> None:
@@ -50,8 +52,7 @@ def test_long_result_is_shortened_and_saved(tmp_path: Path) -> None:
     assert not seen.ok
     start, head, note, tail, end = pieces(seen.text)
     assert (start, end) == ("exit 3\n", "\nIt took 2 s.")
-    assert isinstance(head, Quoted)
-    assert isinstance(tail, Quoted)
+    assert isinstance(head, Quoted) and isinstance(tail, Quoted)
     match = re.search(r'Lines (\d+)-(\d+) of 2,000 .*<read path="out/\S+" lines="\1-\2"/>', str(note))
     assert match is not None
     left = ROWS.splitlines(keepends=True)[int(match[1]) - 1 : int(match[2])]
@@ -84,12 +85,6 @@ def test_of_many_pieces_the_first_are_shown(tmp_path: Path) -> None:
     assert file.read_text() == whole_text
     *shown, _ = pieces(text)
     assert whole_text.startswith("".join(map(whole, shown)))
-
-
-def test_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "output").write_text("")
-    with pytest.raises(Refused):
-        spilling(tool(ROWS), tmp_path / "output").perform(Action("run"))
 
 
 def test_invalid_fence_is_text() -> None:

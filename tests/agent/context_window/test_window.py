@@ -71,13 +71,6 @@ def test_window_without_room_is_refused() -> None:
     assert room(20_000, 2_000, fixed) == 20_000 - 2_000 - 10_000 - 1
 
 
-def test_all_turns_are_sent_while_they_fit() -> None:
-    state = State((user("do it"), *long(5)))
-    window = Window(20_000, TOOLS)
-    assert window.ready(state) == state
-    assert window.turns(state) == state.turns
-
-
 def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path: Path) -> None:
     state = State((user("do it"), *long(40)), file=tmp_path / "c.md")
     window = Window(10_000, TOOLS, tmp_path / "checkpoint.md")
@@ -97,9 +90,7 @@ def test_checkpoint_is_requested_with_the_sent_turns_and_replaces_them(tmp_path:
     assert not window.is_due(after)
     assert tokens(shown) < window.budget * 0.55
     body = (tmp_path / "checkpoint.md").read_text()
-    assert body.startswith("## Goal\nabout goal")
-    assert "[x] 1. A" in body
-    assert "- exit 1: make" in body
+    assert body.startswith("## Goal\nabout goal") and "[x] 1. A" in body and "- exit 1: make" in body
     assert body_of(turn.text) == body.rstrip("\n")
     assert steps(after.turns)[-1].performed == steps(state.turns)[-1].performed
 
@@ -121,27 +112,28 @@ def test_run_continues_without_a_checkpoint_from_the_model(error: Exception | No
     state = Window(10_000, TOOLS).ready(State(tuple(turns)), ask, force=True)
     text = state.turns[-1].text
     assert state.turns[-1].meta["by"] == "program"
-    assert "- Now the tests.; run make test (exit 2)" in text
-    assert "- Fix.; edit x.py" in text
-    assert "Files changed:\n- x.py" in text
-    assert "- exit 2: make test" in text
+    for line in (
+        "- Now the tests.; run make test (exit 2)",
+        "- Fix.; edit x.py",
+        "Files changed:\n- x.py",
+        "- exit 2: make test",
+    ):
+        assert line in text
     assert "rm -rf" not in text
 
 
-def test_forced_checkpoint_is_made_once() -> None:
+def test_checkpoint_is_made_only_if_it_helps() -> None:
     window = Window(20_000, TOOLS)
     empty = State((user("x"),))
     assert window.ready(empty, force=True) == empty
-    state = window.ready(State((user("x"), *long(9))), force=True)
+    short = State((user("x"), *long(9)))
+    assert window.ready(short) == short and window.turns(short) == short.turns
+    state = window.ready(short, force=True)
     assert len(window.turns(state)) < 9
     assert window.ready(state, force=True) == state
-
-
-def test_small_window_makes_no_call_for_a_checkpoint() -> None:
     calls, ask = asked(WRITTEN)
     state = Window(3_000, TOOLS).ready(State((user("x"), *long(30))), ask)
-    assert state.turns[-1].meta["by"] == "program"
-    assert not calls
+    assert state.turns[-1].meta["by"] == "program" and not calls  # too small to be worth a call
 
 
 def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
@@ -170,15 +162,12 @@ def test_superseded_results_are_omitted_only_with_a_checkpoint() -> None:
 
 
 def test_conversation_truncated_by_the_user_has_a_window() -> None:
+    window = Window(8_000, TOOLS)
     turns = (user("x"), *long(3), seen("checkpoint", "c", extra="checkpoint", keeps="99", budget="?"))
-    assert Window(8_000, TOOLS).turns(State(turns)) == (turns[0], turns[-1], *turns[1:-1])
-    odd = (
-        user("x"),
-        *long(1),
-        seen("checkpoint", "c", extra="checkpoint", keeps="1", budget="8000"),
-        reply("y"),
-    )
-    assert Window(8_000, TOOLS).turns(State(odd)) == (odd[0], odd[3], odd[4])
+    assert window.turns(State(turns)) == (turns[0], turns[-1], *turns[1:-1])
+    mark = seen("checkpoint", "c", extra="checkpoint", keeps="1", budget="8000")
+    odd = (user("x"), *long(1), mark, reply("y"))
+    assert window.turns(State(odd)) == (odd[0], odd[3], odd[4])
 
 
 def test_older_messages_of_the_user_are_cut_first() -> None:
@@ -196,14 +185,9 @@ def test_older_messages_of_the_user_are_cut_first() -> None:
 
 
 def test_facts_from_the_conversation() -> None:
-    turns = [
-        user("x"),
-        reply("<run>make</run>\n<run>ls</run>"),
-        seen("run", "exit code 0"),
-        seen("run", "no", ok="no"),
-    ]
+    turns = [reply("<run>make</run>\n<run>ls</run>"), seen("run", "exit code 0"), seen("run", "no", ok="no")]
     turns += [reply("<run>make</run>"), seen("run", "exited with 3")]
-    assert known_from(turns, TOOLS).commands == ("failed: ls", "exit 3: make")
+    assert known_from([user("x"), *turns], TOOLS).commands == ("failed: ls", "exit 3: make")
 
 
 def test_cache_marks_are_reused_by_the_next_request() -> None:
@@ -278,31 +262,23 @@ def test_invariants_of_every_conversation(
 
 
 def check(state: State, shown: tuple[Turn, ...], budget: int) -> None:
-    words = [turn for turn in state.turns if turn.role == "user"]
+    turns = state.turns
+    words = [turn for turn in turns if turn.role == "user"]
     sent = [turn for turn in shown if turn.role == "user"]
     assert len(sent) == len(words)
     if tokens(words) <= budget * WORDS:
         assert sent == words
-    mark = newest(state.turns)
+    mark = newest(turns)
     start = mark[1] if mark else 0
-    wanted = [
-        turn
-        for n, turn in enumerate(state.turns)
-        if (turn.role == "user" or n >= start) and not is_checkpoint(turn)
-    ]
-    given_ = [turn for turn in shown if not is_checkpoint(turn)]
-    assert [turn.role for turn in given_] == [turn.role for turn in wanted]
-    assert [turn.meta for turn in given_] == [turn.meta for turn in wanted]
-    assert (
-        start == 0
-        or start == len(state.turns) - 1
-        or state.turns[start].role != "observation"
-        or state.turns[start - 1].role == "user"
-    )
+    rest = [turn for n, turn in enumerate(turns) if turn.role == "user" or n >= start]
+    expected = [(turn.role, turn.meta) for turn in rest if not is_checkpoint(turn)]
+    assert [(turn.role, turn.meta) for turn in shown if not is_checkpoint(turn)] == expected
+    is_border = turns[start].role != "observation" or turns[start - 1].role == "user"
+    assert start in {0, len(turns) - 1} or is_border
     assert sum(map(is_checkpoint, shown)) == (mark is not None)
     text = "".join(message.text for message in to_messages(shown, state.nonce))
     assert all(turn.text in text for turn in shown)
-    again = loads(dumps(state.turns, state.nonce))
+    again = loads(dumps(turns, state.nonce))
     assert Window(99, ()).turns(State(again.turns, again.nonce)) == shown
 
 

@@ -56,17 +56,12 @@ def test_read_only_work_tree_has_no_writable_root(policy: Policy) -> None:
     assert what(replace(policy, read_only=True))["/top"] == "keep"
 
 
-def test_folders_above_a_read_only_name_cannot_be_renamed(policy: Policy) -> None:
+def test_folders_above_a_name(policy: Policy) -> None:
+    """Those above a read-only name cannot be renamed; those between it and the scratch folder are read-only."""
     (policy.top / "sub/deep/.git").write_text("gitdir: elsewhere\n")
     nested = replace(policy, keep=(*policy.keep, policy.top / "sub/deep/.git"))
-    assert {target: kind for target, kind in what(nested).items() if "/sub" in target} == {
-        "/top/sub": "pin",
-        "/top/sub/deep": "pin",
-        "/top/sub/deep/.git": "keep",
-    }
-
-
-def test_folders_between_a_read_only_one_and_the_scratch_folder_are_read_only(policy: Policy) -> None:
+    steps = {target: kind for target, kind in what(nested).items() if "/sub" in target}
+    assert steps == {"/top/sub": "pin", "/top/sub/deep": "pin", "/top/sub/deep/.git": "keep"}
     inside = replace(policy, scratch=policy.top / ".git" / "runs" / "one" / "scratch")
     prepare_scratch(inside)
     assert [what(inside)[f"/top/.git{below}"] for below in ("", "/runs", "/runs/one")] == ["keep"] * 3
@@ -104,11 +99,8 @@ def test_target_of_a_hidden_link_is_hidden(policy: Policy) -> None:
     (home / "real").write_text("key")
     (home / ".netrc").symlink_to("real")
     hidden = replace(policy, hide=(home / ".netrc", home / "missing", home / ".ssh"), also_read=(home,))
-    assert {target: kind for target, kind in what(hidden).items() if "/home" in target} == {
-        "/home": "keep",
-        "/home/.ssh": "folder",
-        "/home/real": "file",
-    }
+    steps = {target: kind for target, kind in what(hidden).items() if "/home" in target}
+    assert steps == {"/home": "keep", "/home/.ssh": "folder", "/home/real": "file"}
 
 
 def test_paths_without_excluded_ones(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from .syscalls import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, prctl
@@ -163,7 +163,12 @@ def _exceeded_limit(limits: Limits) -> str:
         return ""
     # stop counting early, because this must be fast even in a fork bomb
     most = limits.processes + limits.depth + 1 if limits.processes else 100_000
-    below = _descendants(os.getpid(), most)[limits.depth :]
+    below: list[int] = []
+    for started in _below(os.getpid()):
+        below += started
+        if len(below) >= most:
+            break
+    del below[: limits.depth]
     if limits.processes and len(below) > limits.processes:
         return f"it ran more than {limits.processes} processes at once"
     if limits.memory and _memory_of(below, limits.memory) > limits.memory:
@@ -218,19 +223,12 @@ def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
 
 def _kill_below(root: int) -> int:
     """Kill each process below `root` as soon as it is found. Returns their number."""
-    children = _children if _LISTS_CHILDREN else _children_by_search()
     count = 0
-    level = [root]
-    while level:
-        below: list[int] = []
-        for process in level:
-            started = children(process)
-            for child in started:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(child, signal.SIGKILL)
-            below += started
-        count += len(below)
-        level = below
+    for started in _below(root):
+        for process in started:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        count += len(started)
     return count
 
 
@@ -257,42 +255,37 @@ _LISTS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # n
 _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
-def _descendants(root: int, most: int) -> list[int]:
-    """The processes below `root`, parents first, up to `most`; some that were just started or orphaned may be
+def _below(root: int) -> Iterator[list[int]]:
+    """The children of each process below `root`, level by level; some that were just started or orphaned may be
     missing."""
     children = _children if _LISTS_CHILDREN else _children_by_search()
-    processes: list[int] = []
     level = [root]
-    while level and len(processes) < most:
-        below: list[int] = []
+    while level:
+        following: list[int] = []
         for process in level:
-            below += children(process)
-            if len(processes) + len(below) >= most:
-                break
-        processes += below
-        level = below
-    return processes
+            started = children(process)
+            if started:
+                yield started
+            following += started
+        level = following
 
 
 def _first_descendant(process: int, depth: int) -> int | None:
     """The first child of the first child ... `depth` times: the command below the processes that wrap it."""
     for _ in range(depth):
-        below = (_children if _LISTS_CHILDREN else _children_by_search())(process)
-        if not below:
+        started = next(_below(process), None)
+        if started is None:
             return None
-        process = min(below)
+        process = min(started)
     return process
 
 
 def _children(process: int) -> list[int]:
-    try:
-        threads = os.listdir(f"/proc/{process}/task")  # noqa: PTH208
-    except _GONE:
-        return []
     processes: list[int] = []
-    for thread in threads:
-        with suppress(*_GONE):
-            processes += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
+    with suppress(*_GONE):
+        for thread in os.listdir(f"/proc/{process}/task"):  # noqa: PTH208
+            with suppress(*_GONE):
+                processes += map(int, _read(f"/proc/{process}/task/{thread}/children").split())
     return processes
 
 
@@ -313,28 +306,17 @@ def _memory_of(processes: list[int], limit: int) -> int:
     The resident set, which is fast to read, counts shared pages for each process; if that exceeds the limit, each
     process is counted with its proportional share (Pss).
     """
-    resident = {process: _resident(process) for process in processes}
-    total = sum(resident.values())
-    if total <= limit:
-        return total
-    return sum(_proportional(process, size) for process, size in resident.items())
-
-
-def _resident(process: int) -> int:
-    try:
-        return int(_read(f"/proc/{process}/statm").split()[1]) * _PAGE
-    except (*_GONE, IndexError):
-        return 0
-
-
-def _proportional(process: int, otherwise: int) -> int:
-    try:
-        for line in _read(f"/proc/{process}/smaps_rollup").splitlines():
-            if line.startswith(b"Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return otherwise
+    sizes: dict[int, int] = {}
+    for process in processes:
+        with suppress(*_GONE, IndexError):
+            sizes[process] = int(_read(f"/proc/{process}/statm").split()[1]) * _PAGE
+    if sum(sizes.values()) > limit:
+        for process, resident in sizes.items():
+            with suppress(OSError):
+                lines = _read(f"/proc/{process}/smaps_rollup").splitlines()
+                shares = [int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:")]
+                sizes[process] = shares[0] if shares else resident
+    return sum(sizes.values())
 
 
 def _read(path: str) -> bytes:
