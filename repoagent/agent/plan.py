@@ -32,7 +32,6 @@ _ITEM = re.compile(
 )
 _ID = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){0,60})[.:](?:\s+|\Z)")
 _ESCAPED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
-_FENCE = re.compile(r"(`{3,}|~{3,})")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MAX_NUMBER, _MAX_DEPTH = 10**8, 40
 
@@ -122,10 +121,7 @@ class Plan:
 
 
 def _parse(lines: Sequence[str]) -> list[Item]:
-    fenced = _fenced_lines(lines)
-    matches = {
-        n: match for n, line in enumerate(lines) if n not in fenced and (match := _ITEM.fullmatch(line))
-    }
+    matches = {n: match for n, line in enumerate(lines) if (match := _ITEM.fullmatch(line))}
     id_matches = {n: _ID.match(match["rest"]) for n, match in matches.items()}
     own_ids = {n: canonical(match[1]) if match else "" for n, match in id_matches.items()}
     last = _last_numbers(own_ids.values())
@@ -160,20 +156,6 @@ def _parse(lines: Sequence[str]) -> list[Item]:
         ]
         item.task = replace(item.task, note="\n".join(map(_unescape, note)).strip("\n"))
     return items
-
-
-def _fenced_lines(lines: Sequence[str]) -> set[int]:
-    """The lines in fenced code that starts at column 0; an unclosed fence hides nothing."""
-    fenced: set[int] = set()
-    opened: tuple[int, str] | None = None
-    for number, line in enumerate(lines):
-        fence = _FENCE.match(line)
-        if opened is None:
-            opened = (number, fence[1]) if fence else None
-        elif fence and fence[1].startswith(opened[1]) and not line[fence.end() :].strip():
-            fenced.update(range(opened[0], number + 1))
-            opened = None
-    return fenced
 
 
 def _last_numbers(ids: Iterable[str]) -> dict[str, int]:

@@ -1,5 +1,9 @@
-"""Render the output of a command for a model: progress bars overwritten, colours and cursor movements removed; long
-output is shortened to its head and tail, with the name of the file that has the rest."""
+"""Render the output of a command for a model, and interpret its exit code.
+
+Progress bars are overwritten, colours and cursor movements removed; long output is shortened to its head and tail, with
+the name of the file that has the rest. A pipe fails if any part of it does, except a writer whose reader closed the
+pipe; an exit code of 1 from a search or comparison is a result.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ import re
 from pathlib import Path
 
 from repoagent import display_text
+from repoagent.agent.approvals.read_only_commands import only_reads
+from repoagent.agent.approvals.shell_parser import read_command
+from repoagent.agent.approvals.shell_words import Reading, Simple
 from repoagent.agent.context_window.shorten_text import cut, size
 from repoagent.storage.secrets import mask
 
@@ -91,3 +98,65 @@ def _newlines(file: Path, start: int, end: int) -> int:
             count += data.count(b"\n")
             start += len(data)
     return count
+
+
+_OPTIONS_OF_GREP = r"-[a-zA-Z]*[qmlL].*|--(quiet|silent|max-count|files-with(out)?-match(es)?)(=.*)?"
+_QUITS = r"(.*[^a-zA-Z\\])?[qQ]\s*\d*\s*([;}].*)?"  # a script of sed
+_FLOW = re.compile(r"&&|\|\||\b(if|while|until)\b|(^|[\s;(])!\s|\bset\s+-\w*e", re.MULTILINE)
+_BROKEN = re.compile(r"broken ?pipe|\bEPIPE\b|pipe to stdout was broken", re.IGNORECASE)
+_GREPS = {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack"}
+
+
+def bash_options(reading: Reading) -> list[str]:
+    """The options of bash for a command: `pipefail`, unless a condition depends on a pipe whose reader closes it early:
+    in `make | grep -q error && ...` a match of grep would make `make` fail."""
+    early = any(map(_closes, reading.commands))
+    return [] if early and _FLOW.search(reading.text) else ["-o", "pipefail"]
+
+
+def was_cut_off(reading: Reading, code: int | None, output: str) -> bool:
+    """Whether `code` only means that the reader of a pipe closed it early."""
+    python_ended = code == 120  # it could not flush its output
+    return any(map(_closes, reading.commands)) and (python_ended or _BROKEN.search(output) is not None)
+
+
+def _closes(command: Simple) -> bool:
+    """Whether the command may close its input before the end."""
+    name, words = command.name, command.texts
+    if name in _GREPS:
+        closes = _any(words, _OPTIONS_OF_GREP)
+    elif name == "sed":
+        closes = _any(words, _QUITS)
+    else:
+        closes = name in {"head", "read"} or (name == "awk" and any("exit" in word for word in words))
+    return command.fed and closes
+
+
+def unmatched(text: str, exit_code: int | None, output: str) -> str:
+    """The meaning of the exit code of the command `text` if it is not a failure ("no match"). "" if it may be a
+    failure: if a command in it does more than read, or reports an error in `output`."""
+    reading = read_command(text)
+    commands = [(command, _meaning(command)) for command in reading.commands if command.words]
+    with_xargs = any(command.name == "xargs" for command, _ in commands)
+    if reading.doubt or exit_code != (123 if with_xargs else 1):  # xargs reports 123 for an exit code of 1
+        return ""
+    for command, meaning in commands:
+        if not meaning and not (only_reads(command) or command.name == "xargs"):
+            return ""
+        if not meaning and any(f"{command.name}: " in line for line in output.splitlines()):
+            return ""
+    return next((meaning for _, meaning in reversed(commands) if meaning), "")
+
+
+def _any(words: list[str], pattern: str) -> bool:
+    return any(re.fullmatch(pattern, word) for word in words)
+
+
+def _meaning(command: Simple) -> str:
+    """The meaning of an exit code of 1 of this command; "" for a failure."""
+    words = command.texts
+    verb = next((word for word in words if not word.startswith("-")), "") if command.name == "git" else ""
+    if command.name in {"grep", "egrep", "fgrep", "rg", "pgrep"} or verb == "grep":
+        return "no match"
+    compares = verb == "diff" and {"--quiet", "--exit-code", "--no-index"} & set(words)
+    return "they differ" if compares or command.name in {"diff", "cmp"} else ""

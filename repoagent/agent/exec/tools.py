@@ -12,10 +12,9 @@ from pathlib import Path
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.approvals.shell_parser import read_command
-from repoagent.agent.exec.command_advice import bash_options, unfit, unmatched, was_cut_off
 from repoagent.agent.exec.command_runner import CommandRunner
 from repoagent.agent.exec.process import Command, Job, environment
-from repoagent.agent.exec.render_output import drawn, show
+from repoagent.agent.exec.render_output import bash_options, drawn, show, unmatched, was_cut_off
 from repoagent.agent.state import Needs, Tool, check_arguments, failing, switched_on
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
@@ -64,10 +63,6 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
     check_arguments(action, ("timeout", "cwd", "background"))
     seconds = runner.time_limit(action.args.get("timeout", ""))
     folder, cwd = _folder_of(runner.top, action.args.get("cwd", "").strip())
-    event = {"kind": "command", "command": text, "cwd": cwd or "."}
-    if reason := unfit(read_command(text), git_is_read_only=bool(runner.gate.sandbox)):
-        runner.audit({**event, "by": "not fit", "reason": reason})
-        return Observation("run", reason, ok=False)
     verdict = runner.gate.decide(ApprovalRequest("command", text, cwd=cwd))
     if not verdict.allowed:
         return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
@@ -86,7 +81,8 @@ def _run(runner: CommandRunner, action: Action) -> Observation:
             command.end("interrupted")
             runner.audit(command.record())
         elif not isinstance(error, Exception):  # a ^C right after its start, which has ended it
-            runner.audit({**event, "by": job.by, "stopped": "interrupted"})
+            event = {"kind": "command", "command": text, "cwd": cwd or ".", "by": job.by}
+            runner.audit({**event, "stopped": "interrupted"})
         raise
     runner.audit(command.record())
     return _ended(runner, command, look_again)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from repoagent.agent.sandbox.launch.syscalls import paths_without, within
-from repoagent.agent.sandbox.policy import Policy, environments
+from repoagent.agent.sandbox.policy import Policy
 from repoagent.dataclass import dataclass
 
 # A step is (kind, source, target); an empty source is an empty folder or file. `kind` is one of
@@ -94,17 +94,10 @@ def plan(policy: Policy) -> Plan:
     for folder in map(_real, (_RUNNING, "/var/run")):
         add("folder", folder, "")
     hidden = [_real(path) for path in policy.hide]
-    data = [scratch, *map(_real, (policy.top, *policy.also_write))]
     # folders with programs and settings, which may be in /tmp
-    tools = [sys.prefix, sys.base_prefix, os.path.expanduser("~")]  # noqa: PTH111
-    tools += [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
-    needed: list[str | Path] = [
-        *_STILL_NEEDED,
-        *tools,
-        *environments(os.environ, data, hidden),
-        *policy.also_read,
-        policy.top,
-    ]
+    needed: list[str | Path] = [*_STILL_NEEDED, sys.prefix, sys.base_prefix, os.path.expanduser("~")]  # noqa: PTH111
+    needed += [part for part in os.environ.get("PATH", "").split(os.pathsep) if part.startswith("/")]
+    needed += [*policy.also_read, policy.top]
     for real in [_real(path) for path in needed]:
         if any(within(real, covered) and real != covered for covered in list(steps)) and os.path.exists(real):  # noqa: PTH110
             add("keep", real)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from repoagent.agent.sandbox.launch.syscalls import within
 from repoagent.dataclass import dataclass
 from repoagent.display_text import redact
-from repoagent.errors import RepoagentError
-from repoagent.storage.atomic import read_regular
 from repoagent.storage.secrets import SHORTEST, secrets_of
 
 _SHARED_MEMORY = 1 << 30
@@ -159,39 +156,3 @@ def scrubbed(environment: Mapping[str, str], policy: Policy) -> dict[str, str]:
                 "GIT_CONFIG_VALUE_0": top,
             }
     return clean
-
-
-_LARGEST = 64 * 1024  # bytes of a pyvenv.cfg
-_HOME = re.compile(r"^home[ \t]*=[ \t]*(/.*?)[ \t]*$", re.MULTILINE)
-
-
-def environments(env: Mapping[str, str], writable: Sequence[str], hidden: Sequence[str]) -> Iterator[str]:
-    """The resolved folders of the environments in PATH, VIRTUAL_ENV and CONDA_PREFIX of `env`, and of their base
-    interpreters.
-
-    Environments in a `writable` folder are skipped, as a command could forge one to gain access; so are `hidden` ones,
-    and those that contain the home folder.
-    """
-    own_home = os.path.realpath(Path.home())
-
-    def is_safe(path: str) -> bool:
-        return not within(own_home, path) and not any(within(path, folder) for folder in (*writable, *hidden))
-
-    programs = [part.rstrip("/") for part in env.get("PATH", "").split(os.pathsep)]
-    named = [part.removesuffix("/bin") for part in programs if part.endswith("/bin")]
-    named += [env.get("VIRTUAL_ENV", ""), env.get("CONDA_PREFIX", "")]
-    for path in dict.fromkeys(os.path.realpath(name) for name in named if name.startswith("/")):
-        if not is_safe(path):
-            continue
-        try:
-            data = read_regular(Path(path, "pyvenv.cfg"), most=_LARGEST)
-        except RepoagentError:  # a link, or too large
-            continue
-        if data is None and not Path(path, "conda-meta").is_dir():
-            continue
-        yield path
-        # the folder of the base interpreter
-        if home := _HOME.search((data or b"").decode("utf-8", "replace")):
-            base = os.path.realpath(Path(home[1]).parent)
-            if is_safe(base) and any(Path(base).glob("lib/python3*/os.py")):
-                yield base

@@ -114,3 +114,22 @@ def test_command_reaches_its_own_server(sandbox: Sandbox, repo: GitRepo) -> None
     done = run(sandbox, repo, f"{sys.executable} src/serve.py")
     assert done.stdout == ("reached\n" if sandbox.mounting else "")
     assert run(sandbox, repo, f"{sys.executable} src/serve.py", network=True).stdout == "reached\n"
+
+
+@every_sandbox
+def test_settings_of_tools_are_readable(
+    sandbox: Sandbox, repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are links in a writable folder, but those with keys stay hidden."""
+    config = tmp_path / "home/.config"
+    for name in ("tool", "gh"):
+        (config / name).mkdir(parents=True)
+        (config / name / "settings").write_text(f"{name}\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    script = """
+    cat "$XDG_CONFIG_HOME"/tool/settings
+    cat "$XDG_CONFIG_HOME"/gh/settings 2>/dev/null || mkdir "$XDG_CONFIG_HOME"/new "$XDG_DATA_HOME"/new && echo made
+    """
+    done = run(sandbox, repo, script, hide=(config / "gh",))
+    assert (done.stdout, done.stderr) == ("tool\nmade\n", "")
