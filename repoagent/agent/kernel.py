@@ -123,7 +123,7 @@ class Kernel:
 
     def __init__(self, runner: CommandRunner, python: str, scratch: Path, seconds: float) -> None:
         """Start a kernel and wait, for at most `seconds`, until it answers. Raises UsageError if it does not."""
-        self._cleanup = ExitStack()
+        self._cleanup, self._sockets = ExitStack(), ExitStack()
         # the sockets are k-1, k-2, ...
         channels = enumerate(("shell", "iopub", "stdin", "control", "hb"), 1)
         key = {"key": secrets.token_hex(32), "signature_scheme": "hmac-sha256"}
@@ -166,13 +166,16 @@ class Kernel:
         import zmq
         from jupyter_client.blocking.client import BlockingKernelClient
 
+        self._sockets.close()
         context = zmq.Context()
         for option, value in ((zmq.LINGER, 0), (zmq.MAXMSGSIZE, LARGEST), (zmq.RECONNECT_IVL, 20)):
             context.setsockopt(option, value)  # the default of each socket
-        self._cleanup.callback(context.destroy, linger=0)
+        self._sockets.callback(context.destroy, linger=0)
         self.client = BlockingKernelClient(context=context)
         self.client.load_connection_info(self._connection)
         self.client.start_channels(stdin=False, hb=False, control=False)
+        for channel in (self.client.shell_channel, self.client.iopub_channel):
+            self._sockets.callback(channel.stop)  # first: a context waits for ever for a socket that is open
         began, requested = time.monotonic(), 0.0
         version, published = "", False
         while not (version and published):
@@ -253,6 +256,7 @@ class Kernel:
 
     def close(self) -> None:
         """End it, and remove its files."""
+        self._sockets.close()
         self._cleanup.close()
         if not self.command.has_ended():
             self.command.end()
