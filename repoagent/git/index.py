@@ -65,7 +65,7 @@ def read_entries(worktree: WorkTree, paths: Collection[str], file: Path | None =
 
 
 def staged_entries(worktree: WorkTree, paths: Collection[str], file: Path | None = None) -> dict[str, Entry]:
-    """As `read_entries`, without the flags."""
+    """The staged mode and blob of each of `paths`, without unmerged entries (see `read_entries`)."""
     return {path: staged.entry for path, staged in read_entries(worktree, paths, file).items()}
 
 

@@ -96,6 +96,7 @@ class Commit:
 
     @property
     def parent(self) -> str | None:
+        """The id of the first parent; None for a root commit."""
         return self.parents[0] if self.parents else None
 
 
@@ -139,7 +140,7 @@ def first_parents(worktree: WorkTree, count: int) -> list[tuple[str, str | None]
 
 
 def has_object(worktree: WorkTree, oid: str) -> bool:
-    """Whether the object exists."""
+    """Whether the repository has an object with this id."""
     return git_output(worktree.top, "cat-file", "-e", oid, ok=(0, 1, 128)).returncode == 0
 
 

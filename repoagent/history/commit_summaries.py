@@ -85,6 +85,7 @@ class Plan(NamedTuple):
 
     @property
     def commits(self) -> int:
+        """How many commits the model is asked about, in all calls."""
         return sum(map(len, self.batches))
 
     def cost(self, price: Price | None) -> float | None:

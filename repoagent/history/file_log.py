@@ -154,6 +154,7 @@ def _at_boundary(commit: FileCommit) -> FileCommit:
 
 
 def is_shallow(top: Path) -> bool:
+    """Whether the repository is a shallow clone, which lacks older commits. Raises GitError."""
     return git_output(top, "rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
 
 

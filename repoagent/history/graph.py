@@ -11,14 +11,13 @@ import math
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from repoagent.display_text import visible, width
 from repoagent.history.cochange.score import Neighbor
 from repoagent.history.neighbors import Edge, Neighborhood
-from repoagent.history.render import CommitHeader, guidance, headline, rate, scale_of, why
+from repoagent.history.render import CommitHeader, day, guidance, headline, rate, scale_of, why
 
 COLOURS = 7
 ALONE = -1  # the group of nodes without one
@@ -129,16 +128,6 @@ def shorten(text: str, limit: int) -> str:
         used += width(text[start])
         start += 1
     return f"{text[:start]}…{text[end:]}"
-
-
-def day(seconds: int | None) -> str:
-    """The day of a commit in UTC; "" for None."""
-    if seconds is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
-    except (OverflowError, ValueError, OSError):  # git accepts dates that datetime does not
-        return "?"
 
 
 def clusters(

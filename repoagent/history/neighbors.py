@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.git.worktree import layout
 from repoagent.history.cochange.score import Neighbor, neighbors
+from repoagent.history.render import day
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
@@ -248,7 +248,7 @@ class _Query:
             return QueryPath(present, (file,), (present,), f"{name} is now {os.fsdecode(present)}")
         if file is not None:
             last = view.commits(file, 1)
-            when = f" on {_day(last[0].time)}" if last else ""
+            when = f" on {day(last[0].time)}" if last else ""
             note = f"{name} was deleted{when}; these files changed with it before"
             return QueryPath(path, (file,), (path,), note)
         if not os.path.lexists(top / name) and not inside:
@@ -274,9 +274,9 @@ class _Query:
         present = {row.path for row in rows}
         for path in query:
             own = rows if len(query) == 1 else neighbors(self.view, path.files, path.paths, limit=_ANY)
-            yield from (
-                _edge(path.name, row.path, row) for row in own if row.together and row.path in present
-            )
+            for row in own:
+                if row.together and row.path in present:
+                    yield _edge(path.name, row.path, row)
         best: dict[tuple[bytes, bytes], Edge] = {}
         for row in rows[:CROWD]:
             for other in neighbors(self.view, [row.file], [row.path], limit=_OWN):
@@ -289,10 +289,3 @@ class _Query:
 
 def _edge(one: bytes, other: bytes, row: Neighbor) -> Edge:
     return Edge(one, other, row.score, row.together, row.commits, row.evidence)
-
-
-def _day(seconds: int) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
-    except (OverflowError, ValueError, OSError):  # git accepts dates that datetime does not
-        return "an unknown day"

@@ -77,33 +77,27 @@ class RecentView:
 
     def __init__(self, top: Path, revision: str, log: bytes, *, late: bool, timed: bool = True) -> None:
         self._top, self._revision, self._timed, self.late = top, revision, timed, late
-        commits = [
-            (
-                oid.decode("ascii"),
-                int(time or 0),
-                dict.fromkeys(path for _, names in changes for path in names),
-            )
-            for (oid, time), changes in split_log(log, 2)
-        ]
+        commits = list(split_log(log, 2))
         if late:
             del commits[-1:]  # it may be cut off
-        self._ids = [oid for oid, *_ in commits]
+        self._ids = [oid.decode("ascii") for (oid, _), _ in commits]
         self._paths: list[bytes] = []
         self._files: dict[bytes, int] = {}
         self._commits: list[Commit] = []
         self._of_file: dict[int, list[Commit]] = defaultdict(list)
         self._listing: list[bytes] | None = None
         self._listing_late = False
-        for age, (_, seconds, paths) in enumerate(commits):
-            files = [self._number(path) for path in paths]
+        for age, ((_, time), changes) in enumerate(commits):
+            files = [
+                self._number(path) for path in dict.fromkeys(path for _, names in changes for path in names)
+            ]
             small = tuple(files) if len(files) <= LARGEST else ()
-            commit = Commit(len(commits) - age, seconds, 0, len(files), small)
+            commit = Commit(len(commits) - age, int(time or 0), 0, len(files), small)
             self._commits.append(commit)
             for file in files:
                 self._of_file[file].append(commit)
 
     def ids(self, numbers: Iterable[int]) -> dict[int, str]:
-        """The full ids of the commits with these numbers."""
         return {number: self._ids[len(self._ids) - number] for number in numbers}
 
     def file(self, path: bytes) -> int | None:
@@ -131,13 +125,10 @@ class RecentView:
 
     def paths(self, files: Sequence[int]) -> dict[int, bytes]:
         alive = set(self._listing or ())
-        unknown: list[bytes] = []
         if self._listing is None or self._listing_late:
-            unknown = [
-                path for path in dict.fromkeys(self._paths[file] for file in files) if path not in alive
-            ]
-        for start in range(0, len(unknown), _PATHS_A_CALL):
-            alive.update(listed(self._top, self._revision, *unknown[start : start + _PATHS_A_CALL]))
+            unknown = [path for path in {self._paths[file]: None for file in files} if path not in alive]
+            for start in range(0, len(unknown), _PATHS_A_CALL):
+                alive.update(listed(self._top, self._revision, *unknown[start : start + _PATHS_A_CALL]))
         return {file: self._paths[file] for file in dict.fromkeys(files) if self._paths[file] in alive}
 
     def _number(self, path: bytes) -> int:
@@ -151,8 +142,9 @@ class RecentView:
         if self._listing is None:
             deadline = deadline_in(_LISTING_SECONDS if self._timed else None)
             try:
-                running = TimedGit(self._top, *_lister(self._revision), deadline=deadline)
-                data, self._listing_late = running.read()
+                data, self._listing_late = TimedGit(
+                    self._top, *_lister(self._revision), deadline=deadline
+                ).read()
                 self._listing = data.split(b"\0")[:-1]
             except GitError:  # no commit yet, or a partial clone without its trees
                 self._listing = []

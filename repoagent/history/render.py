@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -34,6 +35,16 @@ _HIGH, _MEDIUM = 0.5, 0.2
 _LEAST_SCALE = 0.2  # a best score below this is not drawn as if it were a sure one
 _NAMED = 3
 _MANY, _LOW = 10, 0.1  # commits, and the score, of a weak pair
+
+
+def day(seconds: int | None) -> str:
+    """The day of a commit in UTC; "" for None."""
+    if seconds is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):  # git accepts dates that datetime does not
+        return "?"
 
 
 def rate(together: int, commits: int) -> Rate | None:
@@ -80,7 +91,7 @@ def why(reasons: Sequence[str], *, short: bool = False) -> str:
 
 
 def guidance(neighborhood: Neighborhood) -> str:
-    """How to read the rows."""
+    """A sentence on how to read the rows, for below a table or a picture."""
     if not any(row.together for row in neighborhood.rows):
         return "candidates that have never changed with it; a place to look, not something that must change"
     noun = "folder" if neighborhood.paths[0].endswith(b"/") else "file"

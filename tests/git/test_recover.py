@@ -77,21 +77,6 @@ def test_killed_while_editing(template: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_killed_while_removing_files_added_by_a_hook(template: GitRepo) -> None:
-    prepare(template)
-    template.hook("pre-commit", "git add -u; git checkout -q b.txt\n")
-    killed_at_every_step(template, "edit", 13)
-
-
-@pytest.mark.soak
-def test_killed_while_undoing(template: GitRepo) -> None:
-    edit(template, shout(template, 2))
-    prepare(template)
-    template.git("reset", "-q", "--soft", "HEAD^")
-    killed_at_every_step(template, "undo", 11)
-
-
-@pytest.mark.soak
 def test_killed_while_unstaging_uncommitted_changes(template: GitRepo) -> None:
     keep(template, shout(template, 2))
     template.git("add", "a.txt")

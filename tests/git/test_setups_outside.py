@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, MODEL, Done, Script
 from tests.git.edits import edit, shout
@@ -66,12 +65,6 @@ def made(repo: GitRepo, before: dict[str, object], done: Done) -> None:
     assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\tsrc/app.py\n"
     unchanged(repo, before, "src/app.py")
     nothing_left(repo)
-
-
-def test_from_anywhere(repo: GitRepo, git: Run, tmp_path: Path) -> None:
-    repo.write("a.txt", "mine\n")
-    before = seen(repo, "src/app.py")
-    made(repo, before, git("-C", str(repo.top), "repoagent", *EDIT, cwd=tmp_path))
 
 
 def test_with_git_dir_and_work_tree(repo: GitRepo, git: Run, tmp_path: Path) -> None:
@@ -213,25 +206,6 @@ def test_signed_with_gpg(repo: GitRepo, gpg: str, git: Run) -> None:
     done = git("repoagent", *EDIT, cwd=repo.top)
     assert done.code == 6 and "sign" in done.err
     unchanged(repo, before)
-
-
-def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_path: Path) -> None:
-    """Files added by a hook cannot be removed from the commit then: there is no commit, and nothing hangs."""
-    program = tmp_path / "once"
-    program.write_text(
-        f'#!/bin/sh\ntest -e {tmp_path}/used && exit 1\ntouch {tmp_path}/used\nexec gpg "$@"\n'
-    )
-    program.chmod(0o755)
-    for key, value in {"commit.gpgSign": "true", "user.signingKey": gpg, "gpg.program": str(program)}.items():
-        repo.git("config", key, value)
-    repo.hook("pre-commit", "git add -u\n")
-    repo.write("README.md", "mine\n")
-    before, head = seen(repo), repo.head()
-    with pytest.raises(HookFailed, match=r"README\.md"):
-        edit(repo, shout(repo, 4))
-    assert repo.head() == head
-    unchanged(repo, before)
-    nothing_left(repo)
 
 
 @pytest.mark.parametrize(

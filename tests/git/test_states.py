@@ -349,25 +349,6 @@ def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:
         assert changed(wanted, shown(busy)) == set()
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("way_out", ["--no-commit", "--include-dirty"])
-def test_the_ways_out_of_a_refusal(busy: GitRepo, way_out: str) -> None:
-    busy.write(PATH, text(l11="mine"))
-    diff = DIFF.replace("-line 11", "-mine")
-    before = shown(busy)
-    done = run(busy, "apply", "--yes", "-m", "Edit", stdin=diff)
-    assert done.returncode == 3, done.stderr
-    assert "from uncommitted work in it on line 11" in done.stderr
-    assert way_out in done.stderr and changed(before, shown(busy)) == set()
-    done = run(busy, "apply", "--yes", "-m", "Edit", way_out, stdin=diff)
-    assert done.returncode == 0, done.stderr
-    assert busy.read(PATH).decode() == text(l11="EDITED")
-    head = text() if way_out == "--no-commit" else text(l11="EDITED")
-    assert committed(busy, PATH) == head
-    assert run(busy, "undo").returncode == 0
-    assert changed(before, shown(busy)) == set()
-
-
 def test_in_the_middle_of_a_merge(repo: GitRepo) -> None:
     repo.git("checkout", "-q", "-b", "side")
     repo.write("README.md", "side\n")

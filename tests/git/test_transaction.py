@@ -390,15 +390,6 @@ def test_several_processes_edit_one_file(repo: GitRepo) -> None:
     assert repo.status() == "" and journals(repo) == []
 
 
-def test_a_lock_that_is_not_ours_any_more_is_left(repo: GitRepo) -> None:
-    lock = repo.top / ".git/index.lock"
-    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
-        transaction.write()
-        lock.unlink()
-        lock.write_text("theirs")
-    assert lock.read_text() == "theirs" and repo.read("a.txt").decode() == lines()
-
-
 OWN = {"file a.txt", "index a.txt", "status a.txt"}
 
 MEDDLING_HOOKS = {

@@ -124,11 +124,6 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def test_replace_on_each_system(file: Path, system: str) -> None:
-    replace(file)
-    assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
-
-
 def save(path: Path, how: str) -> None:
     if how == "in place":
         path.write_bytes(b"theirs\n")

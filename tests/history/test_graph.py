@@ -25,7 +25,6 @@ from repoagent.history.graph import (
     Node,
     clusters,
     columns,
-    day,
     group_names,
     neighbors_graph,
     shorten,
@@ -33,7 +32,7 @@ from repoagent.history.graph import (
 )
 from repoagent.history.graph_output import html, svg
 from repoagent.history.neighbors import Edge, Neighborhood
-from repoagent.history.render import CommitHeader
+from repoagent.history.render import CommitHeader, day
 from tests.browser import needs_browser, rendered
 
 SVG = "{http://www.w3.org/2000/svg}"

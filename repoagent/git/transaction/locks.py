@@ -29,6 +29,7 @@ def lock_text(name: str) -> bytes:
 
 
 def lock_path(worktree: WorkTree) -> Path:
+    """Where git locks the index of this work tree."""
     return index_path(worktree).with_name("index.lock")
 
 
@@ -63,6 +64,7 @@ def acquire(worktree: WorkTree, journal: Journal) -> None:
 
 
 def is_ours(worktree: WorkTree, journal: Journal) -> bool:
+    """Whether the index is locked by the transaction of this journal."""
     file = journal.path(LOCK_FILE)
     return file.exists() and _read_lock(lock_path(worktree)) == _read_lock(file)
 

@@ -50,7 +50,7 @@ def has_hooks(worktree: WorkTree) -> bool:
 
 
 def snapshot_files(top: Path, edit_id: str, paths: Sequence[str]) -> tuple[SavedFile, ...]:
-    """Read the files."""
+    """The present content of `paths` (relative to the top), up to a total size, to be restored after hooks."""
     saved = []
     budget = _MAX_BYTES
     for number, path in enumerate(paths):

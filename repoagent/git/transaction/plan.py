@@ -56,6 +56,7 @@ class Versions:
 
     @property
     def ways_out(self) -> str:
+        """The remedies in a refusal, as the end of a sentence."""
         if self.in_place is not None:
             return _COMMIT_WHOLE
         return _COMMIT_FIRST + (_WAYS_OUT if self.offer else "")
@@ -65,9 +66,11 @@ class Versions:
         return self.include_dirty or (self.in_place is not None and change.name in self.in_place.whole)
 
     def in_head(self, path: str) -> Entry | None:
+        """The entry of `path` in HEAD; None if HEAD lacks it."""
         return self.status.changed[path].head if path in self.status.changed else self.staged(path)
 
     def staged(self, path: str) -> Entry | None:
+        """The entry of `path` in the index; None if it is missing or only an intent to add."""
         if path in self.status.changed:
             return self.status.changed[path].staged
         return self.index[path].entry if path in self.index else None

@@ -63,7 +63,7 @@ class View(Protocol):
         ...
 
     def latest(self, limit: int) -> list[Commit]:
-        """The newest commits of all."""
+        """The newest commits that the revision reaches, at most `limit`, newest first."""
         ...
 
     def namesakes(self, stem: bytes) -> list[int]:

@@ -80,7 +80,7 @@ class IndexView:
         return {file: [cache[number] for number in each if number in cache] for file, each in numbers.items()}
 
     def latest(self, limit: int) -> list[Commit]:
-        """The newest commits."""
+        """The newest commits that the revision reaches, at most `limit`, newest first."""
         found: list[Commit] = []
         for begin, end in zip(reversed(self._reach[::2]), reversed(self._reach[1::2]), strict=True):
             between = (AGES - end, AGES - begin, limit - len(found))

@@ -227,7 +227,7 @@ def get(connection: sqlite3.Connection, key: str) -> int:
 
 
 def get_text(connection: sqlite3.Connection, key: str) -> str | None:
-    """A text from `meta`."""
+    """The value of `key` in `meta` as a text; None if it is missing."""
     value = _value(connection, key)
     return None if value is None else str(value)
 
@@ -239,7 +239,7 @@ def alive_at(connection: sqlite3.Connection) -> bytes | None:
 
 
 def put(connection: sqlite3.Connection, **values: int | str | bytes | None) -> None:
-    """Write values into `meta`."""
+    """Write values into `meta`, replacing those that exist."""
     connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
 
