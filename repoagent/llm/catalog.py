@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -25,6 +26,7 @@ Table = Mapping[str, Mapping[str, Any]]
 
 # Billions of parameters: whole functions up to SMALL, search/replace below MIDDLE.
 SMALL, MIDDLE = 8.0, 100.0
+_BYTES_PER_WEIGHT = 0.6  # of a model file at the usual quantization to 4 bits
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
 _VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
@@ -198,11 +200,14 @@ def _lead(words: Sequence[str]) -> str:
 
 def parameters(spec: str) -> float | None:
     """Billions of parameters, from the name (1.5 of `ollama/qwen2.5-coder:1.5b`, 56 of `mixtral-8x7b`) or from the
-    model file; None if unknown."""
+    size of the model file; None if unknown."""
     if match := _SIZE.search(_base(spec)):
         return float(match[2]) * int(match[1] or 1)
-    parsed = parse_spec(spec)
-    return parsed.backend.parameters(parsed.model) if parsed.provider.model_file else None
+    provider, _, model = parse_spec(spec)
+    if provider.model_file:
+        with suppress(OSError, RuntimeError, ValueError):  # the first call reports it
+            return Path(model).expanduser().stat().st_size / _BYTES_PER_WEIGHT / 1e9
+    return None
 
 
 def _format(spec: str) -> tuple[Format, str]:

@@ -199,10 +199,6 @@ class Backend:
 
         return MediaLimits()
 
-    def parameters(self, model: str) -> float | None:
-        """Billions of parameters, if the model is a file that contains their number."""
-        return None
-
     def display_name(self, model: str) -> str:
         """`model` without keys, if it is a command."""
         return model

@@ -199,31 +199,25 @@ def test_the_fallback_takes_over_after_two_failures() -> None:
     assert (len(first.seen), len(second.seen)) == (2, 2)
 
 
-def test_one_failure_keeps_the_model() -> None:
-    first = Scripted([BUSY, paid(), BUSY, paid()], spec="a/one")
-    model = Fallback([first, Scripted([], spec="b/two")])
-    run_fallback(model)
-    run_fallback(model)
-    assert model.spec == "a/one"
-
-
-def test_a_long_wait_uses_the_fallback() -> None:
-    first = Scripted([Retryable("the rate limit is reached", retry_after=90.0)], spec="a/one")
-    model = Fallback([first, Scripted([paid()], spec="b/two")])
-    _, waits = run_fallback(model)
-    assert [seconds for seconds, _ in waits] == [0.0]
-
-
-def test_the_last_fallback_fails_as_any_model() -> None:
-    model = Fallback([Scripted([BUSY] * 2, spec="a/one"), Scripted([BUSY] * 3, spec="b/two")])
-    with pytest.raises(ModelError, match="tried 5 times"):
-        run_fallback(model)
-
-
-def test_a_permanent_failure_uses_no_fallback() -> None:
-    model = Fallback([Scripted([ModelError("the key is wrong")], spec="a/one"), Scripted([], spec="b/two")])
-    with pytest.raises(ModelError, match="the key is wrong"):
-        run_fallback(model)
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        ([BUSY, paid("one")], [], "one"),  # one failure keeps the model
+        ([Retryable("the rate limit is reached", retry_after=90.0)], [paid("two")], "two"),
+        ([BUSY] * 2, [BUSY] * 3, "tried 5 times"),  # the last one fails as any model
+        ([ModelError("the key is wrong")], [], "the key is wrong"),
+    ],
+)
+def test_when_the_fallback_takes_over(
+    first: list[Reply | Exception], second: list[Reply | Exception], outcome: str
+) -> None:
+    models = [Scripted(first, spec="a/one"), Scripted(second, spec="b/two")]
+    try:
+        result = run_fallback(Fallback(models))[0].text
+    except ModelError as error:
+        result = str(error)
+    assert outcome in result
+    assert [len(model.seen) for model in models] == [len(first), len(second)]
 
 
 def test_tools_are_offered_if_all_models_take_them() -> None:

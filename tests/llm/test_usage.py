@@ -33,34 +33,34 @@ SONNET = "anthropic/claude-sonnet-5-5"
 PRICES = {SONNET: Price(2.0, 10.0, 0.1, 2.5), "free/one": Price()}
 
 
-def test_turns() -> None:
-    meter = Meter(Limits(turns=2))
-    meter.before_attempt(Usage(), SONNET)
-    meter.before_attempt(Usage(), SONNET)
-    with pytest.raises(LimitReached, match=r"2 model call\(s\).*--max-turns"):
-        meter.before_attempt(Usage(), SONNET)
-    assert meter.attempts == 2
-
-
-def test_tokens_are_checked_before_the_call() -> None:
-    meter = Meter(Limits(tokens=1000))
-    meter.before_attempt(Usage(input=1000), SONNET)
-    meter.add(Usage(input=100, output=300, cache_read=100), SONNET)
-    meter.before_attempt(Usage(input=500), SONNET)
-    with pytest.raises(
-        LimitReached, match=r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens"
-    ):
-        meter.before_attempt(Usage(input=501), SONNET)
-
-
-def test_cost_is_checked_before_the_call() -> None:
-    meter = Meter(Limits(cost=0.01), PRICES.get)
-    meter.before_attempt(Usage(input=5000), SONNET)
-    meter.add(Usage(input=1000, output=500), SONNET)
-    assert meter.cost == pytest.approx(0.007)
-    meter.before_attempt(Usage(input=1400), SONNET)
-    with pytest.raises(LimitReached, match=r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost"):
-        meter.before_attempt(Usage(input=1600), SONNET)
+@pytest.mark.parametrize(
+    ("limits", "used", "most", "words"),
+    [
+        (Limits(turns=1), Usage(), 9, r"1 model call\(s\).*--max-turns"),
+        (
+            Limits(tokens=1000),
+            Usage(input=100, output=300, cache_read=100),
+            500,
+            r"limit of 1,000 tokens \(500 used, about 501 to be sent\).*--max-tokens",
+        ),
+        (
+            Limits(cost=0.01),
+            Usage(input=1000, output=500),
+            1499,
+            r"limit of \$0\.01 \(\$0\.0070 spent.*--max-cost",
+        ),
+    ],
+)
+def test_limits_are_checked_before_the_call(limits: Limits, used: Usage, most: int, words: str) -> None:
+    meter = Meter(limits, PRICES.get)
+    meter.before_attempt(Usage(input=most), SONNET)
+    meter.add(used, SONNET)
+    if limits.turns is None:
+        meter.before_attempt(Usage(input=most), SONNET)
+    attempts = meter.attempts
+    with pytest.raises(LimitReached, match=words):
+        meter.before_attempt(Usage(input=most + 1 + (limits.cost is not None)), SONNET)
+    assert meter.attempts == attempts
 
 
 def test_a_limit_on_cost_needs_a_price() -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from repoagent.llm.providers.endpoints import Endpoint
 
 CONNECT_SECONDS = 15.0
-_IMPORT_SECONDS = 10.0  # to wait for an import at exit
+_IMPORT_SECONDS = 30.0  # to wait for an import at exit, on a loaded machine too
 
 
 def new_http_client(endpoint: Endpoint | None = None) -> httpx2.Client:

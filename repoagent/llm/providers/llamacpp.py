@@ -45,7 +45,6 @@ OnProgress = Callable[[float], None]
 
 DEFAULT_WINDOW = 16_384  # tokens; the cache for 128k and more, as many models support, would need gigabytes
 SOCKET = "model.sock"  # llama.cpp recognizes a socket by this extension
-_BYTES_PER_WEIGHT = 0.6  # at the usual quantization to 4 bits
 _POLL_SECONDS = 0.1  # while the model loads
 _LONGEST_SOCKET = 100  # bytes of a socket's path that every system supports
 
@@ -271,9 +270,3 @@ class LocalBackend(Backend):
         model_file(model)
         context = catalog.model_info(f"{self.name}/{model}", settings.family("models")).context
         return Status(problem=missing_extra(self.name), context=context or DEFAULT_WINDOW)
-
-    def parameters(self, model: str) -> float | None:
-        try:
-            return model_file(model).stat().st_size / _BYTES_PER_WEIGHT / 1e9
-        except (ModelError, OSError):  # the first call reports it
-            return None
