@@ -17,6 +17,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import OnText, Reply, Request, Usage
 from repoagent.llm.usage import Limits, Meter
 from repoagent.tasks.run_context import RunRequest
+from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.session import RunOutcome, run
 from tests.conftest import GitRepo
 
@@ -114,3 +115,11 @@ def go(
 def diff(path: str, old: str, new: str) -> str:
     """A patch that replaces one line."""
     return f"```diff\n--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{old}\n+{new}\n```\n"
+
+
+EDIT = diff("f.txt", "one", "two")
+DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+
+
+def run_dir(repo: GitRepo, name: str = NAME) -> RunDirectory:
+    return RunDirectory(layout(open_worktree(repo.top)), name)

@@ -149,13 +149,6 @@ def test_an_error_of_the_sandbox_is_explained_once(repo: GitRepo, again: bool) -
     assert model.last_prompt.count("no network in this run") == 1
 
 
-def test_nothing_is_explained_without_a_sandbox(repo: GitRepo) -> None:
-    _, model, _ = go(
-        repo, "<run>echo 'Could not resolve host'; exit 1</run>", DONE, DONE, mode="ask", confine=False
-    )
-    assert "--network" not in model.last_prompt
-
-
 def test_the_system_text_is_the_same_for_each_run(repo: GitRepo) -> None:
     texts = []
     for wishes in ({"mode": "auto", "network": True}, {"mode": "ask", "check": "make"}):

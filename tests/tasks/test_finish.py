@@ -11,10 +11,7 @@ from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.tasks.runs.directory import RunDirectory
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, diff, go
-
-EDIT = diff("f.txt", "one", "two")
-DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+from tests.tasks.bare import DONE, EDIT, NAME, go
 
 FLOW = "<run>mkdir -p .github/workflows; echo 'on: push' >> .github/workflows/x.yml</run>"
 

@@ -78,9 +78,7 @@ def test_common_front_matter_is_read() -> None:
         ("---\nname: a\n", "no front matter"),
         ("---\nname: " + "x" * 17_000 + "\n---\n", "more than 16,384 characters"),
         ("---\nname: a\n\tb: c\n---\n", "line 3: found character"),
-        ("---\n  name: a\nother: b\n---\n", "line 3: expected"),
         ("---\nname: 'a\n---\n", "line 3: found unexpected end"),
-        ("---\nname: [a\nother: b\n---\n", "line 3: expected"),
         ('---\nname: "\\q"\n---\n', "line 2: found unknown escape"),
         ("---\nname: 'a' b\n---\n", "line 2: expected"),
         ("---\njust words\n---\n", "it is not `key: value`"),
@@ -118,21 +116,17 @@ def test_a_text_may_contain_a_colon(text: str, said: str) -> None:
     [
         'a: "' + "\n '" * 5000,
         "a: '" + "\n ''" * 4000,
-        "a: [" + "\n ]x" * 4000,
         "a: '" + " " * 16_000 + "x'",
         'a: "' + " " * 16_000 + 'x"',
         "a: " + " #" * 8000,
-        "a: [" + "x " * 8000 + "]",
         "a: " + "\n\n " * 5000 + "x",
-        "a: |\n" + " \n" * 8000,
         "---\n" * 4000,
-        "a" * 16_000,
         "- " * 8000,
         "\n".join(f"k{n}: [[[[[" for n in range(1000)),
         "x: y\n" * 100_000,
         "\n".join(f"k{n}: y" for n in range(1500)) + "\nk: a: b" * 100,
     ],
-    ids=range(15),
+    ids=range(11),
 )  # fmt: skip
 def test_hostile_front_matter_is_rejected_quickly(text: str) -> None:
     began = time.process_time()

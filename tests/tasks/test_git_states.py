@@ -15,15 +15,11 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.llm.model import Request
 from repoagent.memory.identity.store import resolve
-from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
-from tests.program import run
-from tests.tasks.bare import NAME, User, diff, go
+from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir
 
-EDIT = diff("f.txt", "one", "two")
-DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
 NO_COMMIT = Options(no_commit=True)
 
 
@@ -97,32 +93,31 @@ def test_the_prompt_names_the_current_folder(repo: GitRepo, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("command", "commit", "note"),
+    ("command", "commit", "after", "note"),
     [
-        ("commit -qam mine", Options(), "note: the last commit already contains the run's change of f.txt"),
-        ("stash -q", Options(), "the run's change of f.txt is no longer in your files"),
-        ("stash -q", NO_COMMIT, "the run's change of f.txt is no longer in your files"),
+        (
+            "commit -qam mine",
+            Options(),
+            "two\n",
+            "note: the last commit already contains the run's change of f.txt",
+        ),
+        ("commit -qam mine", Options(), "two\nmine\n", ""),
+        ("stash -q", Options(), "one\n", "the run's change of f.txt is no longer in your files"),
+        ("stash -q", NO_COMMIT, "one\n", "the run's change of f.txt is no longer in your files"),
+        ("reset -q --hard", Options(), "one\n", "the run's change of f.txt is no longer in your files"),
     ],
 )
 def test_a_change_that_the_user_committed_or_undid_is_not_left(
-    repo: GitRepo, command: str, commit: Options, note: str
+    repo: GitRepo, command: str, commit: Options, after: str, note: str
 ) -> None:
-    outcome, _, user = go(repo, EDIT, _then(lambda: repo.git(*command.split())), commit=commit)
-    assert (outcome.left, outcome.commits) == ((), ())
-    assert note in " ".join(user.messages)
+    def act() -> None:
+        repo.git(*command.split())
+        repo.write("f.txt", after)
 
-
-def test_a_change_that_the_user_committed_and_continued_is_not_left(repo: GitRepo) -> None:
-    def commit_and_go_on() -> None:
-        repo.git("commit", "-qam", "mine")
-        repo.write("f.txt", "two\nmine\n")
-
-    outcome, _, _ = go(repo, EDIT, _then(commit_and_go_on))
-    assert (outcome.left, outcome.commits) == ((), ())
-    assert (
-        uncommitted_files(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
-    )
-    assert repo.read("f.txt") == b"two\nmine\n"
+    outcome, _, user = go(repo, EDIT, _then(act), commit=commit)
+    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), ())
+    assert note in " ".join(user.messages) and repo.read("f.txt") == after.encode()
+    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
 
 
 @pytest.mark.parametrize("all_of_it", [True, False])
@@ -158,7 +153,7 @@ def test_a_restore_unstages_the_change(repo: GitRepo, rejected: bool) -> None:
             go(repo, edit, made, stage)
     else:
         go(repo, edit, made, stage, commit=NO_COMMIT)
-        restore_changes(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME))
+        restore_changes(open_worktree(repo.top), run_dir(repo))
     assert repo.status() == "M  f.txt\nA  new.txt\n"
     assert repo.git("show", ":f.txt") == "one\n2\n3\nmine\n"
 
@@ -182,9 +177,7 @@ def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> Non
     with pytest.raises(Refused, match="a rebase is in progress"):
         go(repo, EDIT, _then(rebase), user=user)
     assert user.messages == []
-    assert (
-        uncommitted_files(open_worktree(repo.top), RunDirectory(layout(open_worktree(repo.top)), NAME)) == ()
-    )
+    assert uncommitted_files(open_worktree(repo.top), run_dir(repo)) == ()
     repo.git("rebase", "--continue")
     outcome, _, _ = go(repo, DONE, prompt="")
     assert (repo.git("show", "HEAD:f.txt"), repo.status(), len(outcome.commits)) == ("two\n", "", 1)
@@ -197,18 +190,6 @@ def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) ->
 
 
 @pytest.mark.soak
-def test_a_run_whose_files_were_reset_ends_normally(repo: GitRepo) -> None:
-    repo.commit(**{"g.txt": "g\n"})
-    both = EDIT + diff("g.txt", "g", "G")
-    outcome, _, user = go(repo, both, _then(lambda: repo.git("reset", "-q", "--hard")))
-    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (), "")
-    assert (
-        "the run's change of f.txt, g.txt is no longer in your files: it was removed during the run"
-        in " ".join(user.messages)
-    )
-
-
-@pytest.mark.soak
 def test_a_branch_that_was_rebased_during_the_run(repo: GitRepo) -> None:
     """With uncommitted changes carried over: the commit is on the new tip."""
     first = repo.commit(**{"g.txt": "g\n"})
@@ -218,32 +199,6 @@ def test_a_branch_that_was_rebased_during_the_run(repo: GitRepo) -> None:
     assert (outcome.left, outcome.commits) == ((), (repo.head(),))
     assert repo.git("rev-parse", "HEAD~2").strip() == elsewhere
     assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
-
-
-def test_a_rebase_that_stops_during_the_run(repo: GitRepo) -> None:
-    """The commit is refused, and made after the rebase when the run is resumed."""
-    repo.commit(**{"g.txt": "g\n"})
-    stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
-    with pytest.raises(Refused, match="a rebase is in progress"):
-        go(repo, EDIT, stop)
-    repo.git("rebase", "--abort")
-    assert repo.read("f.txt") == b"two\n"
-    outcome, _, _ = go(repo, prompt="")
-    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))
-
-
-@pytest.mark.soak
-def test_a_branch_that_is_deleted_during_the_run(repo: GitRepo) -> None:
-    """The index then lists each file as new: refused until the branch exists again."""
-    tip = repo.commit(**{"f.txt": "one\n"})
-    branch = repo.git("symbolic-ref", "HEAD").strip()
-    with pytest.raises(Refused, match="staged but not in the last commit"):
-        go(repo, EDIT, _then(lambda: repo.git("update-ref", "-d", branch)))
-    assert repo.read("f.txt") == b"two\n"
-    repo.git("update-ref", branch, tip)
-    outcome, _, _ = go(repo, prompt="")
-    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (repo.head(),), "")
-    assert repo.git("rev-parse", "HEAD^").strip() == tip
 
 
 def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,14 +261,6 @@ def test_a_link_has_no_memory(repo: GitRepo, capsys: pytest.CaptureFixture[str])
     assert [folder.name[:5] for folder in layout(worktree).memory.iterdir() if folder.is_dir()] == ["f-txt"]
     undo(worktree)
     assert (repo.head(), capsys.readouterr().err) == (before, "")
-
-
-@pytest.mark.soak
-def test_undo_of_the_first_commit_reports_an_empty_history(repo: GitRepo) -> None:
-    repo.git("symbolic-ref", "HEAD", "refs/heads/fresh")
-    repo.git("read-tree", "--empty")
-    go(repo, "new.txt\n```\nhello\n```\n", DONE)
-    assert run(["undo"], repo.top).stdout.endswith(b"; the branch has no commits\n")
 
 
 def test_a_work_tree_without_commits_is_removed_with_its_branch(repo: GitRepo) -> None:

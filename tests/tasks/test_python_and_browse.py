@@ -42,13 +42,6 @@ def test_a_kernel_lives_as_long_as_its_run(repo: GitRepo, monkeypatch: pytest.Mo
     assert model.last_prompt.count(LOST_STATE) == 1
 
 
-@pytest.mark.parametrize("wishes", [{"mode": "read-only"}, {"plan_only": True}])
-def test_a_read_only_run_has_no_kernel(repo: GitRepo, wishes: dict[str, object]) -> None:
-    repo.commit(**{"f.txt": "one\n"})
-    _, model, _ = go(repo, "<finish>seen</finish>", **wishes)
-    assert "<python>" not in _prompt(model) and "<browse" not in _prompt(model)
-
-
 def test_browse_needs_the_option_and_approval(repo: GitRepo, clean_environment: Path) -> None:
     repo.commit(**{"f.txt": "one\n"})
     asks = (

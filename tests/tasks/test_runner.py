@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.state import open_state
-from repoagent.edit.undo import redo, undo
+from repoagent.edit.undo import undo
 from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
-from tests.tasks.bare import NAME, User, diff, go
-
-EDIT = diff("f.txt", "one", "two")
-DONE = "<commit>\nMake it two\n</commit>\n<finish>it is two</finish>"
+from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go
 
 
 @pytest.fixture
@@ -67,12 +62,6 @@ def test_a_file_that_was_not_read_can_be_patched_but_not_replaced(repo: GitRepo)
     assert repo.read("g.txt") == b"long\n" * 50
 
 
-def test_a_refused_edit_is_corrected(repo: GitRepo) -> None:
-    _outcome, _model, user = go(repo, diff("f.txt", "uno", "dos"), EDIT, DONE)
-    assert [seen.ok for seen in user.observations] == [False, True]
-    assert repo.read("f.txt") == b"two\n"
-
-
 def test_two_files_are_written_both_or_not_at_all(repo: GitRepo) -> None:
     repo.commit(**{"g.txt": "g\n"})
     finish = "<finish>gave up</finish>"
@@ -97,11 +86,6 @@ def test_a_read_only_run_writes_nothing(repo: GitRepo, mode: str) -> None:
     for word in ("patch", "commit message"):
         assert word not in model.last_prompt
     assert "Change nothing" in model.last_prompt
-
-
-def test_a_reply_without_an_action_is_an_answer(repo: GitRepo) -> None:
-    outcome, _, _ = go(repo, "It holds one line.")
-    assert (outcome.kind, outcome.text, outcome.commits) == ("answered", "It holds one line.", ())
 
 
 def test_a_reply_without_an_action_after_a_change_is_questioned_once(repo: GitRepo) -> None:
@@ -174,39 +158,6 @@ def test_the_runs_own_edit_is_known_after_a_resume(repo: GitRepo, by_user: bool)
     assert ("f.txt changed since you last read it" in model.last_prompt) == by_user
 
 
-@pytest.mark.parametrize("form", ["now", "broken"])
-def test_files_seen_before_a_resume_are_known(repo: GitRepo, form: str) -> None:
-    """The blob of a read file is in the metadata of its turn."""
-    repo.commit(**{"f.txt": "one\n1\n2\n3\n4\n"})
-    with pytest.raises(LimitReached):
-        go(repo, '<read path="f.txt"/>', EDIT, limits=Limits(turns=1))
-    (path,) = (repo.top / ".repoagent/conversations").glob("run-*.md")
-    text = path.read_text()
-    (meta,) = re.findall(r' · shown="\{.*?[0-9a-f]{40}.*?\}"', text)
-    path.write_text(text.replace(meta, ' · shown="{x"') if form == "broken" else text)
-    repo.write("f.txt", "one\n1\n2\n3\nfour\n")
-    _, model, _ = go(repo, EDIT, DONE, prompt="")
-    assert ("f.txt changed since you last read it" in model.last_prompt) == (form != "broken")
-
-
-def test_search_results_keep_their_indentation(repo: GitRepo) -> None:
-    repo.commit(**{"f.py": "if a:\n    one\n\ttwo\n"})
-    _, model, _ = go(repo, '<search pattern="one|two"/>', DONE)
-    assert "\nf.py:2:    one\nf.py:3:\ttwo\n" in model.last_prompt
-
-
-@pytest.mark.parametrize("by", ["check", "hook"])
-def test_a_refusal_by_a_check_or_hook_is_corrected(repo: GitRepo, by: str) -> None:
-    before = repo.head()
-    if by == "hook":
-        repo.hook("pre-commit", "grep -q three f.txt || { echo want three; exit 1; }\n")
-    check = "grep three f.txt || { echo want three; exit 1; }" if by == "check" else None
-    _, model, _ = go(repo, EDIT, DONE, diff("f.txt", "two", "three"), DONE, check=check)
-    assert any("want three" in message.text for message in model.seen[-1].messages)
-    assert (repo.git("show", "HEAD:f.txt"), repo.status()) == ("three\n", "")
-    assert repo.git("rev-parse", "HEAD^").strip() == before
-
-
 @pytest.mark.parametrize("error", [LimitReached, ModelError])
 def test_changes_before_an_error_are_committed_by_the_next_process(
     repo: GitRepo, error: type[Exception]
@@ -232,13 +183,6 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
     )
     assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "h.txt"]
     assert [request.kind for request in user.requests] == ["command", "edit"]
-
-
-def test_a_rejected_command(repo: GitRepo) -> None:
-    user = User(allows=lambda request: Verdict(False, reason="not today"))
-    _, model, _ = go(repo, "<run>rm -f f.txt</run>", "<finish>no</finish>", user=user)
-    assert "not today" in model.last_prompt
-    assert repo.status() == ""
 
 
 @pytest.mark.parametrize("when", ["before", "during"])
@@ -302,20 +246,6 @@ def test_an_interrupted_command_is_not_repeated(repo: GitRepo) -> None:
     assert user.requests == []
 
 
-def test_a_message_reaches_the_model(repo: GitRepo) -> None:
-    from repoagent.git.worktree import layout
-    from repoagent.tasks.runs.control import message
-    from repoagent.tasks.runs.list import find
-
-    def speak(request: Request) -> str:
-        message(find(layout(open_worktree(repo.top)), NAME), "and hurry")
-        return EDIT
-
-    outcome, model, _ = go(repo, speak, DONE)
-    assert "and hurry" in model.seen[-1].messages[-1].text
-    assert outcome.kind == "done"
-
-
 def test_keys_are_masked(repo: GitRepo) -> None:
     key = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb3d"
     repo.commit(**{"f.txt": f"token = {key}\n"})
@@ -353,17 +283,6 @@ def test_changes_by_a_command_are_shown_before_the_commit(repo: GitRepo, wanted:
     files = repo.git("diff", "--name-only", before, "HEAD").split()
     assert files == (["f.txt", "g.txt"] if wanted else ["f.txt"])
     assert repo.status() == ""
-
-
-def test_a_recreated_link_has_no_memory(repo: GitRepo) -> None:
-    """And does not affect other files or the next command."""
-    link = '<run>ln -s f.txt link</run><keep path="link"/>'
-    go(repo, EDIT, link, DONE)
-    worktree = open_worktree(repo.top)
-    undo(worktree)
-    redo(worktree)
-    assert (repo.top / "link").is_symlink() and repo.status() == ""
-    assert not list((repo.top / ".git/repoagent/pending").iterdir())
 
 
 def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:

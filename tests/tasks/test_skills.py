@@ -184,23 +184,5 @@ def test_the_list_of_skills_is_limited_and_fenced(top: Path) -> None:
     assert skills_block(()) == "" and ask(()).text == "There are no skills."
 
 
-def test_keys_in_the_users_skills_are_masked(top: Path) -> None:
-    folder = write(top.parent / "user" / "skills" / "deploy")
-    (folder / ".env").write_text("KEY=1")
-    (folder / "run.sh").write_text("echo hi")
-    skills, _ = look(top)
-    assert (
-        not ask(skills, name="deploy", file=".env").ok
-        and "hi" in ask(skills, name="deploy", file="run.sh").text
-    )
-    assert ".env" not in ask(skills, name="deploy").text and "run.sh" in ask(skills, name="deploy").text
-
-
-def test_too_many_folders_are_reported(top: Path) -> None:
-    for number in range(203):
-        (top / ".agents" / "skills" / f"{number:03}").mkdir(parents=True)
-    assert look(top)[1][0] == ".agents/skills has 203 entries; only the first 200 are read"
-
-
 def test_a_text_is_cut_at_a_word() -> None:
     assert cut("one two three", 9) == "one two…" and cut("one", 3) == "one" and len(cut("x" * 20, 10)) == 10

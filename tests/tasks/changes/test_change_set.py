@@ -54,41 +54,56 @@ def _write(change_set: ChangeSet, path: str, before: bytes | None, after: bytes 
     change_set.wrote([change])
 
 
-def test_several_changes_of_a_file_become_one(change_set: ChangeSet) -> None:
-    one = _with(OLD, 3, b"three\n")
-    two = _with(one, 30, b"thirty\n")
-    _write(change_set, "f", OLD, one)
-    _write(change_set, "f", one, two)
-    assert [(c.before, c.after) for c in _again(change_set).present()] == [(OLD, two)]
+ONE, OTHER = _with(OLD, 3, b"three\n"), _with(OLD, 30, b"theirs\n")
+BOTH = _with(ONE, 30, b"theirs\n")
 
 
-def test_a_reverted_change_is_dropped(change_set: ChangeSet) -> None:
-    one = _with(OLD, 3, b"three\n")
-    _write(change_set, "f", OLD, one)
-    _write(change_set, "f", one, OLD)
-    _write(change_set, "g", None, b"g\n")
-    _write(change_set, "g", b"g\n", None)
-    assert _again(change_set).changes == ()
+@pytest.mark.parametrize(
+    ("writes", "content", "changes"),
+    [
+        ([("f", OLD, ONE), ("f", ONE, BOTH)], BOTH, [(OLD, BOTH)]),  # several changes become one
+        ([("f", OLD, ONE), ("f", ONE, OLD), ("g", None, b"g"), ("g", b"g", None)], OLD, []),  # reverted
+        ([("f", OLD, ONE)], BOTH, [(OLD, ONE)]),  # the user's later save is in neither side
+        (
+            [("f", OLD, ONE), ("f", BOTH, _with(BOTH, 10, b"ten\n"))],
+            None,
+            [(OTHER, _with(BOTH, 10, b"ten\n"))],
+        ),
+        ([("f", OLD, BOTH)], ONE, [(OLD, ONE)]),  # the user undid a part
+        ([("f", OLD, ONE)], b"", []),  # the user removed the file
+    ],
+)
+def test_changes_of_the_run_without_those_of_the_user(
+    change_set: ChangeSet,
+    writes: list[tuple[str, bytes | None, bytes | None]],
+    content: bytes | None,
+    changes: list[tuple[bytes, bytes]],
+) -> None:
+    """After these writes of the run, the user saves `content` (None: nothing, empty: removes the file)."""
+    for write in writes:
+        _write(change_set, *write)
+    file = change_set.worktree.top / "f"
+    if content:
+        file.write_bytes(content)
+    elif content == b"":
+        file.unlink()
+    found = _again(change_set).present()
+    assert [(change.before, change.after) for change in found] == changes
+    if content == BOTH and found[0].after == ONE:
+        assert change_set.others_content(found) == {"f": Content(BOTH)}
 
 
-def test_a_later_save_of_the_user_is_in_neither_side(change_set: ChangeSet) -> None:
-    ours = _with(OLD, 3, b"three\n")
-    _write(change_set, "f", OLD, ours)
-    both = _with(ours, 30, b"theirs\n")
-    (change_set.worktree.top / "f").write_bytes(both)
-    assert [(c.before, c.after) for c in change_set.present()] == [(OLD, ours)]
-    assert change_set.others_content(change_set.present()) == {"f": Content(both)}
-
-
-def test_a_save_of_the_user_in_between_is_in_both_sides(change_set: ChangeSet) -> None:
-    ours = _with(OLD, 3, b"three\n")
-    _write(change_set, "f", OLD, ours)
-    theirs = _with(ours, 30, b"theirs\n")
-    more = _with(theirs, 10, b"ten\n")
-    _write(change_set, "f", theirs, more)
-    assert [(c.before, c.after) for c in _again(change_set).present()] == [
-        (_with(OLD, 30, b"theirs\n"), more)
-    ]
+def test_candidates_become_changes_when_kept_or_edited(change_set: ChangeSet) -> None:
+    for path in ("new", "edited", "gone"):
+        (change_set.worktree.top / path).write_bytes(b"1\n")
+        change_set.add_candidates([_change(path, None, b"1\n")])
+    assert (change_set.present(), len(_again(change_set).candidates)) == ((), 3)
+    (change_set.worktree.top / "new").write_bytes(b"2\n")
+    assert change_set.keep(["new"])
+    _write(change_set, "edited", b"1\n", b"3\n")
+    change_set.add_candidates([_change("gone", b"1\n", None)])
+    assert [(c.before, c.after) for c in _again(change_set).present()] == [(None, b"2\n"), (None, b"3\n")]
+    assert change_set.candidates == ()
 
 
 def test_a_later_save_on_the_same_lines_is_separated(change_set: ChangeSet) -> None:
@@ -114,13 +129,6 @@ def test_the_same_lines_changed_again_overlap(change_set: ChangeSet) -> None:
     assert (_again(change_set).overlapping, _again(change_set).changes) == ({}, ())
 
 
-def test_a_part_that_the_user_undid_is_dropped(change_set: ChangeSet) -> None:
-    one = _with(OLD, 3, b"three\n")
-    _write(change_set, "f", OLD, _with(one, 20, b"twenty\n"))
-    (change_set.worktree.top / "f").write_bytes(_with(one, 30, b"theirs\n"))
-    assert [(c.before, c.after) for c in change_set.present()] == [(OLD, one)]
-
-
 def test_lines_that_the_user_adds_to_a_new_file_are_separated(change_set: ChangeSet) -> None:
     _write(change_set, "new", None, b"1\n")
     (change_set.worktree.top / "new").write_bytes(b"1\n2\n")
@@ -142,12 +150,6 @@ def test_a_mode_that_the_user_sets_is_separated(change_set: ChangeSet) -> None:
     assert [(c.after, c.mode) for c in written] == [(OLD, EXECUTABLE)]
 
 
-def test_a_file_that_the_user_removes_has_no_change(change_set: ChangeSet) -> None:
-    _write(change_set, "f", OLD, _with(OLD, 3, b"three\n"))
-    (change_set.worktree.top / "f").unlink()
-    assert change_set.present() == ()
-
-
 @pytest.mark.parametrize("written", [False, True])
 def test_a_kill_between_the_write_and_its_record(change_set: ChangeSet, written: bool) -> None:
     ours = _with(OLD, 3, b"three\n")
@@ -163,30 +165,6 @@ def test_missing_bytes_are_reported(change_set: ChangeSet) -> None:
         file.unlink()
     with pytest.raises(Refused, match="has lost the bytes of f"):
         _again(change_set)
-
-
-def test_candidates_become_changes_when_kept(change_set: ChangeSet) -> None:
-    (change_set.worktree.top / "new").write_bytes(b"1\n")
-    change_set.add_candidates([_change("new", None, b"1\n")])
-    assert (change_set.present(), _again(change_set).candidates[0].path) == ((), "new")
-    (change_set.worktree.top / "new").write_bytes(b"2\n")
-    again = _again(change_set)
-    assert again.keep(["new"])
-    assert [(c.before, c.after) for c in _again(change_set).present()] == [(None, b"2\n")]
-
-
-def test_an_edit_of_a_candidate_keeps_it(change_set: ChangeSet) -> None:
-    change_set.add_candidates([_change("new", None, b"1\n")])
-    (change_set.worktree.top / "new").write_bytes(b"1\n")
-    _write(change_set, "new", b"1\n", b"2\n")
-    assert [(c.before, c.after) for c in change_set.present()] == [(None, b"2\n")]
-    assert change_set.candidates == ()
-
-
-def test_a_candidate_that_a_command_removes_is_dropped(change_set: ChangeSet) -> None:
-    change_set.add_candidates([_change("new", None, b"1\n")])
-    change_set.add_candidates([_change("new", b"1\n", None)])
-    assert change_set.candidates == ()
 
 
 WHO = st.tuples(st.sampled_from(["run", "other"]), st.integers(0, 39), st.integers(0, 9))

@@ -3,6 +3,7 @@ the file unchanged."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -22,6 +23,7 @@ from tests.conftest import GitRepo
 OLD = [f"line {n}" for n in range(12)]
 WHO = st.sampled_from(["run", "mine"])
 DO = st.sampled_from(["change", "insert", "delete", "as it was"])
+Check = Callable[[GitRepo, list[tuple[str, str, int]]], None]
 STEPS = st.lists(st.tuples(WHO, DO, st.integers(0, 11)), min_size=1, max_size=7)
 RANDOM = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -104,27 +106,16 @@ def _takes_back_what_the_run_did(repo: GitRepo, done: list[tuple[str, str, int]]
         assert now == OLD
 
 
+@pytest.mark.parametrize("check", [_commits_what_the_run_did, _takes_back_what_the_run_did])
 @given(STEPS)
 @settings(RANDOM, max_examples=8)
-def test_commit_in_turns(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    _commits_what_the_run_did(repo, done)
-
-
-@given(STEPS)
-@settings(RANDOM, max_examples=8)
-def test_revert_in_turns(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    _takes_back_what_the_run_did(repo, done)
+def test_in_turns(repo: GitRepo, check: Check, done: list[tuple[str, str, int]]) -> None:
+    check(repo, done)
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("check", [_commits_what_the_run_did, _takes_back_what_the_run_did])
 @given(STEPS)
 @settings(RANDOM, max_examples=150)
-def test_commit_of_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    _commits_what_the_run_did(repo, done)
-
-
-@pytest.mark.soak
-@given(STEPS)
-@settings(RANDOM, max_examples=150)
-def test_revert_of_a_long_run(repo: GitRepo, done: list[tuple[str, str, int]]) -> None:
-    _takes_back_what_the_run_did(repo, done)
+def test_in_many_turns(repo: GitRepo, check: Check, done: list[tuple[str, str, int]]) -> None:
+    check(repo, done)

@@ -49,37 +49,25 @@ def forge_changes(run_dir: RunDirectory, path: str, before: bytes, after: bytes)
     (run_dir.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
 
 
-@pytest.mark.parametrize("kept", ["conversation", "folder"])
+@pytest.mark.parametrize("kept", ["conversation", "folder", "another case", "submodule"])
 def test_a_tracked_run_is_not_resumed(repo: GitRepo, kept: str) -> None:
     run_dir = forge(repo, "```diff\n--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-x\n+y\n```\n")
-    repo.git("add", "-f", str(getattr(run_dir, kept)))
-    repo.git("commit", "-qm", "A run of mine")
+    repo.write(".repoagent/config.toml", "")
+    repo.git("add", "-f", ".repoagent/config.toml")
+    refuse_foreign(run_dir)  # the user's own run
+    if kept in {"conversation", "folder"}:
+        repo.git("add", "-f", str(getattr(run_dir, kept)))
+        repo.git("commit", "-qm", "A run of mine")
+    else:
+        repo.git("rm", "-q", "--cached", ".repoagent/config.toml")
+        blob = repo.git("hash-object", "-w", "a.txt").strip()
+        name = f"100644,{blob},.Repoagent/Runs/{NAME.upper()}/inbox/1.md"
+        entry = name if kept == "another case" else f"160000,{repo.head()},.repoagent"
+        repo.git("update-index", "--add", "--cacheinfo", entry)
     with pytest.raises(Refused, match="came with the repository"):
         go(repo, "<finish>done</finish>", prompt="")
     with pytest.raises(Refused, match="came with the repository"):
         restore_changes(open_worktree(repo.top), run_dir)
-
-
-def test_names_that_differ_in_case(repo: GitRepo) -> None:
-    run_dir = forge(repo)
-    repo.git("update-index", "--add", "--cacheinfo", f"100644,{repo.git('hash-object', '-w', 'a.txt').strip()},"
-             f".Repoagent/Runs/{NAME.upper()}/inbox/1.md")  # fmt: skip
-    with pytest.raises(Refused, match="came with the repository"):
-        refuse_foreign(run_dir)
-
-
-def test_a_run_in_a_submodule(repo: GitRepo) -> None:
-    run_dir = forge(repo)
-    repo.git("update-index", "--add", "--cacheinfo", f"160000,{repo.head()},.repoagent")
-    with pytest.raises(Refused, match="came with the repository"):
-        refuse_foreign(run_dir)
-
-
-def test_the_users_own_run(repo: GitRepo) -> None:
-    run_dir = forge(repo)
-    repo.write(".repoagent/config.toml", "")
-    repo.git("add", "-f", ".repoagent/config.toml")
-    refuse_foreign(run_dir)
 
 
 @pytest.mark.parametrize("path", ["../secret", ".git/config", "/etc/passwd", ""])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tests.tasks.scenarios.sight import Rule, Say, Sight, edit, finish, patch
 
@@ -104,14 +104,3 @@ def renamed(path: str, lines: Mapping[int, str], old: str, new: str) -> str:
     hunks = [patch(path, rows, [re.sub(rf"\b{old}\b", new, row) for row in rows]) for rows in stretches]
     heads = [hunk.split("\n", 2) for hunk in hunks if hunk.strip()]
     return "\n".join(heads[0][:2]) + "\n" + "".join(rest for _, _, rest in heads)
-
-
-def until_applied(make: Callable[[Sight], str], subject: str) -> Rule:
-    """Send the edit that `make` returns, and finish when an edit was applied."""
-
-    def rule(see: Sight) -> str:
-        if any(one.applied for one in see.done):
-            return finish(subject, "done")
-        return make(see)
-
-    return rule

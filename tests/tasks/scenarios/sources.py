@@ -153,43 +153,6 @@ def test_feet():
 """
 
 
-def javascript() -> Iterator[Commit]:
-    """A small library of string functions."""
-    files: dict[str, str | bytes] = {
-        "package.json": '{\n  "name": "strings",\n  "version": "1.0.0",\n  "main": "index.js"\n}\n',
-        "README.md": "# strings\n\n`capitalize`, `kebab`, and more.\n",
-    }
-    names = [
-        "capitalize",
-        "kebab",
-        "camel",
-        "snake",
-        "trimLines",
-        "indent",
-        "wrap",
-        "count",
-        "repeat",
-        "reverse",
-    ]
-    for name in names:
-        files[f"lib/{name}.js"] = (
-            "'use strict';\n\nconst { words } = require('./words');\n\n"
-            f"/** {name} of a text. */\nfunction {name}(text) {{\n  return words(text).join('-');\n}}\n\n"
-            f"module.exports = {{ {name} }};\n"
-        )
-        files[f"test/{name}.test.js"] = (
-            f"const {{ {name} }} = require('../lib/{name}');\n\nif ({name}('a b') !== 'a-b') {{\n"
-            f"  throw new Error('{name}');\n}}\n"
-        )
-    files["lib/words.js"] = (
-        "'use strict';\n\nfunction words(text) {\n  return text.split(/\\s+/);\n}\n\nmodule.exports = { words };\n"
-    )
-    files["index.js"] = (
-        "module.exports = {\n" + "".join(f"  ...require('./lib/{name}'),\n" for name in names) + "};\n"
-    )
-    yield "Strings", files
-
-
 def c() -> Iterator[Commit]:
     """A program in C with a Makefile."""
     files: dict[str, str | bytes] = {
@@ -214,47 +177,7 @@ def c() -> Iterator[Commit]:
     yield "A tool that adds", files
 
 
-def go() -> Iterator[Commit]:
-    """A service in Go: many small files."""
-    files: dict[str, str | bytes] = {
-        "go.mod": "module example.com/shop\n\ngo 1.22\n",
-        "main.go": 'package main\n\nimport "example.com/shop/store"\n\nfunc main() {\n\tstore.Open("shop.db")\n}\n',
-        "store/store.go": "package store\n\n// Open opens the store at path.\nfunc Open(path string) error {\n\treturn nil\n}\n",
-    }
-    for name in ("order", "customer", "invoice", "product", "basket", "address", "payment", "refund"):
-        kind = name.capitalize()
-        files[f"{name}/{name}.go"] = (
-            f"package {name}\n\n// {kind} is a {name}.\ntype {kind} struct {{\n\tID int\n}}\n\n"
-            f"// Load{kind} reads one.\nfunc Load{kind}(id int) (*{kind}, error) {{\n\treturn &{kind}{{ID: id}}, nil\n}}\n"
-        )
-        files[f"{name}/{name}_test.go"] = (
-            f'package {name}\n\nimport "testing"\n\nfunc TestLoad(t *testing.T) {{\n'
-            f"\tif x, _ := Load{kind}(1); x.ID != 1 {{\n\t\tt.Fatal(x)\n\t}}\n}}\n"
-        )
-    yield "The shop", files
-
-
-def rust() -> Iterator[Commit]:
-    """A crate with modules."""
-    names = ["lexer", "parser", "tree", "printer", "errors", "span", "token", "config", "cache", "walk"]
-    files: dict[str, str | bytes] = {
-        "Cargo.toml": '[package]\nname = "calc"\nversion = "0.1.0"\nedition = "2021"\n',
-        "src/lib.rs": "".join(f"pub mod {name};\n" for name in names),
-    }
-    for name in names:
-        files[f"src/{name}.rs"] = (
-            f"//! The {name}.\n\n/// How many there are.\npub fn count_{name}(items: &[u32]) -> usize {{\n"
-            f"    items.len()\n}}\n\n#[cfg(test)]\nmod tests {{\n    use super::*;\n\n    #[test]\n"
-            f"    fn counts() {{\n        assert_eq!(count_{name}(&[1, 2]), 2);\n    }}\n}}\n"
-        )
-        files[f"docs/{name}.md"] = f"# {name}\n\nSee `count_{name}`.\n"
-    yield "A calculator", files
-
-
 KINDS: dict[str, Callable[[], Iterator[Commit]]] = {
     "python": python,
-    "javascript": javascript,
     "c": c,
-    "go": go,
-    "rust": rust,
 }

@@ -13,11 +13,11 @@ from repoagent.errors import CheckFailed
 from tests.tasks.bare import User
 from tests.tasks.scenarios.rules import replace_line
 from tests.tasks.scenarios.sight import Sight, edit, finish, patch
-from tests.tasks.scenarios.stage import Look, Stage
+from tests.tasks.scenarios.stage import Stage
 
 Make = Callable[..., Stage]
 
-FORMATTER = "for f in docs/*.md; do sed -i 's/^See /Look at /' $f; done; ls docs | wc -l > count.txt"
+FORMATTER = "for f in docs/*.md; do sed -i 's/^One /1 /' $f; done; ls docs | wc -l > count.txt"
 BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say all")
 
 
@@ -34,10 +34,10 @@ def formats(see: Sight) -> str:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_changes_of_a_formatter_are_committed_and_new_files_if_kept(stage: Make, keeps: bool) -> None:
-    task = stage("rust")
+    task = stage("python")
     task.go(formats, "Format the docs" + (", and keep what it makes." if keeps else "."))
     docs = [path.relative_to(task.repo.top).as_posix() for path in (task.repo.top / "docs").iterdir()]
-    assert len(docs) == 10
+    assert len(docs) == 8
     assert task.repo.status() == ("" if keeps else "?? count.txt\n")
     task.sound()
     task.committed(*docs, *(["count.txt"] if keeps else []))
@@ -46,69 +46,28 @@ def test_changes_of_a_formatter_are_committed_and_new_files_if_kept(stage: Make,
     task.undone()
 
 
-def test_changes_of_a_hook_are_committed(stage: Make) -> None:
+@pytest.mark.parametrize("by", ["hook", "before_finish"])
+def test_a_hook_that_always_fails(stage: Make, by: str) -> None:
     task = stage("python")
-    task.repo.hook("pre-commit", "sed -i 's/ *$//; s/all units/every unit/' README.md; git add README.md\n")
-    assert task.go(BUMP, "Say all units.").kind == "done"
-    assert "every unit" in task.repo.git("show", "HEAD:README.md")
-    assert task.repo.status() == ""
-    task.whole("README.md")
-
-
-@pytest.mark.soak
-def test_a_hook_that_fails_once(stage: Make) -> None:
-    """The model reads the requirement in the hook's output."""
-
-    def rule(see: Sight) -> str:
-        lines = see.lines("README.md")
-        wanted = re.search(r"README must name (\w+)", "\n".join(see.results("hook")))
-        if wanted and not any(wanted[1] in line for line in lines):
-            return edit(patch("README.md", lines, [*lines, "", f"{wanted[1]} too."]))
-        return BUMP(see)
-
-    task = stage("python")
-    task.repo.hook("pre-commit", "grep -q Kelvin README.md || { echo README must name Kelvin; exit 1; }\n")
-    task.go(rule, "Say all units.")
-    assert task.kinds().count("finish") == 2
-    task.whole("README.md")
-
-
-def test_a_hook_that_always_fails(stage: Make) -> None:
-    task = stage("python")
-    task.repo.hook("pre-commit", "echo never; exit 1\n")
+    if by == "hook":
+        task.repo.hook("pre-commit", "echo never; exit 1\n")
+    config = {"run.before_finish": "echo never; exit 3"} if by == "before_finish" else {}
 
     def stubborn(see: Sight) -> str:
-        tries = len(see.results("hook"))
+        tries = len(see.results(by))
         return BUMP(see).replace("<finish>", f"<run>true</run>\n<finish>try {tries + 1}: ")
 
-    with pytest.raises(
-        CheckFailed, match=r"never(.|\n)*Nothing was committed after 3 tries\. Your files contain the change"
-    ) as failed:
-        task.go(stubborn, "Say all units.")
+    end = r"never(.|\n)*Nothing was committed after 3 tries\. Your files contain the change"
+    with pytest.raises(CheckFailed, match=end) as failed:
+        task.go(stubborn, "Say all units.", config=config)
     assert (int(failed.value.exit_code), task.kinds().count("finish")) == (6, 3)
     assert task.before is not None
     assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
     task.sound("failed")
     assert task.record()["exit"] == 6
-    (task.repo.top / ".git/hooks/pre-commit").unlink()
+    (task.repo.top / ".git/hooks/pre-commit").unlink(missing_ok=True)
     task.go(stubborn)
     task.whole("README.md")
-
-
-def test_before_finish_that_always_fails(stage: Make) -> None:
-    task = stage("python")
-
-    def stubborn(see: Sight) -> str:
-        return BUMP(see).replace(
-            "<finish>", f"<run>true</run>\n<finish>try {len(see.results('before_finish')) + 1}: "
-        )
-
-    config = {"run.before_finish": "echo not like this; exit 3"}
-    with pytest.raises(CheckFailed, match=r"not like this(.|\n)*after 3 tries"):
-        task.go(stubborn, "Say all units.", config=config)
-    assert task.kinds().count("finish") == 3
-    task.sound("failed")
-    assert (task.record()["exit"], task.repo.status()) == (6, " M README.md\n")
 
 
 def test_the_model_reads_before_finish_and_after_edit(stage: Make) -> None:
@@ -215,68 +174,3 @@ def test_a_server_in_the_background(stage: Make) -> None:
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
     task.whole("README.md")
-
-
-def test_a_user_who_rejects_everything(stage: Make) -> None:
-    """The reason of a rejection reaches the model, which does something else."""
-
-    def rule(see: Sight) -> str:
-        result = see.ran("rm -rf docs && make check", again=False)
-        if "keep the docs" not in (result.seen or ""):
-            return f"<reject>{result.seen}</reject>"
-        return BUMP(see)
-
-    task = stage("python")
-    user = User(allows=lambda request: Verdict(False, reason="keep the docs"))
-    task.go(rule, "Say all units.", user=user)
-    assert [request.what for request in user.requests] == ["rm -rf docs && make check"]
-    task.whole("README.md")
-
-
-def test_an_ignored_build(stage: Make) -> None:
-    """`make` writes an ignored file; a target is added to the Makefile and used."""
-
-    def rule(see: Sight) -> str:
-        if any(one.applied for one in see.done):
-            if (made := see.ran("make version")).exit != 0:
-                return f"<reject>{made.seen}</reject>"
-            return finish("Add the target version", made.output.strip())
-        if (built := see.ran("touch tool && echo built")).exit != 0 or "git does not know" in (
-            built.seen or ""
-        ):
-            return f"<reject>{built.seen}</reject>"
-        lines = see.lines("Makefile")
-        return edit(patch("Makefile", lines, [*lines, "", "version:", "\t@echo 1.0"]))
-
-    task = stage("c")
-    assert task.go(rule, "Add a target version.").text == "1.0"
-    task.sound()
-    task.committed("Makefile")
-    (task.repo.top / "tool").unlink()
-    task.undone()
-
-
-def test_read_only(stage: Make) -> None:
-    """A question is answered, and not even a command can change a file."""
-
-    def rule(see: Sight) -> str:
-        places = see.found("def register")
-        if see.last("run") is None:
-            return "<run>echo x > convert/table.py</run>"
-        lines = see.lines(places[0][0])
-        return f"`register` of {places[0][0]} has {len(lines)} lines; {'refused' if see.last('run').exit != 0 else 'written'}"  # type: ignore[union-attr]
-
-    task = stage("python")
-    outcome = task.go(rule, "Where is register?", mode="read-only")
-    assert (outcome.kind, outcome.text) == (
-        "answered",
-        "`register` of convert/table.py has 14 lines; refused",
-    )
-    assert Look.at(task.repo) == task.before
-    task.sound("answered")
-    refused = task.go(
-        lambda see: edit("--- a/README.md\n+++ b/README.md\n@@\n-# convert\n+# x\n"),
-        "Change it.",
-        mode="read-only",
-    )
-    assert refused.text == "I was not told how to change a file here: what shall I do?"

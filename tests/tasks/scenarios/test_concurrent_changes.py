@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-import pytest
-
 from tests.tasks.scenarios.rules import changed, replace_line
 from tests.tasks.scenarios.sight import Sight, edit, finish, patch
 from tests.tasks.scenarios.stage import Look, Stage
@@ -26,18 +24,6 @@ def commands(*texts: str, keep: tuple[str, ...] = ()) -> Callable[[Sight], str]:
         return finish("Run commands", "they ran")
 
     return rule
-
-
-def test_a_file_that_a_command_creates_and_the_model_edits(stage: Make) -> None:
-    """An edit keeps the file."""
-
-    def rule(see: Sight) -> str:
-        see.ran("cp docs/mass.md docs/copy.md", again=False)
-        return replace_line("docs/copy.md", "# Mass", "# Copy")(see)
-
-    task = stage("python")
-    task.go(rule, "Copy it.")
-    task.whole("docs/copy.md")
 
 
 def test_commands_delete_and_move_and_change_modes(stage: Make) -> None:
@@ -62,47 +48,6 @@ def test_a_command_that_reverts_its_change(stage: Make) -> None:
     assert (outcome.kind, outcome.commits) == ("done", ())
     assert Look.at(task.repo) == task.before
     task.sound()
-
-
-def test_the_user_commits_other_work_during_the_run(stage: Make) -> None:
-    task = stage("python")
-
-    def commit() -> None:
-        task.repo.write("docs/mass.md", "mine\n")
-        task.repo.git("commit", "-q", "-m", "mine", "docs/mass.md")
-        task.before = Look.at(task.repo)
-
-    task.at[2] = commit
-    task.go(BUMP, "Say all units.")
-    assert task.repo.git("log", "-2", "--format=%s").split("\n")[:2] == ["Say all", "mine"]
-    task.whole("README.md")
-
-
-def test_the_user_commits_the_runs_change_during_the_run(stage: Make) -> None:
-    """`git commit -a` during the run includes the edit: nothing is left to commit, and the run ends normally."""
-    task = stage("python")
-    task.at[3] = lambda: task.repo.git("commit", "-q", "-a", "-m", "all of it")
-    outcome = task.go(BUMP, "Say all units.")
-    assert (outcome.kind, outcome.commits) == ("done", ())
-    assert task.repo.git("log", "-1", "--format=%s").strip() == "all of it"
-    assert task.repo.status() == ""
-    task.sound()
-
-
-def test_the_user_stages_the_runs_change_during_the_run(stage: Make) -> None:
-    task = stage("python")
-    task.at[3] = lambda: task.repo.git("add", "-A")
-    task.go(BUMP, "Say all units.")
-    assert task.repo.status() == ""
-    task.sound()
-    task.committed("README.md")
-
-
-def test_undo_of_a_change_that_was_staged_before_the_commit(stage: Make) -> None:
-    task = stage("python")
-    task.at[3] = lambda: task.repo.git("add", "-A")
-    task.go(BUMP, "Say all units.")
-    task.undone()
 
 
 def test_the_user_deletes_the_runs_file_during_the_run(stage: Make) -> None:
@@ -158,25 +103,3 @@ def test_in_a_repository_without_a_commit(stage: Make) -> None:
     assert task.go(rule, "Begin.").kind == "done"
     assert task.repo.git("ls-tree", "-r", "--name-only", "HEAD") == "FIRST.md\n"
     task.sound()
-
-
-def test_a_commit_per_edit_and_a_kill_after_the_commit(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit is not in the conversation: the edit is not repeated, and the run ends normally."""
-    from repoagent.tasks.plugins import HookAnswer, UserHooks
-
-    class Killed(BaseException):
-        pass
-
-    def killed(self: UserHooks, event: str, *_: object) -> HookAnswer:
-        if event == "after_edit":
-            raise Killed
-        return HookAnswer()
-
-    task = stage("python")
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(UserHooks, "__call__", killed)
-        with pytest.raises(Killed):
-            task.go(BUMP, "Say all units.", config={"run.after_edit": "true"}, commit_per_edit=True)
-    assert task.go(BUMP, commit_per_edit=True).kind == "done"
-    assert task.kinds() == ["read", "edit", "finish"]
-    task.whole("README.md")

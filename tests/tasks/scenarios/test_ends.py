@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from repoagent.errors import Exit, LimitReached, NothingDone
+from repoagent.errors import Exit, LimitReached
 from repoagent.llm.usage import Limits
 from tests.llm.providers.messages_server import Behaviour, Received, status, text
 from tests.tasks.bare import NAME
@@ -20,125 +20,37 @@ Make = Callable[..., Stage]
 BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say all")
 
 
-def expensive(received: Received, reply: str) -> Behaviour:
-    return text(reply, usage={"input_tokens": 20_000, "output_tokens": 100})
-
-
-def slow(received: Received, reply: str) -> Behaviour:
-    return text(reply, first_delay=0.7)
-
-
 @pytest.mark.parametrize(
-    ("limits", "behave"),
+    ("limits", "reply"),
     [
-        (Limits(turns=3), None),
-        (Limits(turns=40, tokens=70_000), expensive),
-        (Limits(turns=40, cost=0.25), expensive),
-        (Limits(turns=40, seconds=2.0), slow),
+        (Limits(turns=3), {}),
+        (Limits(turns=40, tokens=70_000), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
+        (Limits(turns=40, cost=0.25), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
+        (Limits(turns=40, seconds=2.0), {"first_delay": 0.9}),
     ],
     ids=["turns", "tokens", "cost", "time"],
 )
-def test_resume_after_a_limit(
-    stage: Make, limits: Limits, behave: Callable[[Received, str], Behaviour] | None
-) -> None:
+def test_resume_after_a_limit(stage: Make, limits: Limits, reply: dict[str, Any]) -> None:
     """The run reports the limit and resumes from there, without repeating any work or cost."""
     task = stage("python")
-    task.behave = behave
+    task.behave = lambda received, words: text(words, **reply)
+    # a limit of time would also end a command, and the rule would give up
+    rule, path = (BUMP, "README.md") if limits.seconds else (fix_rounding, "convert/rounding.py")
     with pytest.raises(LimitReached) as ended:
-        task.go(fix_rounding, "Make the failing test pass.", limits=limits)
+        task.go(rule, "Improve it.", limits=limits)
     assert ended.value.exit_code == Exit.LIMIT
     first = list(task.replies)
     task.sound("limit")
     assert (task.record()["exit"], task.repo.head()) == (5, task.before.head)  # type: ignore[union-attr]
     task.behave = None
-    outcome = task.go(fix_rounding)
-    assert outcome.kind == "done"
-    assert task.kinds() == ["run", "read", "search", "read", "edit", "run", "finish"]
-    assert 1 <= len(first) < 7
-    task.whole("convert/rounding.py")
-
-
-def test_a_second_prompt_continues_the_conversation(stage: Make) -> None:
-    """`--continue`: the model still sees what it read, and the second commit is separate."""
-    task = stage("python")
-    task.go(BUMP, "Say all units.")
-    first, calls = task.repo.head(), len(task.replies)
-
-    def rule(see: Sight) -> str:
-        if "every" not in see.words:
-            return "<reject>what?</reject>"
-        return replace_line("README.md", "all units", "every unit", "Say every")(_since_last_words(see))
-
-    task.before = Look.at(task.repo)
-    task.go(rule, "Now say every unit.")
-    assert (task.repo.git("rev-parse", "HEAD^").strip(), len(task.replies)) == (first, calls + 3)
-    assert task.record()["commits"] == [first, task.repo.head()]
-    task.sound()
-    task.undone()
-
-
-def _since_last_words(see: Sight) -> Sight:
-    """What the model sees since the last prompt of the user."""
-    last = max(n for n, (role, said) in enumerate(see.messages) if role == "user" and "Now say every" in said)
-    return Sight(see.system, ((see.messages[0][0], see.messages[0][1]), *see.messages[last:]))
-
-
-def test_resume_in_another_clone(stage: Make, make_repo: Callable[..., object]) -> None:
-    """Only the conversation file is copied to another machine: the model reads again what it needs, and finishes."""
-    task = stage("python")
-    with pytest.raises(LimitReached):
-        task.go(fix_rounding, "Make the failing test pass.", limits=Limits(turns=4))
-    other = type(task.repo)(task.repo.top.parent / "other")
-    task.repo.git("clone", "-q", str(task.repo.top), str(other.top))
-    there = other.top / ".repoagent" / "conversations"
-    there.mkdir(parents=True)
-    shutil.copy(task.file("conversations", f"{NAME}.md"), there / f"{NAME}.md")
-    away = Stage(other, task.server)
-    task.before, away.before = None, Look.at(other)
-    task.repo = other
-    assert task.go(fix_rounding, "").kind == "done"
-    away.sound(audited=False)  # the audit of the other machine has the earlier commands
-    away.committed("convert/rounding.py")
-    away.undone()
-
-
-@pytest.mark.soak
-def test_a_question_to_the_user(stage: Make) -> None:
-    """The model asks in words; the run ends unfinished, and resumes with the answer and its changes."""
-
-    def rule(see: Sight) -> str:
-        if not any(one.applied for one in see.done):
-            return BUMP(see)
-        if "in Kelvin" in see.words:
-            return finish("Say all units", "as you said: in Kelvin")
-        return "Shall it be in Kelvin or in Celsius?"
-
-    task = stage("python")
-    outcome = task.go(rule, "Say all units.")
-    assert (outcome.kind, outcome.left) == ("unfinished", ("README.md",))
-    assert task.before is not None
-    assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
-    task.sound("unfinished")
-    assert task.go(rule, "It is in Kelvin.").text == "as you said: in Kelvin"
-    task.whole("README.md")
-
-
-@pytest.mark.soak
-def test_reject_reverts_the_changes(stage: Make) -> None:
-    def rule(see: Sight) -> str:
-        if not any(one.applied for one in see.done):
-            return BUMP(see)
-        see.ran("echo x >> docs/mass.md; mkdir new; echo y > new/file.txt")
-        return "<reject>the README is generated</reject>"
-
-    task = stage("python")
-    task.repo.write("docs/area.md", "mine\n")
-    with pytest.raises(NothingDone, match="generated"):
-        task.go(rule, "Say all units.")
-    assert task.before is not None
-    assert Look.at(task.repo).differs(task.before) in ([], ["new/file.txt"])
-    assert task.repo.head() == task.before.head
-    task.sound("rejected")
+    assert task.go(rule).kind == "done"
+    kinds = (
+        ["read", "edit", "finish"]
+        if limits.seconds
+        else ["run", "read", "search", "read", "edit", "run", "finish"]
+    )
+    assert task.kinds() == kinds and 1 <= len(first) < len(kinds)
+    task.whole(path)
 
 
 def test_plan_first_then_resume(stage: Make) -> None:
@@ -215,28 +127,4 @@ def test_an_overloaded_server_is_retried(stage: Make) -> None:
     outcome = task.go(BUMP, "Say all units.")
     assert outcome.turns == 5
     assert task.record()["turns"] == 5
-    task.whole("README.md")
-
-
-@pytest.mark.soak
-def test_a_kill_right_after_the_write(stage: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The edit is in the file, and not in the conversation: it is neither repeated nor lost."""
-    from repoagent.tasks.plugins import HookAnswer, UserHooks
-
-    class Killed(BaseException):
-        pass
-
-    def killed(self: UserHooks, event: str, *_: object) -> HookAnswer:
-        if event == "after_edit":
-            raise Killed
-        return HookAnswer()
-
-    task = stage("python")
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(UserHooks, "__call__", killed)
-        with pytest.raises(Killed):
-            task.go(BUMP, "Say all units.", config={"run.after_edit": "true"})
-    assert b"all units" in task.repo.read("README.md")
-    assert task.go(BUMP).kind == "done"
-    assert task.kinds() == ["read", "edit", "finish"]
     task.whole("README.md")

@@ -76,7 +76,7 @@ class Killing:
         return self.running
 
 
-@pytest.mark.parametrize("call", [1, 3, 6])
+@pytest.mark.parametrize("call", [1, 6])
 def test_killed_during_a_model_call(stage: Make, clean_environment: Path, call: int) -> None:
     configured(clean_environment)
     task = stage("python")
@@ -122,24 +122,6 @@ def test_killed_during_a_command(stage: Make, clean_environment: Path, tmp_path:
     task.whole("convert/rounding.py")
 
 
-def test_killed_between_the_write_and_its_observation(stage: Make, clean_environment: Path) -> None:
-    """The edit is in the file and not yet in the conversation: it is not repeated, and it is committed."""
-    configured(clean_environment, 'after_edit = "touch written; sleep 30"\n')
-    task = stage("python")
-    task.name, mark = "fix", task.repo.top / "written"
-    (task.repo.top / ".git/info/exclude").write_text("written\n")
-    task.rule, task.before = fix_rounding, Look.at(task.repo)
-    running = start(task, "--conversation", task.name, "Make the failing test pass.")
-    wait_for(mark, running)
-    assert b"round(value)" in task.repo.read("convert/rounding.py")
-    running.kill()
-    running.communicate()
-    mark.unlink()
-    configured(clean_environment)
-    finished(start(task, "--resume", task.name))
-    task.whole("convert/rounding.py")
-
-
 @pytest.mark.parametrize("everyone", [False, True], ids=["alone", "with its children"])
 def test_killed_during_the_commit(stage: Make, clean_environment: Path, everyone: bool) -> None:
     """During a hook of the commit; git continues alone, or is killed too."""
@@ -161,25 +143,10 @@ def test_killed_during_the_commit(stage: Make, clean_environment: Path, everyone
     finished(start(task, "--resume", task.name))
     assert task.repo.git("log", "--format=%s", f"{task.before.head}..").count("\n") == 1
     assert task.repo.status() == ""
+    assert everyone or task.record()["commits"] == [task.repo.head()]
     task.sound()
     names = task.repo.git("diff", "--name-only", f"{task.before.head}..HEAD").split()
     assert names == ["convert/rounding.py"]
-
-
-def test_a_commit_that_outlived_its_run_is_recorded(stage: Make, clean_environment: Path) -> None:
-    configured(clean_environment)
-    task = stage("python")
-    task.name = "fix"
-    mark = clean_environment / "hooked"
-    task.repo.hook("pre-commit", f"test -e {mark} || {{ touch {mark}; sleep 1; }}\n")
-    task.rule, task.before = fix_rounding, Look.at(task.repo)
-    running = start(task, "--conversation", task.name, "Make the failing test pass.")
-    wait_for(mark, running)
-    running.kill()
-    running.communicate()
-    committed(task)
-    finished(start(task, "--resume", task.name))
-    assert task.record()["commits"] == [task.repo.head()]
 
 
 def test_interrupted_by_the_user(stage: Make, clean_environment: Path) -> None:
