@@ -2,7 +2,7 @@
 
 `resolve` of a remembered file, beside a bare stat and read of one identity file, in turns in the same run; then the
 rarer questions beside it: a file with no memory, one that was saved anew (which is written down), the list of all, what
-`repoagent memory list`, its completion and `memory status` ask.
+`repoagent memory list` and its completion ask.
 Medians of processor time, so that other load of the machine counts little; wall time stands beside it. The memories
 are made in a temporary folder: identity files as `remember` writes them, and a few real files.
 """
@@ -24,7 +24,7 @@ from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.memory.listing import RowFilter, rows
-from repoagent.memory.lookup import by_prefix, totals
+from repoagent.memory.lookup import by_prefix
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20
@@ -97,7 +97,6 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     used = [_once(partial(_rows, worktree, RowFilter(limit=SHOWN, order="used")))]
     whole = [_once(partial(_rows, worktree, RowFilter()))]
     typed = [_once(lambda: by_prefix(place, worktree, "src/part7/", SHOWN)) for _ in range(3)]
-    status = [_once(lambda: totals(place, worktree, _ignore))]
     base = statistics.median(cpu for cpu, _ in bare)
     limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
     return [
@@ -110,7 +109,6 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
         _line(f"rows of a list: the last used {SHOWN}", used, base),
         _line("rows of a list: all of them", whole, base),
         _line("complete a path", typed, base),
-        _line("all that `memory status` says", status, base),
         _line("the first look, nothing indexed yet", [first], base),
     ]
 

@@ -149,9 +149,7 @@ def _unknown_command(ctx: click.Context, table: Mapping[str, object], args: list
 
     name, program = args[0], ctx.command_path
     if ctx.parent is None and " " in name.strip():
-        from repoagent.cli.command_correction import Task
-
-        return Task(f"unknown command '{name}'", name)
+        return click.UsageError(f"unknown command '{name}'; did you mean `{program} run {join(args)}`?", ctx)
     near = get_close_matches(name, table, n=1, cutoff=0.65)
     suggestion = f"'{near[0]}'" if near else ""
     if ctx.parent is None and Path(name).is_file():

@@ -367,7 +367,6 @@ def _candidates(
 ) -> Iterator[CompletionItem[str]]:
     """The candidates for `incomplete`, with the text before a `=`. The user goes on typing after a candidate of type
     "part"; for the types "file" and "dir" the shell lists names itself, unless `list_files`."""
-    arguments = ["--" if word == "--end-of-options" else word for word in arguments]
     option, equals, _ = incomplete.partition("=")
     head = f"{option}=" if equals and option.startswith("--") and "--" not in arguments else ""
     for item in ShellComplete(cli, {}, name, "").get_completions(arguments, incomplete):

@@ -53,7 +53,6 @@ def run(cli: click.Command, program: str, arguments: Sequence[str]) -> int:
 
 
 def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
-    arguments = _git_s_way(arguments)
     try:
         if instruction := os.environ.get(COMPLETE):
             from repoagent.cli.completion import answer
@@ -81,21 +80,6 @@ def called_as(program: str) -> str:
     return "git repoagent" if program.rpartition("/")[2] == "git-repoagent" else "repoagent"
 
 
-def _git_s_way(arguments: Sequence[str]) -> list[str]:
-    """Replace git's `--end-of-options` with the `--` that click knows. A later `--`, between revisions and paths, stays
-    unless an argument before it starts with a dash."""
-    marks = [at for at, argument in enumerate(arguments) if argument in ("--", "--end-of-options")]
-    if not marks or arguments[marks[0]] == "--":
-        return [*arguments]
-    before, after = [*arguments[: marks[0]]], [*arguments[marks[0] + 1 :]]
-    if "--" not in after:
-        return [*before, "--", *after]
-    at = after.index("--")
-    if any(argument.startswith("-") for argument in after[:at]):
-        return [*before, "--", *after[:at], *after[at + 1 :]]
-    return [*before, *after]
-
-
 def _has_flag(arguments: Sequence[str], *flags: str) -> bool:
     """Whether a flag is among the options, without the parser: errors of the parser depend on the flag, too."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
@@ -112,18 +96,10 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
-def _invoke(cli: click.Command, name: str, arguments: list[str]) -> int:
+def _invoke(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
         with cli.make_context(name, [*arguments]) as ctx:
-            try:
-                result = cli.invoke(ctx)
-            except UsageError as error:
-                from repoagent.cli.command_correction import corrected
-
-                instead = corrected(error, ctx, name, arguments)
-                if instead is None:
-                    raise
-                return _invoke(cli, name, instead)
+            result = cli.invoke(ctx)
     except click.exceptions.Exit as done:
         return done.exit_code
     return int(result) if isinstance(result, int) and not isinstance(result, bool) else int(Exit.DONE)

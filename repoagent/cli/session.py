@@ -25,7 +25,6 @@ PAGED = frozenset(
         "history",
         "memory list",
         "memory show",
-        "memory status",
         "neighbors",
         "outline",
         "recall",

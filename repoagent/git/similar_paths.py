@@ -19,8 +19,8 @@ _NAMES = 100  # whose folders are compared, too
 class NoSuchFile(UsageError):
     """A file is missing. The message names similar files and a remedy.
 
-    `path` is the missing file, `reason` a clause about it, `near` existing files, most similar first, and `match` the
-    only file whose path ends in the requested one (`api.py` for `src/pkg/api.py`), or None. All paths are absolute.
+    `path` is the missing file, `reason` a clause about it, and `near` existing files, most similar first. All paths are
+    absolute.
     """
 
     def __init__(
@@ -31,9 +31,8 @@ class NoSuchFile(UsageError):
         reason: str = "",
         remedy: str = "",
         near: Sequence[Path] = (),
-        match: Path | None = None,
     ) -> None:
-        self.path, self.reason, self.remedy, self.near, self.match = path, reason, remedy, tuple(near), match
+        self.path, self.reason, self.remedy, self.near = path, reason, remedy, tuple(near)
         super().__init__(
             self.worded(lambda path: os.path.relpath(path, top) if path.is_relative_to(top) else str(path))
         )
@@ -77,8 +76,7 @@ def no_such_file(name: str | Path, folder: Path, *, reason: str = "", remedy: st
     near = [
         top / path for path in ([match] if match else similar(written, paths)) if os.path.lexists(top / path)
     ]
-    only = near[0] if match and near else None
-    return NoSuchFile(path, top, reason=reason, remedy=remedy, near=near, match=only)
+    return NoSuchFile(path, top, reason=reason, remedy=remedy, near=near)
 
 
 def similar(written: str, paths: Sequence[str]) -> list[str]:

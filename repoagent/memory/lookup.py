@@ -1,11 +1,9 @@
-"""Find the memory that a user names, and collect the contents of one or the totals of all."""
+"""Find the memory that a user names, and collect its contents."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from shlex import quote
@@ -18,14 +16,13 @@ from repoagent.git.worktree import WorkTree, relative
 from repoagent.llm.conversation import Turn, read
 from repoagent.memory.edit_records import EditRecord, group_turns, read_edits
 from repoagent.memory.editing import ArchivedParts, archived_parts
-from repoagent.memory.identity.hints import EARLIER, FEW, PATH, cache_file, folders, open_index
+from repoagent.memory.identity.hints import EARLIER, PATH, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.resolve import file_at
 from repoagent.memory.identity.store import Step, copy_of, last_step, recognize, resolve, steps
 from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
-from repoagent.storage.locks import lock_holder, trouble_with_locks
 
 _ID = re.compile(r"[0-9a-f]{8}")
 _NAME = re.compile(r"[a-z0-9-]*-[0-9a-f]{8}")
@@ -236,82 +233,3 @@ def load_file_memory(
         tuple(archived_parts(memory)),
         tuple(sorted(path for path in archived if path.is_file() and not path.name.startswith("."))),
     )
-
-
-_BROKEN = re.compile(r".+\.broken-\d+")
-
-
-@dataclass(frozen=True)
-class Totals:
-    """`states` counts memories. `lacking` are folders without a usable identity. `set_aside` are paths of renamed
-    broken files, `held` the current locks with their owners. `index` is the state of the index in words, and `locks` a
-    problem with the locks of the file system, "" if there is none."""
-
-    states: Counter[str]
-    lacking: tuple[str, ...]
-    size: int
-    edits: int
-    notes: int
-    sent: int
-    set_aside: tuple[Path, ...]
-    held: tuple[tuple[Path, str], ...]
-    index: str
-    locks: str
-
-    @property
-    def count(self) -> int:
-        return self.states.total()
-
-
-def totals(layout: Layout, worktree: WorkTree, warn: Warn) -> Totals:
-    """Read every memory and count. Raises Refused if the memory folder is a link or a file."""
-    with open_index(layout, warn) as index:
-        index.look_again()
-        locator = FileLocator(layout, worktree, index)
-        paths = dict(index.paths())
-        states = Counter[str](locator.locate(name, path).state for name, path in paths.items())
-    names = sorted(folders(layout.memory))
-    measures = [measured(layout.memory / name) for name in names]
-    entries = [
-        entry
-        for folder in (layout.root, *(layout.memory / name for name in names))
-        for entry in _entries(folder)
-    ]
-    # a process writes its name into its lock file, and empties the file when it releases the lock
-    locks = [Path(entry.path) for entry in entries if entry.name.endswith(".lock") and _size(entry)]
-    locks += [Path(entry.path) for entry in _entries(layout.locks) if _size(entry)]
-    return Totals(
-        states=states,
-        lacking=tuple(name for name in names if name not in paths),
-        size=sum(measure.size for measure in measures),
-        edits=sum(measure.edits for measure in measures),
-        notes=sum(measure.notes for measure in measures),
-        sent=sum(map(_size, _entries(layout.sent))),
-        set_aside=tuple(sorted(Path(entry.path) for entry in entries if _BROKEN.fullmatch(entry.name))),
-        held=tuple(
-            (lock, who) for lock in (layout.memory_lock, *locks) if (who := lock_holder(lock)) is not None
-        ),
-        index=_index_state(layout, len(names)),
-        locks=trouble_with_locks(layout.memory if layout.memory.is_dir() else worktree.top),
-    )
-
-
-def _index_state(layout: Layout, count: int) -> str:
-    if count <= FEW:
-        return "not needed for so few memories"
-    try:
-        return f"up to date, {cache_file(layout).stat().st_size:,} bytes"
-    except OSError:
-        return "unusable; every memory is read each time"
-
-
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            yield from entries
-    except OSError:
-        return
-
-
-def _size(entry: os.DirEntry[str]) -> int:
-    return entry.stat(follow_symlinks=False).st_size

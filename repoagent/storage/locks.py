@@ -126,29 +126,6 @@ def lock_holder(path: Path) -> str | None:
     return None
 
 
-def trouble_with_locks(folder: Path) -> str:
-    """A sentence on what is wrong with locks in `folder`; "" if they work, or if the folder is not writable."""
-    name = folder / f".lock-test-{os.getpid()}-{os.urandom(4).hex()}"
-    try:
-        with name.open("x") as first, name.open() as other:
-            name.unlink()
-            try:
-                fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                return (
-                    _no_locks(folder)
-                    if error.errno in _NO_LOCKS
-                    else str(system_failed("lock", folder, error))
-                )
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # no such folder, or the second lock was refused, as expected
-        return ""
-    return (
-        f"the file system that holds {folder} grants a lock twice: two commands at the same time may lose what "
-        "one of them writes; work in a clone on a local disk"
-    )
-
-
 def _no_locks(path: Path) -> str:
     return (
         f"the file system that holds {path} has no file locks (NFS without a lock service?): "

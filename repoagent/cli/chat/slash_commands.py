@@ -15,13 +15,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
-from repoagent.agent.state import open_state
 from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import Speaking, open_model, recap
 from repoagent.cli.commands.run_output import commit_summary
 from repoagent.cli.ui.echo import echo_on
-from repoagent.cli.ui.terminal_text import clean, display_width, fold, one_line
-from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.cli.ui.terminal_text import clean, display_width, fold
+from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
@@ -267,17 +266,6 @@ def _diff(chat: Chat, words: str) -> None:
     pager.finish()
 
 
-@_slash("review", "", "Review the uncommitted changes, or the last commit.", prints=True)
-def _review(chat: Chat, words: str) -> None:
-    from repoagent.cli.commands.review import command
-    from repoagent.git.index import read_status
-
-    changed = read_status(chat.worktree).changed
-    arguments = ["--worktree"] if changed else ["--commit", "HEAD"]
-    chat.terminal.note(f"repoagent review {' '.join(arguments)}", "dim")
-    command.main(arguments, "review", standalone_mode=False, obj=chat.session)
-
-
 @_slash("plan", "[edit]", "Show the plan, or edit it.", _words("edit"), prints=True)
 def _plan(chat: Chat, words: str) -> None:
     from repoagent.storage.atomic import read_regular, write_whole
@@ -300,25 +288,6 @@ def _plan(chat: Chat, words: str) -> None:
         raise NothingDone("the plan is unchanged")
     write_whole(file, text.encode("utf-8", "surrogateescape"))
     chat.terminal.note("saved the plan; the model gets it with your next message")
-
-
-@_slash("files", "", "Show which files the model has seen.", prints=True)
-def _files(chat: Chat, words: str) -> None:
-    from repoagent.git.files import read_source
-    from repoagent.tasks.run_context import shown_in
-
-    blobs = shown_in(open_state(chat.run_dir.conversation))
-    if not blobs:
-        raise NothingDone("the model has not seen any file yet")
-    for path, blob in sorted(blobs.items()):
-        try:
-            current = read_source(chat.worktree, path)
-        except RepoagentError:
-            state = "  (no longer readable)"
-        else:
-            changed = "" if current.blob == blob else "  (changed since)"
-            state = "  (deleted since)" if current.data is None else changed
-        chat.terminal.styled(f"{one_line(path)}{state}\n")
 
 
 @_slash("cost", "", "Show tokens and cost, of this session and of today.", prints=True)

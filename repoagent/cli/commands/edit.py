@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -170,7 +171,6 @@ def _files(
     """
     from dataclasses import replace
 
-    from repoagent.cli.command_correction import Task
     from repoagent.edit.request import no_file, parse_target, split_arguments
     from repoagent.git.worktree import relative
 
@@ -183,7 +183,7 @@ def _files(
         options.arguments, instruction_elsewhere=elsewhere, cwd=cwd, create=options.create
     )
     if not files and text and text != "-":
-        raise Task("edit needs a file", text, "edit")
+        raise UsageError(f"edit needs a file; did you mean `repoagent run {shlex.quote(text)}`?")
     if not files:
         raise UsageError('no file to edit: use repoagent edit FILE "INSTRUCTION"')
     named = [parse_target(file, cwd) for file in files]

@@ -18,7 +18,7 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, pass_repository
 from repoagent.cli.session import select, write_json
-from repoagent.cli.ui.output_style import Page, plural
+from repoagent.cli.ui.output_style import plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
@@ -40,7 +40,6 @@ COMMANDS = {
     "export": ("memory_archive:export_command", "Export memories to an archive."),
     "import": ("memory_archive:import_command", "Import memories from an archive."),
     "gc": ("memory_archive:gc_command", "Archive memories whose files are gone."),
-    "status": ("memory:status_command", "Show how much is remembered, and any problems."),
 }
 
 EXAMPLES = """\b
@@ -458,70 +457,3 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
     if not dry_run:
         terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
     return Exit.DONE
-
-
-STATUS_EXAMPLES = """\b
-Examples:
-  repoagent memory status
-  repoagent memory status --json | jq .states
-
-Unreadable files are renamed to NAME.broken-N and never deleted: repair them
-and rename them back, or remove them."""
-
-
-@click.command("status", epilog=STATUS_EXAMPLES)
-@pass_repository
-def status_command(repo: Repository, /, *, as_json: bool) -> None:
-    """Show the number, states and size of memories, unreadable files, and whether locks work."""
-    from repoagent.memory.lookup import totals
-
-    with repo.terminal.working("reading all memories") as working:
-        total = totals(repo.layout, repo.worktree, repo.terminal.warn)
-        working.quiet()
-    options = {
-        option.key: option.shown for option in repo.settings if option.key.startswith(("memory.", "sent."))
-    }
-    if as_json:
-        content = {
-            "folder": repo.layout.memory,
-            "memories": total.count,
-            "states": {state: total.states[state] for state in ("live", "moved", "orphaned")},
-            **select(total, "notes", "edits", "size", "index", unusable="lacking", sent_size="sent"),
-            "options": options,
-            "set_aside": list(total.set_aside),
-            "locks": [{"lock": lock, "by": who} for lock, who in total.held],
-            "lock_problem": total.locks or None,
-        }
-        write_json(repo.terminal, content)
-        return
-
-    def shown(path: Path) -> str:
-        return one_line(repo.shown(path))
-
-    def few(lines: list[str], most: int = 10) -> list[str]:
-        return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most:,} more"]
-
-    states = ", ".join(f"{number:,} {state}" for state, number in sorted(total.states.items()))
-    rows = {
-        "memories": [f"{total.count:,}" + (f": {states}" if states else "")],
-        "unusable": few([f"{one_line(folder)} has no readable identity.json" for folder in total.lacking]),
-        "contents": [f"{plural(total.notes, 'note')}, {plural(total.edits, 'edit')}"],
-        "size": [f"{amount(total.size)}, and {amount(total.sent)} of sent requests"],
-        "folder": [shown(repo.layout.memory)],
-        "index": [total.index],
-        "options": [f"{key} = {value}" for key, value in options.items()],
-        "set aside": few([shown(path) for path in total.set_aside]) or ["none"],
-        "locks": [f"{shown(lock)}: {one_line(who)}" for lock, who in total.held]
-        or ["none held" + ("" if total.locks else "; locking works")],
-    }
-    page = Page.of(repo.terminal)
-    page.write(
-        (
-            page.paint(f"{'' if number else title:<11}", "bold") + line
-            for title, lines in rows.items()
-            for number, line in enumerate(lines)
-        ),
-        repo.terminal,
-    )
-    if total.locks:
-        repo.terminal.warn(total.locks)

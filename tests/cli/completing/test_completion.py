@@ -97,7 +97,6 @@ def test_revisions_files_keys_and_models(repo: GitRepo) -> None:
     repo.git("config", "repoagent.alias.quick", "anthropic/claude-haiku-5-5")
     assert offered(repo.top, "repoagent neighbors --at to") == ["topic/one"]
     assert offered(repo.top, "repoagent neighbors --at=v") == ["v1.0"]
-    assert offered(repo.top, "repoagent neighbors --end-of-options --") == ["<file>"]
     assert offered(repo.top, "repoagent edit --model qui") == ["quick"]
     assert offered(repo.top, "repoagent config max_t") == ["max_turns", "max_tokens"]
 

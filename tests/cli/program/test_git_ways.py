@@ -1,4 +1,4 @@
-"""Conventions of git in all commands: -C, --, --end-of-options, -z, odd names, any folder."""
+"""Conventions of git in all commands: -C, --, -z, odd names, any folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from repoagent.cli.run_program import _git_s_way
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -23,26 +22,11 @@ def odd(repo: GitRepo) -> GitRepo:
     return repo
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (["outline", "--end-of-options", "-x"], ["outline", "--", "-x"]),
-        (["outline", "--", "--end-of-options"], ["outline", "--", "--end-of-options"]),
-        (["review", "--end-of-options", "main..x", "--", "-p"], ["review", "main..x", "--", "-p"]),
-        (["outline", "--end-of-options", "-x", "--", "-y"], ["outline", "--", "-x", "-y"]),
-        (["outline", "x"], ["outline", "x"]),
-    ],
-)
-def test_the_end_of_options(given: list[str], expected: list[str]) -> None:
-    assert _git_s_way(given) == expected
-
-
 def test_names_for_scripts_are_exact_and_relative_to_the_top(odd: GitRepo) -> None:
     odd.git("config", "core.quotepath", "true")
     expected = {os.fsencode(f"src/{name}") for name in ODD[1:]}
-    for mark in ("--", "--end-of-options"):
-        done = run(["neighbors", "-z", mark, "-dash.py"], odd.top / "src")
-        assert {*done.stdout.split(b"\0")[: len(expected)]} == expected and done.stdout.endswith(b"\0")
+    done = run(["neighbors", "-z", "--", "-dash.py"], odd.top / "src")
+    assert {*done.stdout.split(b"\0")[: len(expected)]} == expected and done.stdout.endswith(b"\0")
     result = json.loads(run(["-C", "src", "neighbors", "--json", "--", "-dash.py"], odd.top).stdout)
     assert {os.fsencode(row["path"]) for row in result["neighbors"]} >= expected
 
