@@ -26,7 +26,7 @@ SYSTEM = {
     errno.ENFILE, errno.ENOLCK,
 }  # fmt: skip
 GONE = "the current folder was deleted; change to an existing one and try again"
-COMPLETE = "_REPOAGENT_COMPLETE"
+COMPLETE = "_REPOAGENT_COMPLETE"  # the variable with the request of a shell
 MOST_LINES = 12  # of the output of a check on a terminal
 
 

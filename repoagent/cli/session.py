@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,28 +14,9 @@ if TYPE_CHECKING:
     from repoagent.storage.layout import Layout
 
 # commands whose output may be longer than a screen, and that ask no questions while they print
-PAGED = frozenset(
-    {
-        "activity",
-        "config",
-        "context",
-        "conversation list",
-        "conversation show",
-        "doctor",
-        "help",
-        "history",
-        "memory list",
-        "memory show",
-        "neighbors",
-        "outline",
-        "recall",
-        "review",
-        "runs",
-        "runs list",
-        "runs show",
-        "split",
-        "uses",
-    }
+PAGED = re.compile(
+    "activity|config|context|doctor|help|history|neighbors|outline|recall|review|split|uses|"
+    "(conversation|memory|runs) (list|show)|runs"
 )
 
 
@@ -76,7 +58,7 @@ def _paged() -> str:
         words.insert(0, ctx.info_name or "")
         ctx = ctx.parent
     name = " ".join(words)
-    return name if name in PAGED else ""
+    return name if PAGED.fullmatch(name) else ""
 
 
 def find_layout() -> Layout | None:
@@ -101,6 +83,25 @@ def write_json(terminal: Terminal, content: Mapping[str, object]) -> None:
     import json
 
     terminal.result(json.dumps({"version": 1, **content}, indent=2, default=_plain) + "\n")
+
+
+def emit(
+    terminal: Terminal,
+    content: Mapping[str, object],
+    lines: Iterable[str] = (),
+    *,
+    as_json: bool,
+    notes: Iterable[str] = (),
+) -> None:
+    """Print the result of a command: `content` as JSON, or else painted `lines` (in a pipe as exact bytes), and `notes`
+    on standard error."""
+    if as_json:
+        write_json(terminal, content)
+        return
+    if text := "".join(f"{line}\n" for line in lines):
+        (terminal.styled if terminal.output_tty else terminal.result)(text)
+    for note in notes:
+        terminal.note(note, "dim")
 
 
 def select(value: object, *names: str, **renamed: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
-from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
+from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
 from repoagent.memory.edit_records import is_day
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import entries, rewrite_notes
@@ -29,7 +29,6 @@ from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.locks import flock_until, locked, still_at
 
 NOTES_LIMIT = 256 * 1024  # bytes; a prompt shows a fraction of it
-_TRIES = 5
 _WAIT = 10.0  # seconds for another writer of edits.jsonl
 
 
@@ -59,23 +58,6 @@ def check_notes(data: bytes) -> list[TextProblem]:
     return problems
 
 
-def check_conversation(data: bytes) -> list[TextProblem]:
-    """Find possible mistakes in a conversation. Raises BrokenConversation or NewerConversation if it cannot be read."""
-    text = _decoded(data)
-    nonce, headings = loads(text).nonce, set(turn_offsets(text))
-    first_turn = min(headings, default=len(text))
-    problems = _byte_problems(data)
-    position = 0
-    for number, line in enumerate(text.split("\n"), 1):
-        if number > 1 and f"[{nonce}]" in line and position not in headings:
-            message = "looks like a heading but is not valid; it is read as text of the turn"
-            problems.append(TextProblem(number, message))
-        elif number > 1 and line.strip() and position < first_turn:
-            problems.append(TextProblem(number, "precedes the first turn; it is ignored"))
-        position += len(line) + 1
-    return problems
-
-
 def _byte_problems(data: bytes) -> list[TextProblem]:
     problems = []
     for number, line in enumerate(data.split(b"\n"), 1):
@@ -101,19 +83,6 @@ def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) 
         return _merged_notes(worktree, before, after, current), True
 
     return rewrite_notes(memory.notes, change)
-
-
-def save_conversation(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Save a conversation like `save_notes`: turns that another process added follow the user's text."""
-    path = memory.conversation
-    with _locked_part(memory, "conversation"):
-        for _ in range(_TRIES):
-            current = read_regular(path) or b""
-            whole = after if current == before else _merged_conversation(worktree, before, after, current)
-            if (read_regular(path) or b"") == current:
-                write_whole(path, whole)
-                return current != before
-    raise Busy(f"another program keeps saving {path}; try again later")
 
 
 def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
@@ -154,17 +123,6 @@ def _split(data: bytes) -> tuple[list[bytes], list[bytes]]:
     inside = {number for entry in notes for number in range(entry.first, entry.end)}
     rest = [line for number, line in enumerate(lines) if number not in inside and line.strip()]
     return [b"\n".join(lines[entry.first : entry.end]) for entry in notes], rest
-
-
-def _merged_conversation(worktree: WorkTree, before: bytes, after: bytes, current: bytes) -> bytes:
-    if before and current.startswith(before) and before.split(b"\n", 1)[0] == after.split(b"\n", 1)[0]:
-        return _ended(after) + current[len(before) :]
-    merged = merge(worktree, current, before, after)
-    if not isinstance(merged, Conflict):
-        with suppress(BrokenConversation, NewerConversation):
-            loads(_decoded(merged))
-            return merged
-    raise EditConflict("another program changed the same lines of the conversation")
 
 
 def _decoded(data: bytes) -> str:

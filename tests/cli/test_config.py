@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from repoagent.cli.app import GROUPS
-from tests.cli.screens import Screen, python
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -132,24 +126,6 @@ def test_a_symbolic_link_to_the_user_file_stays(
     assert path.is_symlink()
 
 
-def test_the_list_fits_a_narrow_terminal(repo: GitRepo) -> None:
-    repo.git("config", "repoagent.model", "openrouter/some-vendor/some-long-model-name")
-    with Screen(python(MAIN, "config"), repo.top, width=60) as screen:
-        screen.end()
-    assert "\x1b[1mmodel" in screen.seen
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", screen.seen).splitlines()
-    assert max(map(len, lines)) <= 60 and re.search(r"^model +openrouter/some.*… +git", lines[1])
-
-
-def test_escape_sequences_of_a_repository_are_shown_not_obeyed(repo: GitRepo) -> None:
-    (repo.top / ".repoagent").mkdir()
-    repo.write(".repoagent/config.toml", 'model = "a/\\u001b[2Jb"\n"\\u001b]0;x" = 1\n')
-    with Screen(python(MAIN, "config"), repo.top, env={"NO_COLOR": "1"}) as screen:
-        screen.end()
-    assert "\x1b" not in screen.seen
-    assert "a/^[[2Jb" in screen.seen
-
-
 def test_init_creates_shared_files(repo: GitRepo) -> None:
     repo.write("sub/x", "")
     repo.commit()
@@ -210,11 +186,6 @@ def test_init_through_a_link_is_refused(repo: GitRepo, tmp_path: Path) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_init_outside_a_repository_says_so(tmp_path: Path) -> None:
-    done = program(tmp_path, "config", "init")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-
-
 def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
     from repoagent.cli.commands.config import config_template
     from repoagent.config.layers import load
@@ -231,46 +202,3 @@ def test_every_line_of_the_template_means_its_default(repo: GitRepo) -> None:
             assert settings.setting(option.key).value == option.default
             assert settings.origin(option.key).startswith("file:") or option.default is None
     assert settings.warnings == ()
-
-
-@pytest.mark.parametrize(
-    ("words", "count", "expected"),
-    [
-        ("repoagent ", 1, {name for group in GROUPS.values() for name in group}),
-        ("repoagent co", 1, {"config", "context", "conversation"}),
-        (
-            "repoagent config max",
-            2,
-            {"max_turns", "max_tokens", "max_cost", "max_cost_per_day", "max_output_tokens"},
-        ),
-        ("repoagent completion z", 2, {"zsh"}),
-        ("repoagent config init --", 3, {"--json", "--help"}),
-        ("repoagent config in", 2, {"init"}),
-        ("repoagent help ed", 2, {"edit"}),
-        ("repoagent help e", 2, {"edit", "exit-codes"}),
-    ],
-)
-def test_completion_answers(tmp_path: Path, words: str, count: int, expected: set[str]) -> None:
-    env = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(count)}
-    out = program(tmp_path, **env).stdout
-    assert {line.partition(",")[2] for line in out.splitlines()} == expected
-
-
-def test_completion_of_command_names_imports_no_command(tmp_path: Path) -> None:
-    code = f"import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); {MAIN}"
-    env = {
-        **os.environ,
-        "_REPOAGENT_COMPLETE": "bash_complete",
-        "COMP_WORDS": "repoagent ",
-        "COMP_CWORD": "1",
-    }
-    done = subprocess.run(python(code), capture_output=True, text=True, check=True, env=env)
-    assert "repoagent.cli.commands.edit" not in done.stderr.split()
-
-
-def test_bash_accepts_the_script(tmp_path: Path) -> None:
-    script = program(tmp_path, "completion", "bash").stdout
-    assert "complete -o nosort -F" in script
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    done = program(tmp_path, "completion", "tcsh")
-    assert done.returncode == 2

@@ -13,7 +13,6 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.reports.doctor import problem, run_check, without_bytecode
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -147,13 +146,6 @@ def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path) -> None:
     folder.symlink_to(tmp_path / "elsewhere")
     code, result = doctor(repo.top)
     assert (code, result[".repoagent"][0]["level"]) == (1, "error")
-
-
-def test_lines_fit_the_terminal(repo: GitRepo) -> None:
-    with Screen([*PROGRAM, "--no-pager", "doctor"], repo.top, width=70) as screen:
-        assert screen.end() == 0
-    assert "\x1b[33mwarning\x1b[m  model" in screen.seen
-    assert "-> `repoagent edit` needs one" in screen.seen
 
 
 def test_the_oldest_git_is_the_same_in_the_documentation() -> None:

@@ -65,15 +65,6 @@ def test_groff_and_mandoc_accept_the_pages(command: list[str], folder: Path) -> 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_no_line_that_stays_is_wider_than_a_page(pages: dict[str, str]) -> None:
-    if shutil.which("groff") is None:
-        pytest.skip("groff is not installed")
-    command = ["groff", "-man", "-Kutf8", "-Tascii", "-P-cbou", "-rLL=80n"]
-    for name in ("repoagent.1", "repoagent-edit.1", "repoagent-split.1", "repoagent-completion.1"):
-        out = subprocess.run(command, input=pages[name], capture_output=True, text=True, check=True).stdout
-        assert max(map(len, out.splitlines())) <= 80
-
-
 def test_man_shows_a_page_that_git_asks_for(folder: Path) -> None:
     if shutil.which("man") is None:
         pytest.skip("man is not installed")

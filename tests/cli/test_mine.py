@@ -6,14 +6,11 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import mine_in_background, open_index
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run, start
 
@@ -49,24 +46,6 @@ def test_status_changes_nothing(repo: GitRepo) -> None:
     assert done.returncode == 2 and b"--status cannot be combined" in done.stderr
 
 
-def test_no_repository_and_no_commit(tmp_path: Path, make_repo: Callable[[str], GitRepo]) -> None:
-    assert run(["mine"], tmp_path).returncode == 2
-    done = run(["mine"], make_repo("unborn").top)
-    assert (done.returncode, done.stdout) == (2, b"") and b"no commits yet" in done.stderr
-
-
-@pytest.mark.soak
-def test_two_at_once(repo: GitRepo) -> None:
-    from repoagent.history.index.index import LOCK
-    from repoagent.storage.locks import locked
-
-    run(["mine"], repo.top)
-    repo.commit("second", x="1")
-    with locked(repo.top / ".repoagent" / LOCK, what="a test"):
-        done = run(["mine"], repo.top)
-    assert done.returncode == 7 and b"the history index is locked by" in done.stderr
-
-
 @pytest.mark.soak
 def test_an_interrupt_keeps_indexed_commits(repo: GitRepo) -> None:
     many(repo, 30000)
@@ -82,13 +61,6 @@ def test_an_interrupt_keeps_indexed_commits(repo: GitRepo) -> None:
         pytest.skip("it was done before it could be interrupted")
     assert running.returncode == 130 and b" commits indexed" in err
     assert run(["mine"], repo.top).stdout.startswith(b"30,000 commits indexed, complete")
-
-
-def test_progress_on_a_terminal(repo: GitRepo) -> None:
-    with Screen([*PROGRAM, "mine"], repo.top) as screen:
-        assert screen.end() == 0
-    assert "mining" in screen.seen
-    assert "1 commit indexed, complete" in screen.seen
 
 
 def test_in_the_background(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:

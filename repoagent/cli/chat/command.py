@@ -131,12 +131,7 @@ def _reader(chat: Chat) -> Reader:
 
     paths = Paths(chat.worktree)
     offered = Offered(commands, lambda name, typed: arguments(chat, name, typed), paths)
-
-    def at_prompt(width: int) -> str:
-        paths.refresh()
-        return bar(chat, width)
-
-    return Editor(chat.terminal, history_file(chat.worktree), offered, at_prompt)
+    return Editor(chat.terminal, history_file(chat.worktree), offered, lambda width: bar(chat, width))
 
 
 def _loop(chat: Chat, reader: Reader) -> None:

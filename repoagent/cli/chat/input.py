@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -177,41 +176,31 @@ def _erased(text: str) -> str:
 
 
 class Paths:
-    """The files of a work tree, listed by git in the background; empty until the first list has arrived."""
+    """The files of a work tree, listed by git; the list is renewed after some seconds."""
 
     def __init__(self, worktree: WorkTree) -> None:
         self._worktree = worktree
-        self._found: Sequence[str] = ()
+        self._paths: Sequence[str] = ()
         self._listed = 0.0
-        self._thread: threading.Thread | None = None
-
-    def refresh(self) -> None:
-        """List the files again in the background, unless the list is recent. Returns at once."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        if not self._listed or time.monotonic() - self._listed >= _FRESH:
-            self._listed = time.monotonic()
-            self._thread = threading.Thread(target=self._list, daemon=True)
-            self._thread.start()
 
     def candidates(self, word: str) -> list[str]:
         """The completions of `word`: paths that start with it, folder by folder; for a word without a slash, also
-        files in any folder whose names start with it."""
+        files in any folder whose names start with it. Runs git, so it must not be called at each key."""
+        if not self._listed or time.monotonic() - self._listed >= _FRESH:
+            try:
+                arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+                listing = os.fsdecode(git(self._worktree.top, *arguments))
+                self._paths = sorted({name for name in listing.split("\0") if name and name.isprintable()})
+            except (RepoagentError, OSError):  # nothing to complete then
+                self._paths = ()
+            self._listed = time.monotonic()
 
         def matches() -> Iterator[str]:
-            yield from below(self._found, word)
+            yield from below(self._paths, word)
             if word and "/" not in word:
-                yield from (path for path in self._found if path.startswith(word, path.rfind("/") + 1))
+                yield from (path for path in self._paths if path.startswith(word, path.rfind("/") + 1))
 
         return list(dict.fromkeys(islice(matches(), MOST_PATHS)))
-
-    def _list(self) -> None:
-        try:
-            listing = git(self._worktree.top, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        except (RepoagentError, OSError):  # nothing to complete then
-            return
-        names = (os.fsdecode(name) for name in listing.split(b"\0") if name)
-        self._found = sorted({name for name in names if name.isprintable()})
 
 
 def below(paths: Sequence[str], word: str) -> Iterator[str]:

@@ -25,11 +25,7 @@ from repoagent.git.process import git, git_output
 from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
 from repoagent.tasks.runs.directory import new_name
-from repoagent.tasks.uncommitted_by_run import (
-    conflict_message,
-    restore_changes,
-    uncommitted_diff,
-)
+from repoagent.tasks.uncommitted_by_run import conflict_message, restore_changes, uncommitted_diff
 
 if TYPE_CHECKING:
     from repoagent.agent.approvals.policy import Mode
@@ -166,13 +162,18 @@ def _help(chat: Chat, words: str) -> None:
 # Changes of the chat
 
 
-@_slash("undo", "[whole]", "Undo the last change.", _words("whole"))
+@_slash("undo", "", "Undo the last change.")
 def _undo(chat: Chat, words: str) -> None:
     """Undo the uncommitted changes of this chat; without any, its last edit."""
     if paths := chat.uncommitted():
         question = f"Undo the uncommitted changes in {', '.join(paths)}"
         _confirm(chat, question, uncommitted_diff(chat.worktree, chat.run_dir))
-        _undo_uncommitted(chat, words)
+        done = restore_changes(chat.worktree, chat.run_dir)
+        if done.paths:
+            chat.terminal.note(f"undid {', '.join(done.paths)}")
+            chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
+        if done.left:
+            raise Refused(conflict_message(done.left, f"repoagent runs restore {chat.name} --whole"))
         return
     from repoagent.edit.undo import undo
     from repoagent.git.undo_log import find_edit, list_edits
@@ -192,17 +193,6 @@ def _undo(chat: Chat, words: str) -> None:
     how = "" if result.moved or result.edit.no_commit else " with a new commit"
     chat.terminal.note(f"undid {change}{how}; /redo restores it")
     chat.aside.append(f"(I have undone your change of {paths_text}: {subject}.)")
-
-
-def _undo_uncommitted(chat: Chat, words: str) -> None:
-    done = restore_changes(chat.worktree, chat.run_dir, whole=words == "whole")
-    if done.paths:
-        chat.terminal.note(f"undid {', '.join(done.paths)}")
-        chat.aside.append(f"(I have undone your uncommitted changes of {', '.join(done.paths)}.)")
-    for path in done.copies:
-        chat.terminal.note(f"saved the previous content in {path}", "dim")
-    if done.left:
-        raise Refused(conflict_message(done.left, "/undo whole"))
 
 
 def _confirm(chat: Chat, question: str, shown: str) -> None:
@@ -266,28 +256,14 @@ def _diff(chat: Chat, words: str) -> None:
     pager.finish()
 
 
-@_slash("plan", "[edit]", "Show the plan, or edit it.", _words("edit"), prints=True)
+@_slash("plan", "", "Show the plan.", prints=True)
 def _plan(chat: Chat, words: str) -> None:
-    from repoagent.storage.atomic import read_regular, write_whole
+    from repoagent.storage.atomic import read_regular
 
-    file = chat.run_dir.plan
-    present = (read_regular(file) or b"").decode("utf-8", "surrogateescape")
-    if not words:
-        if not present.strip():
-            raise NothingDone(
-                "no plan yet: the model writes one for longer tasks; /plan edit writes your own"
-            )
-        chat.terminal.result(present if present.endswith("\n") else present + "\n")
-        return
-    if words != "edit":
-        raise UsageError("use /plan or /plan edit")
-    if not chat.has_user:
-        raise UsageError("/plan edit needs a terminal")
-    text = chat.terminal.edit_text(present or "- [ ] \n", ".md", cwd=chat.worktree.top)
-    if text is None or text == present:
-        raise NothingDone("the plan is unchanged")
-    write_whole(file, text.encode("utf-8", "surrogateescape"))
-    chat.terminal.note("saved the plan; the model gets it with your next message")
+    plan = (read_regular(chat.run_dir.plan) or b"").decode("utf-8", "surrogateescape")
+    if not plan.strip():
+        raise NothingDone("no plan yet: the model writes one for longer tasks")
+    chat.terminal.result(plan if plan.endswith("\n") else plan + "\n")
 
 
 @_slash("cost", "", "Show tokens and cost, of this session and of today.", prints=True)

@@ -6,7 +6,6 @@ A terminal shows the reply as it arrives. A pipe gets it at the end, since an in
 from __future__ import annotations
 
 import os
-import select
 import stat
 import sys
 from collections.abc import Callable
@@ -81,7 +80,6 @@ def command(session: Session, /, **values: Any) -> None:
     for file in question.files:
         if file.note:
             terminal.warn(file.note)
-    from repoagent.cli.ui.progress import as_object, ready_for, report
     from repoagent.llm.model import display_name
     from repoagent.tasks.ask import AnswerCallbacks, ask, build_request
 
@@ -92,12 +90,11 @@ def command(session: Session, /, **values: Any) -> None:
         request = masked(build_request(question, max_output_tokens=0))
         show_request(request, settings, terminal, as_json=options.as_json)
         return
-    waiting = terminal.working("asking the model")
-    ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
+    ready = summaries.ready_for(settings, terminal, record=options.record, reply=options.reply)
     top = Path.cwd() if worktree is None else worktree.top
     summaries.charge(ready, "ask", top, tuple(file.name for file in question.files))
     request = build_request(question, max_output_tokens=ready.max_output_tokens)
-    with waiting as working:
+    with terminal.working("asking the model") as working:
         stream = Stream(terminal, working, live=terminal.output_tty and not (options.as_json or output))
         hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
         answer = ask(request, ready, dirs, hearing)
@@ -106,16 +103,16 @@ def command(session: Session, /, **values: Any) -> None:
     _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
         content = {
+            **(summaries.spent_object(ready) or {}),
             "text": reply.text,
             "model": display_name(reply.model or ready.model.spec),
             "stop": reply.stop,
-            **as_object(ready),
             "seconds": round(answer.seconds, 3),
             "files": [_file_object(file) for file in question.files],
             "saved_request": answer.sent or None,
         }
         write_json(terminal, content)
-    report(terminal, ready)
+    summaries.report(terminal, ready)
 
 
 def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: bool) -> None:
@@ -158,7 +155,6 @@ def _refuse_unwritable(output: Path) -> None:
 
 
 USE = 'repoagent ask "PROMPT" [FILE]...'
-PATIENCE = 2.0  # seconds without input before a note says what ask is waiting for
 
 
 def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Terminal) -> Question:
@@ -182,14 +178,11 @@ def _question(options: SimpleNamespace, worktree: WorkTree | None, terminal: Ter
     if uses_of_input > 1:
         raise UsageError("standard input can be the prompt, one file or the reply; use - only once")
     if source is not None:
-        if str(source) == "-":
-            _say_if_late(terminal)
         prompt = words_in(source, "prompt")
     if not prompt.strip():
         raise UsageError(f"the prompt is empty: use {USE}")
     files = read_files([Path(name) for name in names if name != "-"], worktree, Path.cwd())
     if "-" in names or (not uses_of_input and _is_piped()):
-        _say_if_late(terminal)
         stream = read_stream(sys.stdin.buffer)
         if stream is not None:
             files.insert(names.index("-") if "-" in names else len(files), stream)
@@ -215,12 +208,6 @@ def _is_piped(*kinds: Callable[[int], bool]) -> bool:
     except (OSError, ValueError):
         return False
     return any(is_kind(mode) for is_kind in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
-
-
-def _say_if_late(terminal: Terminal) -> None:
-    """Print what ask is waiting for if a pipe sends nothing."""
-    if _is_piped() and not select.select([sys.stdin.fileno()], [], [], PATIENCE)[0]:
-        terminal.note("waiting for standard input; use </dev/null if there is none", "dim")
 
 
 @dataclass

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,19 @@ import click
 
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select, write_json
+from repoagent.cli.session import select
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, fold, one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from repoagent.llm.conversation import Turn
     from repoagent.memory.conversation_changes import Change
     from repoagent.memory.conversation_names import ConversationRef
-    from repoagent.memory.conversations import ConversationEntry, ConversationResolver, StoredConversation
+    from repoagent.memory.conversations import ConversationEntry, ConversationResolver
 
 COMMANDS = {
     "list": ("conversation:list_command", "List the saved conversations."),
@@ -39,7 +40,6 @@ COMMANDS = {
     "redo": ("conversation:redo", "Redo the last undone change of a conversation."),
     "delete": ("conversation:delete_command", "Delete a conversation; undo restores it."),
 }
-
 EXAMPLES = """\b
 Examples:
   repoagent conversation save parser --from file:src/parse.py
@@ -100,16 +100,12 @@ def undo_command(ref: ConversationRef, verb: str = "undo") -> str:
 
 
 def _report(
-    repo: Repository, command: str, ref: ConversationRef, change: Change, *,
-    sentence: str, as_json: bool, **more: object,
-) -> None:  # fmt: skip
+    repo: Repository, command: str, ref: ConversationRef, change: Change, sentence: str, **more: object
+) -> None:
     """Print what a command did, as a sentence or as JSON."""
-    if not as_json:
-        repo.terminal.styled(f"{one_line(sentence)}\n")
-        return
     content = {"command": command, **select(ref, "name", "kind", "path")}
     hashes = {"changed": change.before != change.after, **select(change, "before", "after")}
-    write_json(repo.terminal, {**content, **hashes, **more})
+    repo.emit({**content, **hashes, **more}, [one_line(sentence)])
 
 
 @click.command(epilog=examples("branch money decimal --at 2", "branch file:src/app.py other-way"))
@@ -117,7 +113,7 @@ def _report(
 @click.argument("new", metavar="NEW")
 @click.option("--at", type=int, metavar="TURN", help="Copy turns 1 to TURN.  [default: all]")
 @pass_repository
-def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None, as_json: bool) -> None:
+def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None) -> None:
     """Start the conversation NEW with the turns of NAME, up to number TURN of `show`.
 
     NAME does not change.
@@ -129,26 +125,26 @@ def branch_command(repo: Repository, /, *, name: str, new: str, at: int | None, 
     ref = named(repo.layout, new, own=True)
     source = find(resolver(repo), name)
     change = branch(repo.layout, source, ref, turns=at)
-    count = len(source.conversation.turns)
-    copied, origin = count if at is None else at, source.place.name
-    of = "" if copied == count else f" of {count:,}"
-    sentence = f"{ref.name} starts with {plural(copied, 'turn')}{of} of {origin}"
-    _report(
-        repo, "branch", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": copied}
-    )
+    count = len(source.conversation.turns) if at is None else at
+    origin = source.place.name
+    sentence = f"{ref.name} starts with {plural(count, 'turn')} of {origin}"
+    _report(repo, "branch", ref, change, sentence, **{"from": origin, "turns": count})
 
 
 @click.command(epilog=examples("delete money", "delete money --yes"))
 @name_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repository
-def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) -> None:
+def delete_command(repo: Repository, /, *, name: str, yes: bool) -> None:
     """Delete NAME, even if its file is broken. `undo NAME` restores it."""
     from repoagent.memory.conversation_changes import change
-    from repoagent.memory.conversations import parse_stored
+    from repoagent.memory.conversations import missing, parse_stored
+    from repoagent.storage.atomic import read_regular
 
     ref = resolver(repo).place(name, own=True)
-    data = _read(repo, ref)
+    data = read_regular(ref.path)
+    if data is None:
+        raise missing(repo.layout, ref)
     try:
         size = plural(len(parse_stored(ref, data).conversation.turns), "turn")
     except Refused:
@@ -159,19 +155,7 @@ def delete_command(repo: Repository, /, *, name: str, yes: bool, as_json: bool) 
             refusal=f"use --yes to delete {ref.name} ({size})", declined=f"{ref.name} was not deleted",
         )  # fmt: skip
     deletion = change(repo.layout, ref, data, None, "delete")
-    sentence = f"deleted {ref.name}; restore it with {undo_command(ref)}"
-    _report(repo, "delete", ref, deletion, sentence=sentence, as_json=as_json)
-
-
-def _read(repo: Repository, ref: ConversationRef) -> bytes:
-    """The bytes of a conversation, even if it is broken. Raises UsageError if it does not exist."""
-    from repoagent.memory.conversations import missing
-    from repoagent.storage.atomic import read_regular
-
-    data = read_regular(ref.path)
-    if data is None:
-        raise missing(repo.layout, ref)
-    return data
+    _report(repo, "delete", ref, deletion, f"deleted {ref.name}; restore it with {undo_command(ref)}")
 
 
 @click.command(
@@ -180,7 +164,7 @@ def _read(repo: Repository, ref: ConversationRef) -> bytes:
 @name_argument
 @click.option("--into", metavar="FILE", help="Load it for FILE.  [default: the file it was saved from]")
 @pass_repository
-def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: bool) -> None:
+def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
     """Replace the conversation about FILE with a copy of NAME; the next edit of FILE continues it.
 
     `undo file:FILE` restores the previous conversation.
@@ -203,22 +187,18 @@ def load_command(repo: Repository, /, *, name: str, into: str | None, as_json: b
     sentence = f"{ref.about} now has the {plural(count, 'turn')} of {origin}"
     if change.before:
         sentence += f"; restore the previous ones with {undo_command(ref)}"
-    _report(repo, "load", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count})
+    _report(repo, "load", ref, change, sentence, **{"from": origin, "turns": count})
 
 
-@click.command(
-    epilog=examples(
-        "save money", "save money --from file:src/app.py", "save theirs --from - < conversation.md"
-    )
-)
+@click.command(epilog=examples("save money", "save money --from file:src/app.py"))
 @click.argument("name", metavar="NAME")
 @click.option(
     "--from", "source", metavar="NAME|file:PATH", shell_complete=complete_name,
-    help="What to copy; - reads a conversation file from standard input.  [default: the last one about a file]",
+    help="What to copy.  [default: the last one about a file]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an existing conversation; undo restores it.")
 @pass_repository
-def save_command(repo: Repository, /, *, name: str, source: str | None, force: bool, as_json: bool) -> None:
+def save_command(repo: Repository, /, *, name: str, source: str | None, force: bool) -> None:
     """Save a copy of a conversation as NAME.
 
     It is a plain file, .repoagent/conversations/NAME.md. Keys and tokens in it are masked, and a line names the file
@@ -226,56 +206,45 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
     """
     from repoagent.memory.conversation_changes import save
     from repoagent.memory.conversation_names import named
+    from repoagent.memory.conversations import find, last_spoken, read_stored
 
     ref = named(repo.layout, name, own=True)
-    original = _source(repo, source)
+    if source is not None:
+        original = find(resolver(repo), source)
+    else:
+        last = last_spoken(repo.layout, warn=repo.terminal.warn)
+        stored = None if last is None else read_stored(last)
+        if stored is None:
+            raise NothingDone("no conversation about a file yet; name one with --from")
+        original = stored
     change = save(repo.layout, original, ref, force=force)
     count, origin = len(original.conversation.turns), original.place.name
     sentence = f"saved {plural(count, 'turn')} of {origin} as {ref.name}"
     if change.before and change.before != change.after:
         sentence += f"; restore what it replaced with {undo_command(ref)}"
-    _report(repo, "save", ref, change, sentence=sentence, as_json=as_json, **{"from": origin, "turns": count})
-
-
-def _source(repo: Repository, source: str | None) -> StoredConversation:
-    from repoagent.memory.conversation_names import ConversationRef
-    from repoagent.memory.conversations import find, last_spoken, parse_stored, read_stored
-
-    if source == "-":
-        ref = ConversationRef("standard input", "general", repo.layout.conversations / "-", "")
-        try:
-            return parse_stored(ref, sys.stdin.buffer.read())
-        except Refused as error:
-            raise type(error)(str(error).replace(str(ref.path), "standard input", 1)) from error
-    if source is not None:
-        return find(resolver(repo), source)
-    last = last_spoken(repo.layout, warn=repo.terminal.warn)
-    stored = None if last is None else read_stored(last)
-    if stored is None:
-        raise NothingDone("no conversation about a file yet; name one with --from")
-    return stored
+    _report(repo, "save", ref, change, sentence, **{"from": origin, "turns": count})
 
 
 @click.command(epilog=examples("undo decimal", "undo file:src/app.py"))
 @name_argument
 @pass_repository
-def undo(repo: Repository, /, *, name: str, as_json: bool) -> None:
+def undo(repo: Repository, /, *, name: str) -> None:
     """Undo the last save, load, branch, edit, delete or compact of NAME.
 
     Turns that were added since are kept if they merge cleanly; otherwise undo refuses.
     """
-    _reverse(repo, name, "undo", as_json)
+    _reverse(repo, name, "undo")
 
 
 @click.command(epilog=examples("redo decimal", "redo file:src/app.py"))
 @name_argument
 @pass_repository
-def redo(repo: Repository, /, *, name: str, as_json: bool) -> None:
+def redo(repo: Repository, /, *, name: str) -> None:
     """Redo the last undone change of NAME."""
-    _reverse(repo, name, "redo", as_json)
+    _reverse(repo, name, "redo")
 
 
-def _reverse(repo: Repository, name: str, verb: str, as_json: bool) -> None:
+def _reverse(repo: Repository, name: str, verb: str) -> None:
     from repoagent.memory import conversation_changes
 
     reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
@@ -289,7 +258,7 @@ def _reverse(repo: Repository, name: str, verb: str, as_json: bool) -> None:
         again = f"redo it with {undo_command(ref, 'redo')}"
         sentence = f"undid the {command} of {ref.name}{deletes}{merged}; {again}"
     more = {"reversed": command, **select(reversal, "merged", "present")}
-    _report(repo, verb, ref, reversal.result, sentence=sentence, as_json=as_json, **more)
+    _report(repo, verb, ref, reversal.result, sentence, **more)
 
 
 _COLUMNS = (
@@ -304,37 +273,26 @@ _COLUMNS = (
 
 @click.command(epilog=examples("list --files", "list --json | jq -r '.conversations[].name'"))
 @click.option("--files", is_flag=True, help="Also list those of files, as file:PATH.")
-@click.option("-z", "zero", is_flag=True, help="Print only names, each followed by a NUL byte.")
 @pass_repository
-def list_command(repo: Repository, /, *, files: bool, zero: bool, as_json: bool) -> int:
+def list_command(repo: Repository, /, *, files: bool) -> int:
     """List the saved conversations, with their kind, length and last turn.
 
     Kinds: file (about one file), edit (of an unfinished edit), run (of a task) and general (everything else).
     """
     from repoagent.memory.conversations import entries, entries_of_files
 
-    if zero and as_json:
-        raise UsageError("-z cannot be combined with --json")
-    terminal = repo.terminal
     listed = entries(repo.layout)
     if files:
-        listed += entries_of_files(repo.layout, warn=terminal.warn)
-    if zero:
-        terminal.result("".join(f"{entry.place.name}\0" for entry in listed))
-    elif as_json:
-        write_json(terminal, {"conversations": [_entry_object(entry) for entry in listed]})
-    elif not listed:
+        listed += entries_of_files(repo.layout, warn=repo.terminal.warn)
+    if not listed and not repo.as_json:
         raise NothingDone(f"no saved conversations{'' if files else '; --files lists those of files'}")
-    else:
-        page = Page.of(terminal)
-        page.write(page.table(_COLUMNS, [_cells(entry, page) for entry in listed]), terminal)
-        for entry in listed if terminal.output_tty else ():
-            if entry.problem:
-                terminal.warn(f"{one_line(entry.place.path.name)}: {entry.problem}")
+    page = Page.of(repo.terminal)
+    table = page.table(_COLUMNS, [_cells(entry, page) for entry in listed]) if listed else ()
+    repo.emit({"conversations": [_entry_object(entry) for entry in listed]}, table)
     return Exit.DONE if listed else Exit.NOTHING
 
 
-def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
+def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
     piped = page.width is None
     about = f"about {entry.about}" if entry.about and not entry.place.about else ""
     remarks = [entry.problem if piped else entry.trouble, entry.state, about]
@@ -352,7 +310,7 @@ def _cells(entry: ConversationEntry, page: Page) -> tuple[Cell, ...]:
         last or "-",
         one_line(", ".join(filter(None, remarks))),
     )
-    return tuple((cell, *(["red"] if entry.problem else [])) for cell in cells)
+    return [(cell, "red") if entry.problem else cell for cell in cells]
 
 
 def _entry_object(entry: ConversationEntry) -> dict[str, object]:
@@ -366,16 +324,13 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
 
 
-@click.command(
-    epilog=examples("show money --turns -2..", "show file:src/app.py", "show money --raw > conversation.md")
-)
+@click.command(epilog=examples("show money --turns -2..", "show file:src/app.py"))
 @name_argument
 @click.option(
     "--turns", "which", metavar="A..B", help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two."
 )  # fmt: skip
-@click.option("--raw", is_flag=True, help="Print the file, byte for byte.")
 @pass_repository
-def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool, as_json: bool) -> None:
+def show_command(repo: Repository, /, *, name: str, which: str | None) -> None:
     """Show the turns of NAME, numbered.
 
     The text of each turn is indented, so that it cannot look like the heading of a turn.
@@ -383,31 +338,18 @@ def show_command(repo: Repository, /, *, name: str, which: str | None, raw: bool
     from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversations import find
 
-    if raw and (which is not None or as_json):
-        raise UsageError("--raw cannot be combined with --turns or --json")
-    terminal, resolve = repo.terminal, resolver(repo)
-    if raw:
-        terminal.result(_read(repo, resolve.place(name)).decode("utf-8", "surrogateescape"))
-        return
-    stored = find(resolve, name)
+    stored = find(resolver(repo), name)
     ref, turns = stored.place, stored.conversation.turns
     numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), ref.name)
-    if as_json:
-        shown: list[dict[str, Any]] = [
-            {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
-            for number, turn in enumerate(turns, 1)
-            if number in numbers
-        ]
-        head = {**select(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
-        write_json(terminal, {**head, "total": len(turns), "turns": shown})
-        return
-    page = Page.of(terminal, least=20)
-    for number in numbers:
-        if number > numbers[0]:
-            terminal.styled("\n")
-        _show_turn(number, turns[number - 1], page, repo)
-    if not turns:
-        terminal.note(f"{ref.name} has no turns")
+    chosen = {number: turns[number - 1] for number in numbers}
+    shown: list[dict[str, Any]] = [
+        {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
+        for number, turn in chosen.items()
+    ]
+    head = {**select(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
+    page = Page.of(repo.terminal, least=20)
+    notes = [] if turns else [f"{ref.name} has no turns"]
+    repo.emit({**head, "total": len(turns), "turns": shown}, _turns(chosen, page), notes=notes)
 
 
 def _chosen(text: str, count: int, name: str) -> range:
@@ -423,16 +365,20 @@ def _chosen(text: str, count: int, name: str) -> range:
     return range(first, min(last, count) + 1)
 
 
-def _show_turn(number: int, turn: Turn, page: Page, repo: Repository) -> None:
-    time, commit = turn.meta.get("time", ""), turn.meta.get("commit", "")[:12]
-    time = time[:16].replace("T", " ") if _TIME.match(time) else time
-    meta = "  ".join(filter(None, (time, turn.meta.get("model"), turn.meta.get("state"), commit)))
-    kind = f" {turn.meta['kind']}" if turn.meta.get("kind") else ""
-    head = page.paint(one_line(f"[{number}] {turn.role}{kind}"), "bold", _STYLES[turn.role])
-    repo.terminal.styled(f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip() + "\n")
-    for line in turn.text.removesuffix("\n").split("\n"):
-        if page.width is None:
-            repo.terminal.result((f"    {line}" if line else "") + "\n")
-            continue
-        for piece in fold(clean(line), page.width - 4).split("\n"):
-            repo.terminal.styled(f"    {piece}".rstrip() + "\n")
+def _turns(turns: dict[int, Turn], page: Page) -> Iterator[str]:
+    """Each turn as a heading and its indented text; in a pipe, the exact text."""
+    for position, (number, turn) in enumerate(turns.items()):
+        if position:
+            yield ""
+        time, commit = turn.meta.get("time", ""), turn.meta.get("commit", "")[:12]
+        time = time[:16].replace("T", " ") if _TIME.match(time) else time
+        meta = "  ".join(filter(None, (time, turn.meta.get("model"), turn.meta.get("state"), commit)))
+        kind = f" {turn.meta['kind']}" if turn.meta.get("kind") else ""
+        head = page.paint(one_line(f"[{number}] {turn.role}{kind}"), "bold", _STYLES[turn.role])
+        yield f"{head}  {page.paint(one_line(meta), 'dim')}".rstrip()
+        text = turn.text.removesuffix("\n")
+        if page.width is not None:
+            text = fold(clean(text), page.width - 4)
+        yield from (
+            f"    {line}".rstrip() if page.width or not line else f"    {line}" for line in text.split("\n")
+        )

@@ -12,14 +12,13 @@ from repoagent.cli import options as shared
 from repoagent.cli.commands import summaries
 from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
 from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.errors import NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
     from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.conversation_changes import Change
     from repoagent.memory.conversation_summary import Plan
     from repoagent.memory.conversations import StoredConversation
     from repoagent.memory.file_summary_store import Summary
@@ -53,10 +52,12 @@ def edit_command(session: Session, /, **values: Any) -> None:
     your editor opens. `undo` undoes the change.
     """
     from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite, first_request
+    from repoagent.memory.conversation_changes import digest
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
-    repo = open_repository(session, {"model": options.model, "max_cost": options.max_cost})
+    flags = {"model": options.model, "max_cost": options.max_cost}
+    repo = open_repository(session, flags, as_json=options.as_json)
     terminal = repo.terminal
     stored = find(resolver(repo), options.name, own=True)
     text, name = options.request, stored.place.name
@@ -71,15 +72,10 @@ def edit_command(session: Session, /, **values: Any) -> None:
         from repoagent.cli.commands.context import show_request
 
         prompt = first_request(request, max_output_tokens=0)
-        show_request(prompt, repo.settings, terminal, as_json=options.as_json)
+        show_request(prompt, repo.settings, terminal, as_json=repo.as_json)
         return
     shared.require_answers(terminal, options, to="write it")
-    ready: ModelSetup | None = None
-    if text:
-        result, ready = _ask_model(options, repo, request)
-    else:
-        result = _open_editor(repo, stored)
-    change: Change | None = None
+    result, ready = _ask_model(options, repo, request) if text else (_open_editor(repo, stored), None)
     if not options.dry_run:
         if not options.yes:
             terminal.note("")
@@ -87,27 +83,44 @@ def edit_command(session: Session, /, **values: Any) -> None:
             if result.words:
                 terminal.note(f"\n{result.words}\n", "dim")
             choices = ("write it", "discard it")
-            repo.confirm(
-                f"Write this to {name}", choices, refusal="use --yes", declined="nothing was changed"
-            )
-        change = commit_rewrite(repo.layout, result)
-    _show_rewrite(repo, result, change, ready, as_json=options.as_json)
+            question = f"Write this to {name}"
+            repo.confirm(question, choices, refusal="use --yes", declined="nothing was changed")
+        commit_rewrite(repo.layout, result)
+    lines = []
+    if options.dry_run and not repo.as_json:
+        terminal.diff(result.diff)
+    elif not options.dry_run:
+        added, removed = (
+            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in result.diff.split("\n"))
+            for mark in "+-"
+        )
+        lines = [f"changed {name} (+{added} -{removed}); undo it with {undo_command(stored.place)}"]
+    content = {
+        "command": "edit",
+        **select(stored.place, "name", "path"),
+        "written": not options.dry_run,
+        "before": digest(result.original.data),
+        "after": digest(result.after),
+        "diff": result.diff,
+        "words": result.words,
+        "spent": summaries.spent_object(ready),
+    }
+    repo.emit(content, lines, notes=["--dry-run: nothing was written"] if options.dry_run else [])
+    if ready is not None and not repo.as_json:
+        summaries.report(terminal, ready)
 
 
 def _ask_model(
     options: SimpleNamespace, repo: Repository, request: RewriteRequest
 ) -> tuple[RewriteResult, ModelSetup]:
-    from repoagent.cli.ui.progress import ready_for
     from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 
     terminal, ref = repo.terminal, request.original.place
-    waiting = terminal.working(f"reading {ref.name}")
-    ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
+    ready = summaries.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
     summaries.charge(ready, "edit", repo.worktree.top, (ref.about or ref.name,))
-    with waiting as working:
-        working.label(f"asking {display_name(ready.model.spec)}")
+    with terminal.working(f"asking {display_name(ready.model.spec)}") as working:
         if provider_of(ready.model.spec).answered_by == "user":  # the user writes the reply
             working.quiet()
 
@@ -143,40 +156,6 @@ def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:
                 raise
 
 
-def _show_rewrite(
-    repo: Repository, result: RewriteResult, change: Change | None, ready: ModelSetup | None, *, as_json: bool
-) -> None:
-    from repoagent.cli.ui.progress import report
-    from repoagent.memory.conversation_changes import digest
-
-    terminal, ref = repo.terminal, result.original.place
-    if as_json:
-        content = {
-            "command": "edit",
-            **select(ref, "name", "path"),
-            "written": change is not None,
-            "before": digest(result.original.data),
-            "after": digest(result.after),
-            "diff": result.diff,
-            "words": result.words,
-            "spent": summaries.spent_object(ready),
-        }
-        write_json(terminal, content)
-        return
-    if change is None:
-        terminal.diff(result.diff)
-        if terminal.error_tty:
-            terminal.note("--dry-run: nothing was written", "dim")
-    else:
-        added, removed = (
-            sum(line.startswith(mark) and not line.startswith(mark * 3) for line in result.diff.split("\n"))
-            for mark in "+-"
-        )
-        terminal.result(f"changed {ref.name} (+{added} -{removed}); undo it with {undo_command(ref)}\n")
-    if ready is not None:
-        report(terminal, ready)
-
-
 @click.command(epilog=examples("summarize money", "summarize file:src/app.py --words 60", more=CODES))
 @name_argument
 @click.option(
@@ -201,9 +180,8 @@ def summarize_command(session: Session, /, **values: Any) -> None:
     from repoagent.memory.conversations import find
 
     options = SimpleNamespace(**values)
-    repo = open_repository(session)
-    settings, terminal = summaries.open_for_summaries(session, repo.layout, options)
-    repo = repo._replace(settings=settings, terminal=terminal)
+    repo = summaries.with_model(open_repository(session, as_json=options.as_json), session, options)
+    terminal = repo.terminal
     stored = find(resolver(repo), options.name)
     todo = plan(repo.layout, stored, words=options.words, refresh=options.refresh, warn=terminal.warn)
     if not todo.pieces:
@@ -211,42 +189,40 @@ def summarize_command(session: Session, /, **values: Any) -> None:
     summary, ready = todo.summary, None
     if summary is None or todo.calls:
         summary, ready = _summarize(repo, stored, todo, options)
-    if options.as_json:
-        content = {"name": stored.place.name, "sha256": digest(stored.data)}
-        turns = {"turns": len(stored.conversation.turns), **summaries.summary_object(summary)}
-        write_json(terminal, {**content, **turns, "spent": summaries.spent_object(ready)})
-    else:
-        page = Page.of(terminal, least=20, most=100)
-        page.write(summaries.summary_lines(summary, page), terminal)
-        if terminal.error_tty or terminal.verbose:
-            state = "new" if ready else f"cached on {summary.date[:10]}"
-            state += ", corrected by you" if summary.edited else ""
-            terminal.note(f"{stored.place.name}: {state}{summaries.correction(summary)}", "dim")
+    content = {
+        "name": stored.place.name,
+        "sha256": digest(stored.data),
+        "turns": len(stored.conversation.turns),
+        **summaries.summary_object(summary),
+        "spent": summaries.spent_object(ready),
+    }
+    state = "new" if ready else f"cached on {summary.date[:10]}"
+    state += ", corrected by you" if summary.edited else ""
+    notes = [f"{stored.place.name}: {state}{summaries.correction(summary)}"]
+    lines = summaries.summary_lines(summary, Page.of(terminal, least=20, most=100))
+    repo.emit(content, lines, notes=notes if terminal.error_tty or terminal.verbose else [])
     if ready is not None:
-        from repoagent.cli.ui.progress import report
-
-        report(terminal, ready)
+        summaries.report(terminal, ready)
 
 
 def _summarize(
     repo: Repository, stored: StoredConversation, todo: Plan, options: SimpleNamespace
 ) -> tuple[Summary, ModelSetup]:
-    from repoagent.cli.ui.progress import ready_for
     from repoagent.memory.conversation_summary import estimated, summarize
 
     terminal, ref = repo.terminal, stored.place
-    waiting = terminal.working("asking the model")
-    ready = ready_for(repo.settings, terminal, waiting, record=options.record, reply=options.reply)
+    ready = summaries.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
     usage, price = estimated(todo, options.words), ready.meter.price_of(ready.model.spec)
     turns = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
     estimate = (todo.calls, usage, None if price is None else price.of(usage))
     few = options.yes or todo.calls <= summaries.FEW
     summaries.confirm_calls(terminal, ready, turns, estimate, few=few, less="name a shorter conversation")
     summaries.charge(ready, "summarize", repo.worktree.top, (ref.about or ref.name,))
-    with waiting as working:
+    with terminal.working(f"summarizing {ref.name}") as working:
 
         def show_part(number: int, of: int) -> None:
-            working.label(f"summarizing {ref.name}" + (f": part {number} of {of}" if of > 1 else ""))
+            if of > 1:
+                working.label(f"summarizing {ref.name}: part {number} of {of}")
 
         summary = summarize(
             repo.layout, stored, todo, ready.model, ready.meter,

@@ -216,14 +216,12 @@ def _summarize(
     outcome: Outcome,
 ) -> dict[str, object]:
     """Have the model write the missing summaries into `outcome`; return the cost as JSON data."""
-    from repoagent.cli.ui.progress import ready_for, report
     from repoagent.edit.guards.off_limits import gate
     from repoagent.history.commit_summaries import plan, summarize
     from repoagent.llm.model import display_name
 
     terminal, top = repo.terminal, repo.worktree.top
-    waiting = terminal.working("asking the model")
-    ready = ready_for(repo.settings, terminal, waiting, record=options.record)
+    ready = summaries.ready_for(repo.settings, terminal, record=options.record)
     todo = plan(
         top, history.steps, known,
         why_not=gate(top, [history.path]), context_tokens=ready.context_tokens,
@@ -234,7 +232,7 @@ def _summarize(
     objects = f"{todo.commits} commits"
     summaries.confirm_calls(terminal, ready, objects, estimate, few=few, less="use a lower --limit")
     summaries.charge(ready, "history", top, (history.path,))
-    with waiting as working:
+    with terminal.working("asking the model") as working:
         summarize(
             todo, ready.model, ready.meter, repo.layout,
             outcome=outcome,
@@ -246,5 +244,5 @@ def _summarize(
         raise ModelError(f"{display_name(ready.model.spec)} wrote no usable summary; try another --model")
     if garbled:
         terminal.warn(f"dropped the missing or unusable summaries of {plural(garbled, 'commit')}")
-    report(terminal, ready)
+    summaries.report(terminal, ready)
     return {"summarized": len(outcome.summaries), "garbled": garbled, **(summaries.spent_object(ready) or {})}

@@ -18,11 +18,10 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.options import together
 from repoagent.cli.repository import Repository
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.config.settings import Settings
     from repoagent.review.finding import Report
     from repoagent.review.hooks.install import HookFile, Hooks
     from repoagent.review.hooks.reviewed_change import HookChanges
@@ -89,11 +88,11 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     from repoagent.history.index.index import ITSELF
     from repoagent.review.hooks import install
 
-    names = _named(flags) or ("pre-commit",)
     script = Path(sys.executable).with_name("repoagent")  # next to this Python, otherwise this Python
     program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, *ITSELF)
+    names = _named(flags) or ("pre-commit",)
     changes = install.install(_inspect(), names, program, strict=strict, everywhere=everywhere)
-    _report(session, changes, as_json=as_json)
+    emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
 
 
 @click.command(short_help="Remove the hooks, and restore the previous ones.")
@@ -104,8 +103,8 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named hooks of repoagent, by default all, and restore the ones they replaced."""
     from repoagent.review.hooks import install
 
-    changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES))
-    _report(session, changes or ["no hooks of repoagent here"], as_json=as_json)
+    changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no hooks of repoagent here"]
+    emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
 
 
 @click.command(short_help="Show which hooks are installed, and what they run.")
@@ -114,22 +113,19 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 def status(session: Session, /, *, as_json: bool) -> None:
     """Show the directory of git's hooks, and the program each hook belongs to."""
     hooks = _inspect()
-    terminal = session.terminal()
-    if as_json:
-        rows = [
-            {
-                **select(hook, "name", "path", "state", "before", executable="runs"),
-                "manager": hook.manager.name if hook.manager else None,
-            }
-            for hook in hooks.files
-        ]
-        write_json(terminal, {**select(hooks, "folder", "off", owner="whose"), "hooks": rows})
-    elif hooks.off:
-        terminal.result(f"git runs no hooks here: {hooks.off}\n")
-    else:
-        terminal.result(f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}\n")
-        for hook in hooks.files:
-            terminal.result(f"{hook.name:<10}  {_state(hook)}\n")
+    rows = [
+        {
+            **select(hook, "name", "path", "state", "before", executable="runs"),
+            "manager": hook.manager.name if hook.manager else None,
+        }
+        for hook in hooks.files
+    ]
+    lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
+    lines += [f"{hook.name:<10}  {_state(hook)}" for hook in hooks.files]
+    if hooks.off:
+        lines = [f"git runs no hooks here: {hooks.off}"]
+    content = {**select(hooks, "folder", "off", owner="whose"), "hooks": rows}
+    emit(session.terminal(), content, lines, as_json=as_json)
 
 
 _WHOSE = {
@@ -164,16 +160,6 @@ def _inspect() -> Hooks:
     return inspect_hooks(open_at_head(Path.cwd())[0])
 
 
-def _report(session: Session, changes: list[str], *, as_json: bool) -> None:
-    terminal = session.terminal()
-    if as_json:
-        write_json(terminal, {"done": changes})
-        return
-    for sentence in changes:
-        terminal.note(sentence)
-
-
-LEVELS = ("note", "warning", "error", "never")
 EPILOG = """\b
 Examples:
   repoagent hook run pre-commit               staged changes
@@ -190,7 +176,7 @@ findings, nothing is printed."""
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1)
 @click.option("--strict", is_flag=True, help="Also fail if the review itself fails.")
 @click.option(
-    "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
+    "--fail-on", type=click.Choice(["note", "warning", "error", "never"]), metavar="LEVEL",
     help="Stop git for findings of this level or above.",
 )  # fmt: skip
 @click.option("--only", metavar="RULE", multiple=True, help="Check only RULE, without a model. Repeatable.")
@@ -213,7 +199,7 @@ def run_command(session: Session, /, **values: Any) -> int:
 def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal
     from repoagent.git.worktree import layout, open_at_head
-    from repoagent.review.hooks.reviewed_change import changes_of
+    from repoagent.review.hooks.reviewed_change import SECONDS, changes_of
     from repoagent.review.output.formats import report_data
     from repoagent.review.rules import RULES, parse_levels
     from repoagent.review.untrusted_change import settings_before
@@ -231,33 +217,27 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     if changes.changes:  # the settings of the base: the change must not weaken its own review
         settings = settings_before(changes.changes[0][0], worktree, dirs, settings)
     asks = not only and settings.text_or_none("review.model") is not None
-    repo = Repository(worktree, dirs, _hasty(settings) if asks else settings, terminal, cwd)
+    seconds = settings.setting("review.max_seconds")
+    if asks and seconds.origin == "default":  # a commit waits for it
+        limit = {seconds.key: seconds._replace(value=SECONDS)}
+        settings = replace(settings, entries={**settings.entries, **limit})
+    repo = Repository(worktree, dirs, settings, terminal, cwd)
     reports = _reports(changes, repo, asks=asks, strict=options.strict)
     if with_findings := [report for report in reports if report.findings]:
         findings = [finding for report in with_findings for finding in report.findings]
         save_for_dismissal(dirs, replace(with_findings[-1], findings=findings))
-    limit = settings.text("review.fail_on")
-    stops = reaches(reports, limit)
+    level = settings.text("review.fail_on")
+    stops = reaches(reports, level)
     if options.as_json:
         data = [*map(report_data, reports)]
         write_json(terminal, {"hook": options.name, "error": None, "reports": data})
     else:
-        _show(reports, repo, limit, stops=stops)
+        _show(reports, repo, level, stops=stops)
     if not stops:
         return Exit.DONE
     verb = "push" if options.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
     terminal.note(f"stopped the {verb}; bypass this with: git {verb} --no-verify", "bold")
     return Exit.CHECK_FAILED
-
-
-def _hasty(settings: Settings) -> Settings:
-    """The settings, with a shorter default for `review.max_seconds`."""
-    from repoagent.review.hooks.reviewed_change import SECONDS
-
-    limit = settings.setting("review.max_seconds")
-    if limit.origin != "default":
-        return settings
-    return replace(settings, entries={**settings.entries, limit.key: limit._replace(value=SECONDS)})
 
 
 def _reports(changes: HookChanges, repo: Repository, *, asks: bool, strict: bool) -> list[Report]:

@@ -1,4 +1,4 @@
-"""`repoagent memory`: the group, helpers of its commands, and `note`, `edit`, `clear`, `relink` and `status`.
+"""`repoagent memory`: the group, helpers of its commands, and `note`, `edit`, `clear` and `relink`.
 
 The module memory_list has `list` and `show`, memory_archive `export`, `import`, `gc` and `compact`.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ import click
 
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select, write_json
+from repoagent.cli.session import select
 from repoagent.cli.ui.output_style import plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
@@ -25,14 +24,13 @@ from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, U
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from repoagent.memory.editing import Part
     from repoagent.memory.identity.record import Memory
     from repoagent.memory.lookup import MemoryTarget
 
 COMMANDS = {
     "list": ("memory_list:list_command", "List what is remembered, file by file."),
     "show": ("memory_list:show_command", "Show what is remembered about a file."),
-    "edit": ("memory:edit_command", "Change the notes or the conversation in an editor."),
+    "edit": ("memory:edit_command", "Change the notes in an editor."),
     "note": ("memory:note_command", "Add a note about a file."),
     "clear": ("memory:clear_command", "Clear what is remembered about files, or restore it."),
     "compact": ("memory_archive:compact_command", "Archive old exchanges, and note a line for each."),
@@ -41,7 +39,6 @@ COMMANDS = {
     "import": ("memory_archive:import_command", "Import memories from an archive."),
     "gc": ("memory_archive:gc_command", "Archive memories whose files are gone."),
 }
-
 EXAMPLES = """\b
 Examples:
   repoagent memory list
@@ -74,43 +71,38 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
 
 def find_memories(repo: Repository, files: tuple[str, ...], *, rekey: bool) -> list[Memory]:
     """The memories of several files, without duplicates."""
-    return list(
-        {
-            memory.folder: memory for memory in (find_memory(repo, file, rekey=rekey) for file in files)
-        }.values()
-    )
+    memories = [find_memory(repo, file, rekey=rekey) for file in files]
+    return list({memory.folder: memory for memory in memories}.values())
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Remembered paths with this prefix, relative to the current folder; any file if there are none or on an error."""
     from click.shell_completion import CompletionItem
 
+    from repoagent.git.worktree import layout, open_worktree
+    from repoagent.memory.lookup import by_prefix
+
+    cwd, paths = Path(os.path.realpath(Path.cwd())), []
+    begun = incomplete[: incomplete.rfind("/") + 1]  # the shell compares with the typed text
     try:
-        paths = _remembered(incomplete)
+        worktree = open_worktree(cwd)
+        beginning = os.path.relpath(os.path.normpath(cwd / incomplete), worktree.top)
+        if not incomplete or incomplete.endswith("/"):
+            beginning = "" if beginning == "." else f"{beginning}/"
+        if not beginning.startswith("../"):
+            remembered = by_prefix(layout(worktree), worktree, beginning, 500)  # more than a shell shows
+            paths = [begun + os.path.relpath(worktree.top / path, cwd / begun) for path in remembered]
     except (RepoagentError, OSError):
-        paths = []  # no repository; a shell would print an error into the command line
+        pass  # no repository; a shell would print an error into the command line
     chosen = ctx.params.get(param.name or "") or ()
     items = [CompletionItem(path) for path in paths if path not in chosen and path.isprintable()]
     return items or [CompletionItem(incomplete, type="file")]
 
 
-def _remembered(incomplete: str) -> list[str]:
-    from repoagent.git.worktree import layout, open_worktree
-    from repoagent.memory.lookup import by_prefix
-
-    cwd = Path(os.path.realpath(Path.cwd()))
-    worktree = open_worktree(cwd)
-    beginning = os.path.relpath(os.path.normpath(cwd / incomplete), worktree.top)
-    if not incomplete or incomplete.endswith("/"):
-        beginning = "" if beginning == "." else f"{beginning}/"
-    if beginning.startswith("../"):
-        return []
-    paths = by_prefix(layout(worktree), worktree, beginning, 500)  # more than a shell shows
-    begun = incomplete[: incomplete.rfind("/") + 1]  # the shell compares with the typed text
-    return [begun + os.path.relpath(worktree.top / path, cwd / begun) for path in paths]
-
-
 file_argument = click.argument("file", metavar="FILE", shell_complete=complete)
+source_option = click.option(
+    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="The file that has the memory."
+)
 
 
 def amount(size: float) -> str:
@@ -143,13 +135,9 @@ The exit code is 1 if all notes exist already."""
 @click.command("note", epilog=NOTE_EXAMPLES)
 @file_argument
 @click.argument("text", metavar="[TEXT|-]", required=False)
-@click.option(
-    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="Copy the notes of another file."
-)
+@source_option
 @pass_repository
-def note_command(
-    repo: Repository, /, *, file: str, text: str | None, source: str | None, as_json: bool
-) -> int:
+def note_command(repo: Repository, /, *, file: str, text: str | None, source: str | None) -> int:
     """Add a note about FILE, which every later edit of it gets. `-` reads it from standard input.
 
     The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
@@ -157,38 +145,34 @@ def note_command(
     """
     from repoagent.memory.notes import add_user_notes, check_notes, copy_notes, parse_notes
 
-    texts: list[str] = []
     if source is not None and text is not None:
         raise UsageError("--from cannot be combined with TEXT")
     if source is None and text is None:
         raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
-    if text is not None:
-        texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace")) if text == "-" else [text]
+    texts = [text or ""]
+    if text == "-":
+        texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace"))
+    if source is None:
         check_notes(texts)
-    source_memory = None if source is None else find_memory(repo, source)
+    origin = None if source is None else find_memory(repo, source)
     target = find(repo, file, rekey=True)
     memory = target.memory
-    if source_memory is not None and memory is not None and source_memory.folder == memory.folder:
+    if origin is not None and memory is not None and origin.folder == memory.folder:
         raise UsageError(f"{source} and FILE have the same memory; name another file")
-    moved = (
-        target.data is not None and memory and memory.identity.path_in(str(repo.worktree.top)) != target.path
-    )
-    if memory is None or moved:
+    moved = memory is not None and memory.identity.path_in(str(repo.worktree.top)) != target.path
+    if memory is None or (moved and target.data is not None):
         memory = _remember(repo, target)
-    if source_memory is None:
+    if origin is None:
         added = add_user_notes(memory, repo.worktree, texts, target.data)
     else:
-        added = copy_notes(memory, source_memory)
+        added = copy_notes(memory, origin)
     if added.masked:
         repo.terminal.warn("masked what looks like a key or token in the note")
-    if as_json:
-        write_json(
-            repo.terminal, {**select(added, "notes", "new"), "file": memory.notes, "masked": added.masked}
-        )
-    elif added.new:
-        repo.terminal.note(f"{plural(added.new, 'note')} added to {repo.shown(memory.notes)}", "dim")
-    else:
-        repo.terminal.note(f"already noted: {one_line(added.notes[0].text)}")
+    sentence = f"already noted: {one_line(added.notes[0].text)}"
+    if added.new:
+        sentence = f"{plural(added.new, 'note')} added to {repo.shown(memory.notes)}"
+    content = {**select(added, "notes", "new"), "file": memory.notes, "masked": added.masked}
+    repo.emit(content, notes=[sentence])
     return Exit.DONE if added.new else Exit.NOTHING
 
 
@@ -206,103 +190,70 @@ _EMPTY = b"# Notes\n\n"
 EDIT_EXAMPLES = """\b
 Examples:
   repoagent memory edit src/app.py
-  repoagent memory edit src/app.py --conversation
   EDITOR="code --wait" repoagent memory edit src/app.py
 
 If a command writes to the file while you edit, both changes are merged; if
-they conflict, your text is saved in another file, and its name is printed."""
+they conflict, your text is saved in another file, and its name is printed.
+`repoagent conversation edit file:FILE` edits the conversation."""
 
 
 @click.command("edit", epilog=EDIT_EXAMPLES)
 @file_argument
-@click.option("--conversation", is_flag=True, help="Edit the conversation instead of the notes.")
 @pass_repository
-def edit_command(repo: Repository, /, *, file: str, conversation: bool, as_json: bool) -> int:
+def edit_command(repo: Repository, /, *, file: str) -> None:
     """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
 
     Each bullet and each paragraph is a note. The saved text is checked, with warnings about suspicious lines. An empty
     text changes nothing; to remove everything, use `memory clear`.
     """
-    from repoagent.memory.editing import keep_text, save_conversation, save_notes
+    from repoagent.memory.editing import check_notes, keep_text, save_notes
     from repoagent.storage.atomic import read_regular
+    from repoagent.storage.secrets import mask
 
-    target = find(repo, file, rekey=True)
+    terminal, target = repo.terminal, find(repo, file, rekey=True)
     memory = target.memory
-    path = None if memory is None else memory.conversation if conversation else memory.notes
-    before = (read_regular(path) if path is not None else None) or b""
-    if conversation and not before:
-        raise NothingDone(f"no conversation about {target.path} yet")
-    _require_editor(repo, path)
-    after, problem = _edited(repo, before or _EMPTY, conversation=conversation)
-    if after is None:
+    before = (read_regular(memory.notes) if memory is not None else None) or b""
+    _require_editor(repo, memory)
+    text = (before or _EMPTY).decode("utf-8", "surrogateescape")
+    saved = terminal.edit_text(text, ".md", cwd=repo.cwd)
+    if saved is None:
         raise NothingDone("the editor failed or saved an empty file; nothing was changed")
-    if after == (before or _EMPTY):
+    if saved == text:
         raise NothingDone("nothing was changed")
+    masked = mask(saved)
+    if masked != saved:
+        terminal.warn("masked what looks like a key or token in the text")
+    after = masked.encode("utf-8", "surrogateescape")
+    problems = check_notes(after)
+    for problem in problems[:_PROBLEMS]:
+        terminal.warn(f"line {problem.line}: {problem.says}")
+    if len(problems) > _PROBLEMS:
+        terminal.warn(f"and {len(problems) - _PROBLEMS} more")
     try:
-        if problem is not None:
-            raise problem
         memory = memory or _remember(repo, target)
-        merged = (save_conversation if conversation else save_notes)(memory, repo.worktree, before, after)
+        merged = save_notes(memory, repo.worktree, before, after)
     except RepoagentError as error:
-        copy = keep_text(memory, "conversation.md" if conversation else "notes.md", after)
+        copy = keep_text(memory, "notes.md", after)
         kind = Busy if isinstance(error, Busy) else Refused
         raise kind(f"{error}; your text is saved in {repo.shown(copy)}") from error
-    path = memory.conversation if conversation else memory.notes
-    if as_json:
-        write_json(repo.terminal, {"file": path, "bytes": len(after), "merged": merged})
-    else:
-        more = "; merged with changes made while you edited" if merged else ""
-        repo.terminal.note(f"saved {repo.shown(path)}{more}", "dim")
-    return Exit.DONE
+    more = "; merged with changes made while you edited" if merged else ""
+    content = {"file": memory.notes, "bytes": len(after), "merged": merged}
+    repo.emit(content, notes=[f"saved {repo.shown(memory.notes)}{more}"])
 
 
-def _require_editor(repo: Repository, path: Path | None) -> None:
+def _require_editor(repo: Repository, memory: Memory | None) -> None:
     """Raise UsageError if the editor would need a terminal and there is none."""
     from repoagent.git.process import git_output
 
     terminal = repo.terminal
-    if (
-        (terminal.input_tty and (terminal.error_tty or terminal.output_tty))
-        or any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR"))
-        or git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip()
-    ):
+    has_terminal = terminal.input_tty and (terminal.error_tty or terminal.output_tty)
+    if has_terminal or any(os.environ.get(name) for name in ("GIT_EDITOR", "VISUAL", "EDITOR")):
         return
-    instead = f"edit {path}" if path is not None else "use `repoagent memory note`"
-    raise UsageError(
-        f"no terminal for an editor: set EDITOR to a program that does not need one, or {instead}"
-    )
-
-
-def _edited(repo: Repository, text: bytes, *, conversation: bool) -> tuple[bytes | None, Refused | None]:
-    """The edited text (None if the editor failed or saved nothing), and the reason if it is invalid and the user did
-    not fix it."""
-    from repoagent.memory.editing import check_conversation, check_notes
-    from repoagent.storage.secrets import mask
-
-    terminal = repo.terminal
-    while True:
-        saved = terminal.edit_text(text.decode("utf-8", "surrogateescape"), ".md", cwd=repo.cwd)
-        if saved is None:
-            return None, None
-        masked = mask(saved)
-        if masked != saved:
-            terminal.warn("masked what looks like a key or token in the text")
-        text = masked.encode("utf-8", "surrogateescape")
-        try:
-            problems = check_conversation(text) if conversation else check_notes(text)
-        except Refused as error:
-            if not terminal.can_ask:
-                return text, error
-            terminal.warn(str(error))
-            choices = {"e": "edit it again", "k": "save it in another file and change nothing"}
-            if terminal.ask("Your text cannot be parsed", choices) == "k":
-                return text, error
-            continue
-        for problem in problems[:_PROBLEMS]:
-            terminal.warn(f"line {problem.line}: {problem.says}")
-        if len(problems) > _PROBLEMS:
-            terminal.warn(f"and {len(problems) - _PROBLEMS} more")
-        return text, None
+    if git_output(repo.worktree.top, "config", "core.editor", ok=(0, 1)).stdout.strip():
+        return
+    instead = "use `repoagent memory note`" if memory is None else f"edit {memory.notes}"
+    problem = "no terminal for an editor: set EDITOR to a program that does not need one"
+    raise UsageError(f"{problem}, or {instead}")
 
 
 CLEAR_EXAMPLES = """\b
@@ -318,89 +269,73 @@ for good, delete that folder. The memory stays attached to its file."""
 
 @click.command("clear", epilog=CLEAR_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete)
-@click.option("--notes", "parts", flag_value="notes", multiple=True, help="Clear the notes.")
+@click.option("--notes", "parts", flag_value="notes", multiple=True, help="Clear only the notes.")
 @click.option(
-    "--conversation", "parts", flag_value="conversation", multiple=True, help="Clear the conversation."
+    "--conversation", "parts", flag_value="conversation", multiple=True, help="Clear only the conversation."
 )
-@click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear the list of edits.")
-@click.option("--all", "everything", is_flag=True, help="Clear all of these (the default).")
+@click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear only the list of edits.")
 @click.option("--undo", is_flag=True, help="Undo the last clear.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repository
-def clear_command(repo: Repository, /, *, files: tuple[str, ...], as_json: bool, **values: Any) -> int:
+def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any) -> int:
     """Clear what is remembered about FILES: move it to the archive."""
+    from repoagent.memory import editing
+
     options = SimpleNamespace(**values)
-    if options.undo and (options.parts or options.everything):
-        raise UsageError(
-            "--undo restores all parts of the last clear; it cannot be combined with other options"
-        )
-    if as_json and not (options.undo or options.dry_run or options.yes):
-        repo = repo._replace(terminal=repo.terminal._replace(input_tty=False))
+    if options.undo and options.parts:
+        raise UsageError("--undo restores all parts of the last clear; name no parts")
     memories = find_memories(repo, files, rekey=not options.dry_run)
-    moved = (_restore if options.undo else _clear)(repo, memories, options, quiet=as_json)
-    if as_json:
-        rows = [
-            {"path": memory.identity.path, "memory": memory.folder.name, "parts": dict(parts), "archive": at}
-            for memory, at, parts in moved
-        ]
-        action = None if options.dry_run else "undo" if options.undo else "clear"
-        write_json(repo.terminal, {"action": action, "files": rows})
-    return Exit.DONE if moved else Exit.NOTHING
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+
+    def add(memory: Memory, archive: Path | None, parts: dict[editing.Part, int], verb: str) -> None:
+        path = memory.identity.path
+        sizes = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
+        notes.append(f"{one_line(path)}: {verb}{sizes}")
+        rows.append({"path": path, "memory": memory.folder.name, "parts": parts, "archive": archive})
+
+    if options.undo:
+        for memory in memories:
+            if archived := editing.archived_parts(memory):
+                if not options.dry_run:
+                    editing.restore(memory, archived[-1])
+                verb = "would restore " if options.dry_run else "restored "
+                add(memory, archived[-1].folder, archived[-1].parts, verb)
+        if not rows:
+            raise NothingDone("nothing to restore: nothing was cleared")
+    else:
+        chosen = options.parts or editing.PARTS
+        full = [(memory, sizes) for memory in memories if (sizes := editing.part_sizes(memory, chosen))]
+        if not full:
+            raise NothingDone("nothing to clear")
+        if options.dry_run:
+            for memory, sizes in full:
+                add(memory, None, sizes, "")
+        else:
+            _confirm_clear(repo, full, options)
+            for memory, _ in full:
+                if (archive := editing.clear(memory, chosen)) is not None:
+                    add(memory, archive.folder, archive.parts, "cleared ")
+            names = " ".join(quoted_name(memory, memory.identity.path) for memory, _ in full)
+            notes.append(f"restore it with: repoagent memory clear --undo {names}")
+    action = None if options.dry_run else "undo" if options.undo else "clear"
+    repo.emit({"action": action, "files": rows}, notes=notes)
+    return Exit.DONE if rows else Exit.NOTHING
 
 
-Cleared = list[
-    tuple["Memory", "Path | None", "Mapping[Part, int]"]
-]  # each memory with its archive and the parts in it
-
-
-def _restore(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
-    from repoagent.memory.editing import archived_parts, restore
-
-    archives = [(memory, archived[-1]) for memory in memories if (archived := archived_parts(memory))]
-    if not archives:
-        raise NothingDone("nothing to restore: nothing was cleared")
-    for memory, archive in archives:
-        if not options.dry_run:
-            restore(memory, archive)
-        if not quiet:
-            verb = "would restore" if options.dry_run else "restored"
-            repo.terminal.note(f"{one_line(memory.identity.path)}: {verb} {', '.join(archive.parts)}")
-    return [(memory, archive.folder, archive.parts) for memory, archive in archives]
-
-
-def _clear(repo: Repository, memories: list[Memory], options: SimpleNamespace, *, quiet: bool) -> Cleared:
-    from repoagent.memory.editing import PARTS, clear, part_sizes
-
-    def note(text: str, *styles: str) -> None:
-        if not quiet:
-            repo.terminal.note(text, *styles)
-
-    chosen = [part for part in PARTS if part in options.parts and not options.everything] or list(PARTS)
-    full: Cleared = [(memory, None, sizes) for memory in memories if (sizes := part_sizes(memory, chosen))]
-    if not full:
-        raise NothingDone("nothing to clear")
-    for memory, _, parts in full:
-        listing = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
-        note(f"{one_line(memory.identity.path)}: {listing}")
-    if options.dry_run:
-        return full
-    if not options.yes:
-        repo.confirm(
-            f"Clear this for {plural(len(full), 'file')}",
-            ("move it to the archive", "change nothing"),
-            refusal="cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview",
-            declined="nothing was cleared",
-        )
-    moved: Cleared = []
-    for memory, _, _ in full:
-        if (archive := clear(memory, chosen)) is not None:
-            moved.append((memory, archive.folder, archive.parts))
-            note(f"moved to {repo.shown(archive.folder)}", "dim")
-    if moved:
-        names = " ".join(quoted_name(memory, memory.identity.path) for memory, _, _ in full)
-        note(f"restore it with: repoagent memory clear --undo {names}", "dim")
-    return moved
+def _confirm_clear(
+    repo: Repository, full: list[tuple[Memory, dict[Any, int]]], options: SimpleNamespace
+) -> None:
+    if options.yes:
+        return
+    for memory, sizes in full:
+        listing = ", ".join(f"{part} ({amount(size)})" for part, size in sizes.items())
+        repo.terminal.note(f"{one_line(memory.identity.path)}: {listing}")
+    refusal = "cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview"
+    choices = ("move it to the archive", "change nothing")
+    question = f"Clear this for {plural(len(full), 'file')}"
+    repo.confirm(question, choices, refusal=refusal, declined="nothing was cleared")
 
 
 RELINK_EXAMPLES = """\b
@@ -415,24 +350,19 @@ FILE differs, older notes are marked as being about an older text."""
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
 @file_argument
-@click.option(
-    "--from", "source", metavar="PATH|ID", shell_complete=complete,
-    help="The memory to attach: the path of its file, or its name or id.",
-)  # fmt: skip
+@source_option
 @click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @pass_repository
-def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: Any) -> int:
+def relink_command(repo: Repository, /, *, file: str, source: str | None, undo: bool, dry_run: bool) -> None:
     """Attach a memory to FILE, or undo that. `memory show` lists the relinks of FILE."""
     from repoagent.memory.identity.store import last_step, relink
 
-    options = SimpleNamespace(**values)
-    source, undo, dry_run = options.source, options.undo, options.dry_run
     if undo and source:
         raise UsageError("--undo cannot be combined with --from")
     if not (source or undo):
         raise UsageError("nothing to attach: use --from PATH, or --undo")
-    terminal, top = repo.terminal, str(repo.worktree.top)
+    top = str(repo.worktree.top)
     if source:
         memory, path = find_memory(repo, source), repo.relative(file)
         if memory.identity.path_in(top) == path and find(repo, file).memory is not None:
@@ -445,15 +375,13 @@ def relink_command(repo: Repository, /, *, file: str, as_json: bool, **values: A
             raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
         path = step.before
     before = memory.identity.path_in(top)
-    reason = relink(repo.layout, repo.worktree, memory, path, dry_run=dry_run, warn=terminal.warn).reason
-    if as_json:
-        content = {"memory": memory.folder.name, "before": before, "path": path, "reason": reason}
-        write_json(terminal, {**content, "done": not dry_run})
-        return Exit.DONE
-    verb = "would attach" if dry_run else "attached"
-    terminal.result(f"{verb} the memory of {one_line(before)} to {one_line(path)}\n")
-    if reason.startswith("linked by hand to another text"):
-        terminal.note("the text of this file differs, so older notes are marked", "dim")
+    done = relink(repo.layout, repo.worktree, memory, path, dry_run=dry_run, warn=repo.terminal.warn)
+    notes = []
+    if done.reason.startswith("linked by hand to another text"):
+        notes.append("the text of this file differs, so older notes are marked")
     if not dry_run:
-        terminal.note(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}", "dim")
-    return Exit.DONE
+        notes.append(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}")
+    verb = "would attach" if dry_run else "attached"
+    content = {"memory": memory.folder.name, "before": before, "path": path, "reason": done.reason}
+    sentence = f"{verb} the memory of {one_line(before)} to {one_line(path)}"
+    repo.emit({**content, "done": not dry_run}, [sentence], notes=notes)

@@ -18,16 +18,15 @@ import click
 from repoagent.cli.commands.memory import amount, complete, find_memories
 from repoagent.cli.options import max_cost_option, model_option, record_option
 from repoagent.cli.repository import Repository, open_repository, pass_repository
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Column
+from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.archive.format import ArchivedMemory
-    from repoagent.memory.archive.import_archive import Arrival
     from repoagent.memory.compaction import CompactionResult
     from repoagent.memory.identity.record import Memory
 
@@ -54,22 +53,20 @@ def _count(**numbers: int) -> str:
 @click.option("--no-conversations", is_flag=True, help="Export notes and edits only.")
 @pass_repository
 def export_command(
-    repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool, as_json: bool
-) -> int:
+    repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
+) -> None:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.format import CONVERSATION, NAME, dumps, pack, records_of, select_memories
-    from repoagent.memory.notes import entries
+    from repoagent.memory.archive.format import NAME, dumps, pack, select_memories
     from repoagent.storage.atomic import write_whole
 
     terminal, piped = repo.terminal, output in (None, "-")
-    if piped and (as_json or (terminal.output_tty and output is None)):
+    if piped and (repo.as_json or (terminal.output_tty and output is None)):
         raise UsageError("no file for the archive: use -o FILE")
     target = repo.cwd / (output or "-")
-    if not piped:
-        if not target.parent.is_dir():
-            raise UsageError(f"no such directory: {target.parent}; create it first")
-        if os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
-            raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
+    if not piped and not target.parent.is_dir():
+        raise UsageError(f"no such directory: {target.parent}; create it first")
+    if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
+        raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
     def is_memory(name: str) -> bool:
         exists = NAME.fullmatch(name) and (repo.layout.memory / name).is_dir()
@@ -85,21 +82,12 @@ def export_command(
         sys.stdout.buffer.flush()
     else:
         write_whole(target, data)
-    if as_json:
-        rows = [{**select(parcel, "name", "masked"), "path": parcel.identity.path} for parcel in parcels]
-        write_json(terminal, {"archive": target, "bytes": len(data), "memories": rows})
-        return Exit.DONE
-    files = [parcel.files for parcel in parcels]
-    contents = [
-        plural(sum(len(entries(each.get("notes.md", b""))) for each in files), "note"),
-        plural(sum(len(records_of(each.get("edits.jsonl", b""))) for each in files), "edit"),
-        plural(sum(CONVERSATION in each for each in files), "conversation"),
-    ]
+    rows = [{**select(parcel, "name", "masked"), "path": parcel.identity.path} for parcel in parcels]
     where = "" if piped else f"{one_line(repo.shown(target))}: "
-    terminal.note(f"{where}{plural(len(files), 'memory')} ({', '.join(contents)}), {amount(len(data))}")
+    notes = [f"{where}{plural(len(parcels), 'memory')}, {amount(len(data))}"]
     if masked := sum(parcel.masked for parcel in parcels):
-        terminal.note(f"masked {masked} of what looks like a key or token")
-    return Exit.DONE
+        notes.append(f"masked {masked} of what looks like a key or token")
+    repo.emit({"archive": target, "bytes": len(data), "memories": rows}, notes=notes)
 
 
 IMPORT_EXAMPLES = """\b
@@ -114,8 +102,7 @@ relink`. Missing notes are added to an existing memory. Imported entries are
 marked; keys and tokens in them are masked.
 
 The exit code is 1 if there is nothing new to import."""
-
-_OUTCOMES = {
+_OUTCOMES: dict[str, Cell] = {
     "new": ("new", "green"),
     "orphaned": ("no file", "yellow"),
     "merged": ("merged", "green"),
@@ -132,7 +119,7 @@ _IMPORT_COLUMNS = (
 @click.argument("file", metavar="FILE|-", type=click.Path())
 @click.option("--dry-run", is_flag=True, help="Show what would be imported; do nothing.")
 @pass_repository
-def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bool) -> int:
+def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     """Import the memories of an archive, each for its file."""
     from repoagent.memory.archive.import_archive import import_memories, source_of
 
@@ -142,29 +129,29 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool, as_json: bo
     arrivals = import_memories(
         repo.layout, repo.worktree, parcels, source, dry_run=dry_run, warn=terminal.warn
     )
-    if as_json:
-        memories = [
+    memories, rows = [], []
+    for each in arrivals:
+        counts = each.counts
+        memories.append(
             {
                 "memory": each.folder,
                 **select(each, "path", "outcome", current_path="at", reason="why"),
-                **select(each.counts, "notes", "edits", "exchanges"),
+                **select(counts, "notes", "edits", "exchanges"),
             }
-            for each in arrivals
-        ]
-        write_json(terminal, {"dry_run": dry_run, "memories": memories})
-    else:
-        page = Page.of(terminal)
-        rows = [
-            ((one_line(each.at or each.path),), _OUTCOMES[each.outcome], (one_line(_remarks(each)),))
-            for each in arrivals
-        ]
-        page.write(page.table(_IMPORT_COLUMNS, rows) if rows else (), terminal)
-        counts: Counter[str] = Counter(memory.outcome for memory in arrivals)
-        outcomes = ", ".join(f"{counts[key]} {name}" for key, (name, *_) in _OUTCOMES.items() if counts[key])
-        total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {outcomes}"
-        terminal.note(total if arrivals else "the archive is empty")
-        if counts["orphaned"] and not dry_run:
-            terminal.note("attach one without a file with: repoagent memory relink FILE --from NAME", "dim")
+        )
+        new = _count(note=counts.notes, edit=counts.edits, exchange=counts.exchanges)
+        moved = each.why or (f"from {each.path}" if each.at and each.at != each.path else "")
+        name = f"as {each.folder}" if each.outcome == "orphaned" else ""
+        remarks = one_line("; ".join(filter(None, [new, moved, name])))
+        rows.append((one_line(each.at or each.path), _OUTCOMES[each.outcome], remarks))
+    outcomes = Counter[str](memory.outcome for memory in arrivals)
+    totals = ", ".join(f"{outcomes[key]} {cell[0]}" for key, cell in _OUTCOMES.items() if outcomes[key])
+    total = f"{'would import ' if dry_run else ''}{plural(len(arrivals), 'memory')}: {totals}"
+    notes = [total if arrivals else "the archive is empty"]
+    if outcomes["orphaned"] and not dry_run:
+        notes.append("attach one without a file with: repoagent memory relink FILE --from NAME")
+    table = Page.of(terminal).table(_IMPORT_COLUMNS, rows) if rows else ()
+    repo.emit({"dry_run": dry_run, "memories": memories}, table, notes=notes)
     return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING
 
 
@@ -181,24 +168,12 @@ def _read(repo: Repository, file: str) -> tuple[list[ArchivedMemory], bool]:
     own = os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout))
     if own and path.is_dir():
         return [read_folder(path)], True
-    try:
-        with path.open("rb") as stream:
-            if not path.is_file():
-                raise UsageError(f"{file} is not a file")
-            return read_archive(stream, file, own=own), own
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"no such file: {file}") from error
-    except IsADirectoryError as error:
-        raise UsageError(f"{file} is a directory; name an archive") from error
-
-
-def _remarks(memory: Arrival) -> str:
-    """The new entries of an imported memory, and the reason if it has no file."""
-    counts = memory.counts
-    new = _count(note=counts.notes, edit=counts.edits, exchange=counts.exchanges)
-    moved = memory.why or (f"from {memory.path}" if memory.at and memory.at != memory.path else "")
-    name = f"as {memory.folder}" if memory.outcome == "orphaned" else ""
-    return "; ".join(filter(None, [new, moved, name]))
+    if not path.is_file():
+        raise UsageError(
+            f"{file} is not a file; name an archive" if path.exists() else f"no such file: {file}"
+        )
+    with path.open("rb") as stream:
+        return read_archive(stream, file, own=own), own
 
 
 GC_EXAMPLES = """\b
@@ -214,7 +189,6 @@ moves them to .repoagent/archive/.
 
 If conversations.keep_days is set, gc also deletes older exchanges for good, and
 notes a line for each."""
-
 _GC_COLUMNS = (
     Column("path", cut="middle", least=14),
     Column("size", right=True),
@@ -228,11 +202,9 @@ _GC_COLUMNS = (
     "--older-than", metavar="DAYS", type=click.IntRange(min=0), default=14, show_default=True,
     help="Archive only memories unchanged for this many days.",
 )  # fmt: skip
-@click.option(
-    "--apply", "-y", "--yes", "apply", is_flag=True, help="Archive the memories instead of listing them."
-)
+@click.option("--apply", "-y", "--yes", "apply", is_flag=True, help="Archive them instead of listing them.")
 @pass_repository
-def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bool) -> int:
+def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""
     from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
 
@@ -245,50 +217,41 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool, as_json: bo
     if days is not None:
         forgotten = forget_conversations(repo.layout, days, apply=apply, warn=terminal.warn)
     orphans = [each for each in result.judged if each.verdict != "kept"]
-    code = Exit.DONE if forgotten or orphans else Exit.NOTHING
-    if as_json:
-        memories = [
+    memories, rows = [], []
+    for each in result.judged:
+        path, changed = each.memory.identity.path, datetime.fromtimestamp(each.used).astimezone()
+        memories.append(
             {
-                "path": each.memory.identity.path,
+                "path": path,
                 "memory": each.memory.folder.name,
-                "changed": datetime.fromtimestamp(each.used).astimezone().isoformat(timespec="seconds"),
+                "changed": changed.isoformat(timespec="seconds"),
                 **select(each, "verdict", "archive", bytes="size", reason="why"),
             }
-            for each in result.judged
-        ]
-        write_json(terminal, {"applied": apply, "memories": memories, "conversations": forgotten})
-        return code
-    rows = []
-    for each in result.judged:
+        )
         verdict = "orphan" if each.archive is None else f"archived: {repo.shown(each.archive)}"
-        if each.verdict == "kept":
-            verdict = f"kept: {each.why}"
-        day = datetime.fromtimestamp(each.used).date().isoformat() if each.used else ""
-        style = [] if each.verdict == "kept" else ["yellow"]
-        path = one_line(each.memory.identity.path)
-        rows.append(((path,), (amount(each.size),), (day,), (one_line(verdict), *style)))
-    page = Page.of(terminal)
-    page.write(page.table(_GC_COLUMNS, rows) if rows else (), terminal)
+        cell: Cell = (
+            (one_line(f"kept: {each.why}"),) if each.verdict == "kept" else (one_line(verdict), "yellow")
+        )
+        rows.append((one_line(path), amount(each.size), f"{changed:%Y-%m-%d}" if each.used else "", cell))
     size = f"{plural(len(orphans), 'memory')} ({amount(sum(each.size for each in orphans))})"
     if orphans and apply:
-        terminal.note(f"archived {size} in .repoagent/archive/")
+        notes = [f"archived {size} in .repoagent/archive/"]
     elif orphans:
-        terminal.note(f"would archive {size}; do it with `repoagent memory gc --apply`")
+        notes = [f"would archive {size}; do it with `repoagent memory gc --apply`"]
     else:
-        remaining = f"; {len(rows)} without a file in this work tree kept" if rows else ""
-        terminal.note(f"nothing to archive in {plural(result.memories, 'memory')}{remaining}")
+        notes = [f"nothing to archive in {plural(result.memories, 'memory')}"]
     if forgotten:
+        counts = _count(
+            exchange=forgotten.exchanges,
+            unfinished_conversation=forgotten.unfinished,
+            earlier_copy=forgotten.copies,
+            past_run=forgotten.runs,
+        )
         verb = "deleted" if apply else "would delete"
-        counts = [
-            _count(exchange=forgotten.exchanges),
-            f"{_count(conversation=forgotten.unfinished)} of unfinished edits"
-            if forgotten.unfinished
-            else "",
-            _count(earlier_copy=forgotten.copies, past_run=forgotten.runs),
-            amount(forgotten.bytes),
-        ]
-        terminal.note(f"{verb} entries older than {days} days: {', '.join(filter(None, counts))}")
-    return code
+        notes.append(f"{verb} entries older than {days} days: {counts}, {amount(forgotten.bytes)}")
+    table = Page.of(terminal).table(_GC_COLUMNS, rows) if rows else ()
+    repo.emit({"applied": apply, "memories": memories, "conversations": forgotten}, table, notes=notes)
+    return Exit.DONE if forgotten or orphans else Exit.NOTHING
 
 
 FEW = 3  # model calls that need no confirmation
@@ -319,45 +282,44 @@ Exit codes 4 and 5 are those of an edit: no usable model, or a limit."""
 @pass_session
 def compact_command(session: Session, /, **values: Any) -> int:
     """Archive the old exchanges about FILES."""
-    from repoagent.cli.commands.summaries import open_for_summaries
+    from repoagent.cli.commands import summaries
 
     options = SimpleNamespace(**values)
     if bool(options.files) == options.everything:
-        raise UsageError(
-            "--all cannot be combined with files" if options.files else "no files: name them, or use --all"
-        )
+        problem = "--all cannot be combined with files"
+        raise UsageError(problem if options.files else "no files: name them, or use --all")
     if options.plain and options.model:
         raise UsageError("--plain cannot be combined with --model")
-    repo = open_repository(session)
-    settings, terminal = open_for_summaries(session, repo.layout, options)
-    repo = repo._replace(settings=settings, terminal=terminal)
+    repo = summaries.with_model(open_repository(session, as_json=options.as_json), session, options)
     todo = _with_old_exchanges(repo, options)
     if not todo:
         raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
     if options.dry_run:
-        _show_compaction(repo, [(memory, None, number) for memory, number in todo], None, options)
+        _show_compaction(repo, [(memory, None, number) for memory, number in todo], None)
         return Exit.DONE
-    uses_model = not options.plain and (options.model or settings.text_or_none("summary.model"))
-    ready = _open_model(repo, len(todo), options) if uses_model else None
+    ready = None
+    if not options.plain and (options.model or repo.settings.text_or_none("summary.model")):
+        ready = summaries.ready_for(repo.settings, repo.terminal, record=options.record)
+        calls = f"would choose what to keep, in {plural(len(todo), 'call')}"
+        few = options.yes or len(todo) <= FEW
+        summaries.agree(repo.terminal, ready, calls, few=few, less="name fewer files")
     done: list[tuple[Memory, CompactionResult | None, int]] = []
-    failed: Refused | None = None
+    failed: RepoagentError | None = None
     for memory, number in todo:
         try:
             compacted = _compact(repo, memory, ready)
-        except Refused as error:  # an unreadable conversation does not stop the others
-            if len(todo) == 1:
-                raise
-            terminal.warn(str(error))
+        except RepoagentError as error:
             failed = error
-        except RepoagentError:  # such as a limit: report the completed ones first
-            if done and not options.as_json:
-                _show_compaction(repo, done, None, options)
-            raise
+            if not isinstance(error, Refused):  # such as a limit: report the completed ones first
+                break
+            if len(todo) > 1:  # an unreadable conversation does not stop the others
+                repo.terminal.warn(str(error))
         else:
             done += [] if compacted is None else [(memory, compacted, number)]
-    if failed is not None and not done:
+    if done and not (failed and repo.as_json and not isinstance(failed, Refused)):
+        _show_compaction(repo, done, ready)
+    if failed is not None and not (done and isinstance(failed, Refused)):
         raise failed
-    _show_compaction(repo, done, ready, options)
     return Exit.DONE if done else Exit.NOTHING
 
 
@@ -376,17 +338,6 @@ def _with_old_exchanges(repo: Repository, options: SimpleNamespace) -> list[tupl
         except Refused as error:
             repo.terminal.warn(str(error))
     return [(memory, number) for memory, number in old if number]
-
-
-def _open_model(repo: Repository, calls: int, options: SimpleNamespace) -> ModelSetup:
-    from repoagent.cli.ui.progress import agree, ready_for
-    from repoagent.llm.model import display_name
-
-    waiting = repo.terminal.working("asking the model")
-    ready = ready_for(repo.settings, repo.terminal, waiting, record=options.record)
-    sentence = f"{display_name(ready.model.spec)} would choose what to keep, in {plural(calls, 'call')}"
-    agree(repo.terminal, sentence, few=options.yes or calls <= FEW, less="name fewer files")
-    return ready
 
 
 def _compact(repo: Repository, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
@@ -409,14 +360,11 @@ def _compact(repo: Repository, memory: Memory, ready: ModelSetup | None) -> Comp
 
 
 def _show_compaction(
-    repo: Repository,
-    done: list[tuple[Memory, CompactionResult | None, int]],
-    ready: ModelSetup | None,
-    options: SimpleNamespace,
+    repo: Repository, done: list[tuple[Memory, CompactionResult | None, int]], ready: ModelSetup | None
 ) -> None:
-    from repoagent.cli.ui.progress import as_object, report
+    from repoagent.cli.commands.summaries import report, spent_object
 
-    files = []
+    files, lines = [], []
     for memory, result, number in done:
         path = memory.identity.path
         row: dict[str, Any] = {"exchanges": number, "bytes": None, "archive": None, "notes": []}
@@ -428,9 +376,7 @@ def _show_compaction(
                 f"{one_line(repo.shown(result.archive))}, kept {plural(len(result.notes), 'note')} of them"
             )
         files.append({"path": path, "memory": memory.folder.name, **row})
-        if not options.as_json:
-            repo.terminal.result(f"{one_line(path)}: {line}\n")
-    if options.as_json:
-        write_json(repo.terminal, {"files": files, "spent": None if ready is None else as_object(ready)})
-    elif ready is not None:
+        lines.append(f"{one_line(path)}: {line}")
+    repo.emit({"files": files, "spent": spent_object(ready)}, lines)
+    if ready is not None:
         report(repo.terminal, ready)

@@ -12,7 +12,7 @@ import click
 
 from repoagent.cli.commands.memory import amount, complete, file_argument, find, find_memory, quoted_name
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select, write_json
+from repoagent.cli.session import select
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, one_line
@@ -37,7 +37,7 @@ plain files that store all of this; you may edit them."""
 @file_argument
 @click.option("--conversation", is_flag=True, help="Print the conversation only, turn by turn.")
 @pass_repository
-def show_command(repo: Repository, /, *, file: str, conversation: bool, as_json: bool) -> None:
+def show_command(repo: Repository, /, *, file: str, conversation: bool) -> None:
     """Show what is remembered about FILE: notes, edits, how it was recognized, and where it is stored.
 
     This changes nothing: the memory of a moved file is not attached to its new path.
@@ -47,22 +47,11 @@ def show_command(repo: Repository, /, *, file: str, conversation: bool, as_json:
     target = find(repo, file)
     memory = find_memory(repo, target)
     file_memory = load_file_memory(repo.layout, repo.worktree, memory, target.data, warn=repo.terminal.warn)
-    if as_json:
-        write_json(repo.terminal, _as_object(file_memory, repo, turns=conversation))
-        return
-    if file_memory.broken:
+    if file_memory.broken and not repo.as_json:
         repo.terminal.warn(file_memory.broken)
     page = Page.of(repo.terminal, most=120)
-    if not conversation:
-        text = "".join(f"{line}\n" for line in _lines(file_memory, repo, page))
-        repo.terminal.styled(text.replace("…", "...").replace("→", "->") if page.ascii else text)
-        return
-    turns = []
-    for turn in file_memory.turns:
-        keys = [key for key in ("time", "model", "kind", "state") if key in turn.meta]
-        meta = " · ".join(f"{key} {turn.meta[key]}" for key in keys)
-        turns.append(f"{page.paint(f'{turn.role}  {one_line(meta)}'.rstrip(), 'bold')}\n{clean(turn.text)}\n")
-    repo.terminal.styled("\n".join(turns))
+    lines = _turns(file_memory, page) if conversation else _lines(file_memory, repo, page)
+    repo.emit(_as_object(file_memory, repo, turns=conversation), lines)
 
 
 def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
@@ -97,77 +86,81 @@ def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dic
     }
 
 
+def _turns(file_memory: FileMemory, page: Page) -> Iterator[str]:
+    for number, turn in enumerate(file_memory.turns):
+        keys = [key for key in ("time", "model", "kind", "state") if key in turn.meta]
+        meta = " · ".join(f"{key} {turn.meta[key]}" for key in keys)
+        head = page.paint(f"{turn.role}  {one_line(meta)}".rstrip(), "bold")
+        yield from [*([""] if number else []), head, clean(turn.text)]
+
+
 _FILES = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
 _EDIT_STYLES = {
     **dict.fromkeys(("committed", "written", "redone"), "green"),
-    "failed": "red",
-    "refused": "red",
+    **dict.fromkeys(("failed", "refused"), "red"),
 }
 
 
 def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[str]:
     """The page of a file: a heading and sections."""
+    from repoagent.memory.identity.record import came_along
+
+    memory, location = file_memory.memory, file_memory.location
+    name = quoted_name(memory, location.path if location.state == "live" else "\n")
+
+    def section(title: str) -> list[str]:
+        return ["", page.paint(title, "bold")]
 
     def item(text: str, *styles: str) -> list[str]:
         return page.wrap(one_line(text), "  ", "  ", *styles)
 
-    location = file_memory.location
-    name = quoted_name(file_memory.memory, location.path if location.state == "live" else "\n")
-    sections: dict[str, list[str]] = {}
-    notes = sections[f"notes ({len(file_memory.notes):,})"] = []
+    state = "orphaned: the file no longer exists"
+    if location.state == "moved":
+        state = (
+            f"moved: its content is now at {location.at}; the next edit or note of that file moves the memory"
+        )
+    elif location.at:
+        state = f"live, in another work tree: {location.at}"
+    elif location.state == "live":
+        state = "live"
+    used = Page(None).ago(file_memory.measure.used)
+    lines = [page.paint(one_line(location.path), "bold")]
+    lines += item(f"{state}; {amount(file_memory.measure.size)}, last used {used}")
+    if came_along(memory.folder):
+        lines += item("tracked by git: it came with the repository and may be the work of others")
+    lines += section(f"notes ({len(file_memory.notes):,})") if file_memory.notes else []
     for status in file_memory.notes:
         note = status.note
         stamp = f"{note.day}{f' by {note.source}' if note.source else ''}: " if note.day else ""
         stale = f" [gone: {', '.join(status.gone)}]" if status.gone else ""
         stale += " [about an older text]" if status.older else ""
-        notes += item(f"- {stamp}{note.text}{stale}", *(["dim"] if stale else []))
-    edits = sections[f"edits ({len(file_memory.edits):,})"] = []
+        lines += item(f"- {stamp}{note.text}{stale}", *(["dim"] if stale else []))
+    lines += section(f"edits ({len(file_memory.edits):,})") if file_memory.edits else []
     for edit in file_memory.edits:
-        state = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
+        outcome = f"{edit.state}{f' {edit.commit[:12]}' if edit.commit else ''}"
         model = f" ({edit.model})" if edit.model else ""
-        first, *rest = item(f"{edit.time[:10]} {state}: {' '.join(edit.request.split())}{model}")
-        if style := _EDIT_STYLES.get(edit.state):
-            first = first.replace(state, page.paint(state, style), 1)
-        edits += [first, *rest]
+        first, *rest = item(f"{edit.time[:10]} {outcome}: {' '.join(edit.request.split())}{model}")
+        style = _EDIT_STYLES.get(edit.state)
+        lines += [first.replace(outcome, page.paint(outcome, style), 1) if style else first, *rest]
     if file_memory.broken:
-        text = "unreadable: repair it with `repoagent memory edit --conversation`"
-        sections["conversation"] = item(text)
+        lines += [*section("conversation"), *item(f"unreadable: repair {repo.shown(memory.conversation)}")]
     elif file_memory.turns:
         size = f"{plural(file_memory.exchanges, 'exchange')} of {plural(len(file_memory.turns), 'turn')}"
-        sections["conversation"] = item(f"{size}; print it with --conversation")
-    recognized = sections["how it was recognized"] = []
-    for text in _recognition(file_memory, name, verbose=repo.terminal.verbose):
-        recognized += item(text)
-    files = sections["files"] = []
-    for file in (*(file_memory.memory.folder / each for each in _FILES), *file_memory.archived):
+        lines += [*section("conversation"), *item(f"{size}; print it with --conversation")]
+    if recognized := list(_recognition(file_memory, name, verbose=repo.terminal.verbose)):
+        lines += section("how it was recognized")
+        for text in recognized:
+            lines += item(text)
+    lines += section("files")
+    for file in (*(memory.folder / each for each in _FILES), *file_memory.archived):
         if file.is_symlink() or file.exists():
-            files.append(f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
+            lines.append(f"  {amount(file.lstat().st_size):>7}  {one_line(repo.shown(file))}")
     for entry in file_memory.cleared:
-        files.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
+        lines.append(f"  {'':>7}  {one_line(repo.shown(entry.folder))}  cleared: {', '.join(entry.parts)}")
     if file_memory.cleared:
-        files += item(f"restore the last one with: repoagent memory clear --undo {name}")
-    yield from _head(file_memory, page)
-    for title, lines in sections.items():
-        if lines:
-            yield from ("", page.paint(title, "bold"), *lines)
-
-
-def _head(file_memory: FileMemory, page: Page) -> Iterator[str]:
-    from repoagent.memory.identity.record import came_along
-
-    location, at = file_memory.location, one_line(file_memory.location.at)
-    yield page.paint(one_line(location.path), "bold")
-    if location.state == "moved":
-        state = f"moved: its content is now at {at}; the next edit or note of that file moves the memory"
-    elif location.at:
-        state = f"live, in another work tree: {at}"
-    else:
-        state = "live" if location.state == "live" else "orphaned: the file no longer exists"
-    used = Page(None).ago(file_memory.measure.used)
-    yield from page.wrap(f"{state}; {amount(file_memory.measure.size)}, last used {used}", "  ", "  ")
-    if came_along(file_memory.memory.folder):
-        origin = "tracked by git: it came with the repository and may be the work of others"
-        yield from page.wrap(origin, "  ", "  ")
+        lines += item(f"restore the last one with: repoagent memory clear --undo {name}")
+    for line in lines:
+        yield line.replace("…", "...").replace("→", "->") if page.ascii else line
 
 
 def _recognition(file_memory: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
@@ -202,7 +195,7 @@ LIST_EXAMPLES = """\b
 Examples:
   repoagent memory list
   repoagent memory list src --sort used -n 10
-  repoagent memory list --state orphaned,moved
+  repoagent memory list --state orphaned --state moved
   repoagent memory list -z | xargs -0 -n1 repoagent memory show
 
 \b
@@ -218,11 +211,9 @@ Columns:
 @click.command("list", epilog=LIST_EXAMPLES)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
 @click.option(
-    "--state",
-    metavar="STATE",
-    multiple=True,
-    help="List only memories in this state: live, moved or orphaned.",
-)
+    "--state", "states", type=click.Choice(list(_STYLES)), multiple=True,
+    help="List only memories in this state. Repeatable.",
+)  # fmt: skip
 @click.option(
     "--sort", type=click.Choice(["path", "used", "size", "edits"]), default="path", show_default=True,
     help="Sort by path, or with the last used, largest or most edited first.",
@@ -235,41 +226,31 @@ Columns:
 @pass_repository
 def list_command(repo: Repository, /, **values: Any) -> int:
     """List what is remembered, file by file; with PATH, only for these files and folders."""
-    from repoagent.memory.listing import STATES, RowFilter, rows
+    from repoagent.memory.listing import RowFilter, rows
 
     options, terminal = SimpleNamespace(**values), repo.terminal
-    states: list[Any] = [
-        state.strip() for each in options.state for state in each.split(",") if state.strip()
-    ]
-    for state in states:
-        if state not in STATES:
-            raise UsageError(f"unknown state '{state}': use {', '.join(STATES[:-1])} or {STATES[-1]}")
-    if options.nul and options.as_json:
+    if options.nul and repo.as_json:
         raise UsageError("-z cannot be combined with --json")
-    limit = ON_A_TERMINAL if terminal.output_tty and not options.as_json else None
+    limit = ON_A_TERMINAL if terminal.output_tty and not repo.as_json else None
     limit = limit if options.limit is None else options.limit or None
     paths = [repo.relative(path) for path in options.paths]
-    query = RowFilter(paths, states, options.sort, None if limit is None else limit + 1)
+    query = RowFilter(paths, list(options.states), options.sort, None if limit is None else limit + 1)
     matches = list(rows(repo.layout, repo.worktree, query, terminal.warn))
     listed = matches[:limit]
-    if options.as_json:
-        write_json(terminal, {"memories": [_row_object(row, repo) for row in listed]})
-    elif options.nul:
+    if not listed and not repo.as_json and not paths and not options.states:
+        raise NothingDone(
+            "nothing is remembered in this repository yet; the first edit or note creates a memory"
+        )
+    if options.nul:
         terminal.result("".join(f"{row.location.path}\0" for row in listed))
-    elif listed:
-        page = Page.of(terminal)
-        page.write(page.table(_COLUMNS, [_cells(row, page) for row in listed]), terminal)
-        if len(matches) > len(listed):
-            more = "see more with -n N, or narrow the list with a folder or --state"
-            terminal.note(f"showing the first {len(listed):,}; {more}", "dim")
-    if not listed and not options.as_json:
-        if not (paths or states):
-            raise NothingDone(
-                "nothing is remembered in this repository yet; the first edit or note creates a memory"
-            )
-        about = f" of {', '.join(options.paths)}" if paths else ""
-        kind = f" as {' or '.join(states)}" if states else ""
-        terminal.note(f"nothing is remembered{about}{kind}")
+        return Exit.DONE if listed else Exit.NOTHING
+    page, notes = Page.of(terminal), []
+    if not listed:
+        notes.append("nothing is remembered about such files")
+    elif len(matches) > len(listed):
+        notes.append(f"showing the first {len(listed):,}; see more with -n N, or name a folder")
+    table = page.table(_COLUMNS, [_cells(row, page) for row in listed]) if listed else ()
+    repo.emit({"memories": [_row_object(row, repo) for row in listed]}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
 
 
@@ -285,18 +266,12 @@ def _row_object(row: Row, repo: Repository) -> dict[str, object]:
     }
 
 
-def _cells(row: Row, page: Page) -> tuple[Cell, ...]:
+def _cells(row: Row, page: Page) -> list[Cell]:
     measure, location = row.measure, row.location
     path: Cell = (one_line(location.path), "path")
     if location.at:
         half = None if page.width is None else max(12, (page.width - 46) // 2)
         arrow = "->" if page.ascii else "→"
-        path = (f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(location.at), half)}",)
-    return (
-        (amount(measure.size),),
-        (f"{measure.edits:,}",),
-        (f"{measure.notes:,}",),
-        (page.ago(measure.used),),
-        (location.state, _STYLES[location.state]),
-        path,
-    )
+        path = f"{page.shorten(path[0], half)} {arrow} {page.shorten(one_line(location.at), half)}"
+    numbers = (amount(measure.size), f"{measure.edits:,}", f"{measure.notes:,}", page.ago(measure.used))
+    return [*numbers, (location.state, _STYLES[location.state]), path]

@@ -89,7 +89,7 @@ def _show(session: Session, as_json: bool) -> None:
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
     """Test the model NAME (a spec or an alias; by default the model for edits) with a minimal call."""
-    from repoagent.cli.ui.progress import as_object
+    from repoagent.cli.commands.summaries import spent_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import smallest_request
     from repoagent.llm.usage import estimate
@@ -108,13 +108,10 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     seconds = time.monotonic() - started
     usage, cost = meter.usage, meter.cost
     if as_json:
-        spent = as_object(ready)
         content = {
-            "model": display_name(spec),
+            **(spent_object(ready) or {}),
             "served_by": display_name(reply.model),
             "reply": reply.text,
-            "usage": spent["usage"],
-            "cost": cost,
             "first_token_seconds": round(pieces[0], 3) if pieces else None,
             "seconds": round(seconds, 3),
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,18 +17,17 @@ from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import summaries
 from repoagent.cli.repository import find_worktree
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line, paint
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
     from repoagent.git.worktree import WorkTree
     from repoagent.memory.file_summaries import FileSummary
-    from repoagent.memory.file_summary_store import SourceFile, SummaryCache
+    from repoagent.memory.file_summary_store import SourceFile
     from repoagent.syntax.outline import Outline
     from repoagent.syntax.symbol import Symbol
 
@@ -108,17 +106,20 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
     terminal = session.terminal()
     page = Page.of(terminal)
     paths, definitions = _paths(options.files)
-    outlines: list[Outline] = []
-    left_out: list[Outline] = []
-    any_symbols = False
+    files: list[dict[str, object]] = []
+    skipped: list[Outline] = []
+    broken: list[str] = []
+    found_any = False
     with nullcontext() if terminal.output_tty else terminal.working("outlining") as working:
         for number, outline in enumerate(_outlines(paths, definitions, options.language)):
-            if outline.kind and len(paths) == 1:
-                raise UsageError(f"{outline.path} {outline.reason}")
-            if outline.kind or outline.flaws:
-                left_out.append(outline)
+            if working is not None and number % 20 == 0:
+                working.progress("outlining", number / len(paths))
             if outline.kind:
+                if len(paths) == 1:
+                    raise UsageError(f"{outline.path} {outline.reason}")
+                skipped.append(outline)
                 continue
+            broken += [f"{outline.path} ({outline.flaws})"] if outline.flaws else []
             least = min((symbol.depth for symbol in outline.symbols), default=0)
             symbols = tuple(
                 symbol
@@ -127,26 +128,28 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
             )
             outline = outline._replace(symbols=symbols)
             if options.as_json:
-                outlines.append(outline)
+                selected = select(outline, "path", "lines", "symbols", errors="flaws")
+                files.append({"language": outline.language, **selected})
             elif symbols:
                 if len(paths) > 1:
                     name = page.paint(page.shorten(clean(outline.path), page.width), "bold")
-                    page.write(["", name] if any_symbols else [name], terminal)
+                    page.write(["", name] if found_any else [name], terminal)
                 page.write(_lines(outline, page), terminal)
-            any_symbols = any_symbols or bool(symbols)
-            if working is not None and number % 20 == 0:
-                working.progress("outlining", number / len(paths))
+            found_any = found_any or bool(symbols)
     if options.as_json:  # a flat list of symbols for each file, in order; `depth` has the nesting
-        files = [
-            {"language": each.language, **select(each, "path", "lines", "symbols", errors="flaws")}
-            for each in outlines
-        ]
-        skipped = [select(each, "path", reason="kind") for each in left_out if each.kind]
-        write_json(terminal, {"files": files, "skipped": skipped})
-    _show_left_out(left_out, terminal)
-    if not any_symbols:
+        rows = [select(each, "path", reason="kind") for each in skipped]
+        write_json(terminal, {"files": files, "skipped": rows})
+    if broken:
+        more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        where = f"{', '.join(broken[:_NAMED])}{more}"
+        terminal.note(f"syntax errors in {where}; definitions near them may be missing", "yellow")
+    if skipped:
+        counts = Counter(outline.kind for outline in skipped).most_common()
+        why = ", ".join(f"{count} {kind}" for kind, count in counts)
+        terminal.note(f"skipped {plural(len(skipped), 'file')}: {why}", "dim")
+    if not found_any:
         terminal.note("nothing found")
-    return Exit.DONE if any_symbols else Exit.NOTHING
+    return Exit.DONE if found_any else Exit.NOTHING
 
 
 def _paths(files: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -194,42 +197,28 @@ def _files_below(folder: str) -> list[str]:
         listed = git(folder, "ls-files", "-z", "--cached", "--", ".").split(b"\0")[:-1]
         names, which = list(dict.fromkeys(map(os.fsdecode, listed))), "file tracked by git"
     prefix = "" if folder in (".", "./") else folder.rstrip("/") + "/"
-    paths = [path for name in names if _is_regular(path := prefix + name)]
+    # neither links nor files that were deleted in the work tree
+    paths = [path for name in names if Path(path := prefix + name).is_file() and not Path(path).is_symlink()]
     if not paths:
         raise UsageError(f"{folder} contains no {which}")
     return paths
 
 
-def _is_regular(path: str) -> bool:
-    """Whether `path` is a regular file: not a link, and not deleted in the work tree."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
 def _outlines(
     paths: Sequence[str], definitions: Mapping[str, str], language: str | None
 ) -> Iterator[Outline]:
-    from repoagent.git.similar_paths import no_such_file
     from repoagent.syntax.outline import MOST_BYTES, Outline, outline_of, pick_symbol, within
 
     for path in paths:
         if path == "-" and language is None:
             raise UsageError("standard input needs --language")
         try:
-            if path == "-":
-                data = sys.stdin.buffer.read()
-            else:
-                with Path(path).open("rb") as file:
-                    data = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            if len(paths) > 1:
-                yield Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
-                continue
-            if isinstance(error, FileNotFoundError):
-                raise no_such_file(path, Path.cwd()) from None
-            raise UsageError(f"cannot read {path}: {error.strerror}") from error
+            data = sys.stdin.buffer.read() if path == "-" else _bytes_of(path, MOST_BYTES + 1)
+        except UsageError:
+            if len(paths) == 1:
+                raise
+            yield Outline(path, "", 0, (), 0, "unreadable", "cannot be read")
+            continue
         outline = outline_of(path, data, language)
         if path in definitions and not outline.kind:
             symbol = pick_symbol(path, outline.symbols, definitions[path])
@@ -281,29 +270,15 @@ def _painted(text: str, symbol: Symbol) -> str:
     return text[:start] + paint(name, "bold", style) + text[start + len(name) :]
 
 
-def _show_left_out(left_out: Sequence[Outline], terminal: Terminal) -> None:
-    """Report skipped files and syntax errors on standard error."""
-    if broken := [outline for outline in left_out if not outline.kind]:
-        count = sum(outline.flaws for outline in broken)
-        where = ", ".join(f"{outline.path} ({outline.flaws})" for outline in broken[:_NAMED])
-        more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
-        near = f"definitions near {'them' if count > 1 else 'it'} may be missing"
-        terminal.note(f"{plural(count, 'syntax error')}: {where}{more}; {near}", "yellow")
-    if skipped := Counter(outline.kind for outline in left_out if outline.kind):
-        why = ", ".join(f"{count} {kind}" for kind, count in skipped.most_common())
-        terminal.note(f"skipped {plural(skipped.total(), 'file')}: {why}", "dim")
-
-
 def _show_summaries(session: Session, options: SimpleNamespace) -> None:
-    """Print a summary of each file. The segments of a large file are summarized first. Answers are cached by the hash
-    of the text."""
+    """Print a summary of each file; a model writes what is not cached by the hash of the text. The segments of a large
+    file are summarized first. Raises whatever the model and the limits raise, after showing the completed summaries."""
     from repoagent.git.worktree import layout
-    from repoagent.memory.file_summaries import cached_summary, plan
+    from repoagent.memory.file_summaries import cached_summary, plan, summarize
     from repoagent.memory.file_summary_store import SummaryCache
 
     worktree = find_worktree()
     dirs = None if worktree is None else layout(worktree)
-    options.top = Path.cwd() if worktree is None else worktree.top
     settings, terminal = summaries.open_for_summaries(session, dirs, options)
     files = []
     for file in _sources(worktree, options.files):
@@ -313,51 +288,32 @@ def _show_summaries(session: Session, options: SimpleNamespace) -> None:
             terminal.warn(f"{file.path or 'standard input'} is empty; skipped")
     if not files:
         raise NothingDone("nothing to summarize")
-    cache = SummaryCache(dirs, options.refresh, terminal.warn)
-    if plan(files, cache, words=options.words).calls == 0:
-        _show_done(
-            [cached_summary(file, cache, words=options.words) for file in files], options, terminal, None
-        )
-    else:
-        _summarize(files, cache, options, settings, terminal)
-
-
-def _summarize(
-    files: list[SourceFile],
-    cache: SummaryCache,
-    options: SimpleNamespace,
-    settings: Settings,
-    terminal: Terminal,
-) -> None:
-    """Summarize what is not cached. Raises whatever the model and the limits raise, after showing the completed
-    summaries."""
-    from repoagent.cli.ui.progress import ready_for, report
-    from repoagent.memory.file_summaries import plan, summarize
-
-    waiting = terminal.working("asking the model")
-    ready = ready_for(settings, terminal, waiting, record=options.record, reply=options.reply)
+    cache, words = SummaryCache(dirs, options.refresh, terminal.warn), options.words
+    if plan(files, cache, words=words).calls == 0:
+        _show_done([cached_summary(file, cache, words=words) for file in files], options, terminal, None)
+        return
+    ready = summaries.ready_for(settings, terminal, record=options.record, reply=options.reply)
     context = ready.context_tokens
-    todo = plan(files, cache, words=options.words, context_tokens=context)
-    objects = (
-        f"{todo.asked} of {todo.parts} segments" if todo.parts > len(files) else plural(todo.asked, "file")
-    )
-    objects = objects if todo.asked else "the cached segments"
+    todo = plan(files, cache, words=words, context_tokens=context)
+    segments = f"{todo.asked} of {todo.parts} segments"
+    objects = segments if todo.parts > len(files) else plural(todo.asked, "file")
     estimate = (todo.calls, todo.usage, todo.cost(ready.meter.price_of(ready.model.spec)))
     few = options.yes or todo.calls <= summaries.FEW
     summaries.confirm_calls(terminal, ready, objects, estimate, few=few)
     done: list[FileSummary] = []
     try:
-        with waiting as working:
+        with terminal.working("asking the model") as working:
 
             def show_part(path: str, part: int, of: int) -> None:
                 label = f"joining the summaries of {path}" if 1 < part == of else f"summarizing {path}"
                 working.label(f"{label}: {part} of {of} segments" if part < of else label)
 
             for file in files:
-                summaries.charge(ready, "summary", options.top, (file.path or "-",))
+                top = Path.cwd() if worktree is None else worktree.top
+                summaries.charge(ready, "summary", top, (file.path or "-",))
                 summary = summarize(
                     file, cache, ready.model, ready.meter,
-                    words=options.words, context_tokens=context, output_tokens=ready.max_output_tokens,
+                    words=words, context_tokens=context, output_tokens=ready.max_output_tokens,
                     on_part=show_part, on_wait=summaries.retrying(working),
                 )  # fmt: skip
                 done.append(summary)
@@ -370,50 +326,36 @@ def _summarize(
             terminal.note("interrupted; the answers so far are saved. Run the command again to continue")
         raise
     _show_done(done, options, terminal, ready)
-    report(terminal, ready)
+    summaries.report(terminal, ready)
 
 
 def _show_done(
     done: list[FileSummary], options: SimpleNamespace, terminal: Terminal, ready: ModelSetup | None
 ) -> None:
-    """Print the summaries, with paths if there are several."""
-    if options.as_json:
-        files = [_summary_object(each) for each in done]
-        write_json(terminal, {"files": files, "spent": summaries.spent_object(ready)})
-        return
-    page = Page.of(terminal, least=20, most=100)
-    for number, each in enumerate(done):
-        head = [page.paint(one_line(each.file.path), "bold"), ""] if len(done) > 1 else []
-        lines = summaries.summary_lines(each.summary, page)
-        page.write([*([""] if number else []), *head, *lines], terminal)
-    if terminal.error_tty or terminal.verbose:
-        for each in done:
-            terminal.note(_origin(each), "dim")
-
-
-def _origin(file: FileSummary) -> str:
-    """How much of a file's summary is new or cached, and which file to edit to correct it."""
-    parts, summary = len(file.parts), file.summary
-    state = "new" if file.asked else "cached"
-    if parts > 1 and file.paid:
-        state = f"{file.paid:,} of {parts:,} segments new, {parts - file.paid:,} cached"
-    elif parts > 1:
-        state = f"all {parts:,} segments cached" + (", joined again" if file.asked else "")
-    if summary.edited:
-        state += ", corrected by you"
-    elif not (file.asked or file.paid) and summary.date:
-        state += f" on {summary.date[:10]}"
-    return f"{file.file.path or 'standard input'}: {state}{summaries.correction(summary, '; not saved')}"
-
-
-def _summary_object(file: FileSummary) -> dict[str, object]:
-    names = ("start", "end", "first_line", "last_line", "scope", "sha256")
-    parts = [
-        {**select(each.part, *names), **summaries.summary_object(each.summary), "new": each.asked}
-        for each in file.parts
-    ]
-    head = {**select(file.file, "path", "sha256"), "size": len(file.file.data), "words": file.words}
-    return {**head, **summaries.summary_object(file.summary), "new": file.asked, "parts": parts}
+    """Print the summaries, with paths if there are several, and how much of each is new."""
+    page, files, notes = Page.of(terminal, least=20, most=100), [], []
+    lines: list[str] = []
+    for each in done:
+        lines += [""] if lines else []
+        lines += [page.paint(one_line(each.file.path), "bold"), ""] if len(done) > 1 else []
+        lines += summaries.summary_lines(each.summary, page)
+        names = ("start", "end", "first_line", "last_line", "scope", "sha256")
+        parts = [
+            {**select(part.part, *names), **summaries.summary_object(part.summary), "new": part.asked}
+            for part in each.parts
+        ]
+        head = {**select(each.file, "path", "sha256"), "size": len(each.file.data), "words": each.words}
+        content = {**head, **summaries.summary_object(each.summary), "new": each.asked, "parts": parts}
+        files.append(content)
+        state = "new" if each.asked else "cached"
+        if len(parts) > 1:
+            state = f"{each.paid:,} of {len(parts):,} segments new, {len(parts) - each.paid:,} cached"
+        state += ", corrected by you" if each.summary.edited else ""
+        edit = summaries.correction(each.summary, "; not saved")
+        notes.append(f"{each.file.path or 'standard input'}: {state}{edit}")
+    notes = notes if terminal.error_tty or terminal.verbose else []
+    content = {"files": files, "spent": summaries.spent_object(ready)}
+    emit(terminal, content, lines, as_json=options.as_json, notes=notes)
 
 
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:
@@ -424,24 +366,28 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
 
     files: dict[str, SourceFile] = {}
     for name in names:
+        path, data = "", b""
         if name == "-":
-            file = SourceFile("", sys.stdin.buffer.read())
+            data = sys.stdin.buffer.read()
+        elif worktree is not None:
+            path, data = _inside(worktree, name)
         else:
-            file = _outside(Path(name)) if worktree is None else _inside(worktree, Path(name))
-            if len(names) > 1 and holds_secrets(file.path):  # the name may come from a * in the shell
-                raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
+            path, data = name, _bytes_of(name)
+        if len(names) > 1 and holds_secrets(path):  # the name may come from a * in the shell
+            raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
+        file = SourceFile(path, data)
         if not file.encoding:
-            raise Refused(f"{file.path or 'standard input'} is binary; only text can be summarized")
-        files.setdefault(file.path, file)
+            raise Refused(f"{path or 'standard input'} is binary; only text can be summarized")
+        files.setdefault(path, file)
     return list(files.values())
 
 
-def _inside(worktree: WorkTree, name: Path) -> SourceFile:
+def _inside(worktree: WorkTree, name: str) -> tuple[str, bytes]:
+    """The path of a file in the work tree, and its bytes."""
     from repoagent.edit.guards.off_limits import LFS_POINTER, gate
     from repoagent.git.files import read_source
     from repoagent.git.similar_paths import no_such_file
     from repoagent.git.worktree import relative
-    from repoagent.memory.file_summary_store import SourceFile
 
     path = relative(worktree, name, Path.cwd())
     if reason := gate(worktree.top, [path])(path):
@@ -453,20 +399,17 @@ def _inside(worktree: WorkTree, name: Path) -> SourceFile:
         raise no_such_file(path, worktree.top)
     if source.data.startswith(LFS_POINTER):
         raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
-    if source.binary:
-        raise Refused(f"{path} is binary; only text can be summarized")
-    return SourceFile(path, source.data)
+    return path, source.data
 
 
-def _outside(name: Path) -> SourceFile:
+def _bytes_of(name: str, limit: int = -1) -> bytes:
+    """The first `limit` bytes of a file outside a repository, -1 for all. Raises UsageError."""
     from repoagent.git.similar_paths import no_such_file
-    from repoagent.memory.file_summary_store import SourceFile
 
     try:
-        return SourceFile(str(name), name.read_bytes())
-    except IsADirectoryError as error:
-        raise UsageError(f"{name} is a directory; name files in it") from error
-    except FileNotFoundError as error:
-        raise no_such_file(name, Path.cwd()) from error
+        with Path(name).open("rb") as file:
+            return file.read(limit)
+    except FileNotFoundError:
+        raise no_such_file(name, Path.cwd()) from None
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select, write_json
-from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import columns, front
-from repoagent.cli.ui.terminal_text import clean, fold
+from repoagent.cli.session import select
+from repoagent.cli.ui.output_style import Page, fit
+from repoagent.cli.ui.table import columns
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -101,24 +101,22 @@ def command(repo: Repository, /, **values: Any) -> int:
                 working.progress("reading the memories", done / total)
 
         result = answer(repo.layout, query, search, warn=terminal.warn, progress=show_progress)
-    if options.as_json:
-        hits = [
-            {
-                **select(hit, "file", "name", "kind", "date", "snippet", "path", "line", "stale", "also"),
-                "marks": [list(mark) for mark in hit.marks],
-                "score": round(hit.score, 4),
-            }
-            for hit in result.hits
-        ]
-        write_json(terminal, {"query": query, "hits": hits})
-    elif result.hits:
-        for number, hit in enumerate(result.hits):
-            page.write([*([""] if number else []), *_block(hit, repo.worktree.top, page)], terminal)
-    elif not result.searched:
+    hits = [
+        {
+            **select(hit, "file", "name", "kind", "date", "snippet", "path", "line", "stale", "also"),
+            "marks": [list(mark) for mark in hit.marks],
+            "score": round(hit.score, 4),
+        }
+        for hit in result.hits
+    ]
+    if not (result.searched or repo.as_json):
         raise NothingDone("nothing is remembered in this repository yet; the first edit creates a memory")
-    else:
-        narrow = " of this kind or for these files" if kinds or paths else ""
-        terminal.note(f"nothing found{narrow} for {query!r}")
+    lines: list[str] = []
+    for hit in result.hits:
+        lines += [*([""] if lines else []), *_block(hit, repo.worktree.top, page)]
+    narrow = " of this kind or for these files" if kinds or paths else ""
+    notes = [] if hits else [f"nothing found{narrow} for {query!r}"]
+    repo.emit({"query": query, "hits": hits}, lines, notes=notes)
     return Exit.DONE if result.hits else Exit.NOTHING
 
 
@@ -139,21 +137,10 @@ def _block(hit: Hit, top: Path, page: Page) -> Iterator[str]:
     room = None if page.width is None else page.width - len(_INDENT)
     marked = {_one_line(hit.snippet[start:end]) for start, end in hit.marks}
     words = re.compile("|".join(map(re.escape, sorted(marked, key=len, reverse=True))) or r"(?!)")
-    for line in _wrapped(_one_line(hit.snippet), room):
+    for line in fit(_one_line(hit.snippet), room):
         yield _INDENT + words.sub(lambda match: page.paint(match[0], "bold", "red"), line)
     location = page.shorten(_one_line(f"{os.path.relpath(hit.path, top)}:{hit.line}"), room)
     yield _INDENT + page.paint(location, "dim")
-
-
-def _wrapped(text: str, room: int | None) -> Iterator[str]:
-    """The text in lines of at most `room` columns; longer words are broken."""
-    for line in [text] if room is None else fold(text, room).split("\n"):
-        while room is not None and columns(line) > room:
-            start = front(line, room)
-            yield start
-            line = line[len(start) :]
-        if line.strip():
-            yield line.strip()
 
 
 def _one_line(text: str) -> str:

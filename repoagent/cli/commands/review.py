@@ -275,7 +275,7 @@ def _review(
 ) -> Report:
     from repoagent.review.review import ReviewRequest, review
 
-    worktree, dirs, settings, terminal, _ = repo
+    worktree, dirs, settings, terminal, *_ = repo
     request = ReviewRequest(worktree, dirs, settings, unseen=unseen, strict=options.strict, narrowed=narrowed)
     if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
         return review(change, request)
@@ -384,7 +384,7 @@ def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, co
     from repoagent.edit.model_setup import model_setup
     from repoagent.review import fix
 
-    worktree, _, settings, terminal, _ = repo
+    worktree, _, settings, terminal, *_ = repo
     template = shared.edit_request(SimpleNamespace(no_commit=not commits), settings, "")
     change = fix.suggested_change(worktree, finding)
     with terminal.working("fixing") as working:

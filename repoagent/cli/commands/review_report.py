@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import ago, columns, front
+from repoagent.cli.ui.output_style import Page, fit, plural
+from repoagent.cli.ui.table import ago, columns
 from repoagent.cli.ui.terminal_text import clean, one_line, width
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _READABLE = 100  # columns of running text
 _COMMITS = 5
 _HEADS = 5  # findings in the short form
-_MANY = 5  # findings that make a summary worthwhile
-_TOP = 3  # findings repeated at the end
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
 
 
@@ -82,96 +80,55 @@ def lines(
     top: Path | None = None,
     now: float | None = None,
 ) -> Iterator[str]:
-    """The lines of the report, the totals last. With many findings, a summary comes first, the findings are sorted by
-    file, and the most important ones are repeated at the end."""
+    """The lines of the report: the findings, the most important first, and the totals."""
     now = time.time() if now is None else now
-    findings = report.findings
-    by_importance = sorted(findings, key=_importance)
-    many = brief is None and len(findings) > _MANY
+    rules = list(RULES)
+
+    def importance(finding: Finding) -> tuple[int, int, float]:
+        rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
+        return -finding.level, rule, -(finding.confidence or 0.0)
+
     small = 0
-    if many:
-        yield from _summary(report, by_importance, page)
-        paths = list(dict.fromkeys(finding.location.path for finding in by_importance))
-        findings = sorted(
-            findings, key=lambda each: (paths.index(each.location.path), -each.level, each.location.start)
-        )
-    path = None
-    for finding in findings:
-        if brief and _is_small(finding, brief):
+    for finding in sorted(report.findings, key=importance):
+        rule = RULES.get(finding.rule)
+        # the heading is enough, except for a model's finding
+        if brief and rule and rule.source != "model" and (brief.below is None or finding.level < brief.below):
             small += 1
             if small <= _HEADS:
                 yield from _head(finding, page, top)
             continue
-        if many and finding.location.path != path:
-            path = finding.location.path
-            counts = _counts([entry for entry in findings if entry.location.path == path])
-            yield page.paint(_path(path, top), "bold", "cyan") + page.paint(f"  {counts}", "dim")
-            yield ""
         yield from _head(finding, page, top)
-        parts = (_frame(report, finding, page), _body(finding, page), _evidence(finding, page, now))
-        for part in (*map(list, parts), _suggested(report, finding, page)):
-            yield from ["", *part] if part else []
+        for part in (_frame(report, finding, page), _body(finding, page), _evidence(finding, page, now)):
+            if text := list(part):
+                yield from ["", *text]
+        if suggested := _suggested(report, finding, page):
+            yield from ["", *suggested]
         yield ""
     if small > _HEADS:
         yield f"and {small - _HEADS:,} more"
-    if many:
-        yield page.paint(f"the {_TOP} most important:", "bold")
-        for finding in by_importance[:_TOP]:
-            yield from _head(finding, page, top)
     for hint in (brief.why if brief and small else "", "hide one with: repoagent review dismiss ID"):
-        if hint and findings:
+        if hint and report.findings:
             yield page.paint(hint, "dim")
-    yield from _wrapped(_total(report), page, *(() if findings else ("green",)))
-
-
-def _importance(finding: Finding) -> tuple[int, int, float]:
-    """Sort key: the level, the position in the table of rules, the confidence."""
-    rules = list(RULES)
-    rule = rules.index(finding.rule) if finding.rule in RULES else len(rules)
-    return -finding.level, rule, -(finding.confidence or 0.0)
-
-
-def _is_small(finding: Finding, brief: Brief) -> bool:
-    """Whether the heading is enough; findings of a model are shown in full."""
-    rule = RULES.get(finding.rule)
-    below = brief.below is None or finding.level < brief.below
-    return rule is not None and rule.source != "model" and below
-
-
-def _summary(report: Report, findings: Sequence[Finding], page: Page) -> Iterator[str]:
-    """The totals, and the number of findings and files of each rule."""
-    yield from _wrapped(_total(report), page, "bold")
-    by_rule: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_rule.setdefault(one_line(f"{finding.level.word} {finding.rule}"), []).append(finding)
-    wide = max(map(columns, by_rule))
-    for name, some in by_rule.items():
-        files = plural(len({finding.location.path for finding in some}), "file")
-        padding = " " * (wide - columns(name))
-        yield from _wrapped(f"  {name}{padding}  {len(some):>3}  in {files}", page)
-    yield ""
+    for line in fit(_total(report), page.width):
+        yield line if report.findings else page.paint(line, "green")
 
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
     level, location = finding.level.word, finding.location
     head = f"{level} {one_line(finding.rule)}"
-    for number, line in enumerate(_fitted(f"{head}: {one_line(finding.title) or '(no title)'}", page.width)):
+    for number, line in enumerate(fit(f"{head}: {one_line(finding.title) or '(no title)'}", page.width)):
         if number or not line.startswith(head):
             yield page.paint(line, "bold")
         else:
             rule = line[len(level) : len(head)] + page.paint(line[len(head) :], "bold")
             yield page.paint(level, *_STYLES[finding.level]) + rule
-    name = _path(location.path, top)
+    name = one_line(location.path if top is None else os.path.relpath(top / location.path))
     line = f":{location.start}" if location.start else ""
     removed = " (removed)" if location.old and line else ""
     if page.width is not None and columns(name) + 2 > 2 * page.width:
         # a terminal cannot open a shortened path
         name = page.shorten(name, page.width - 2 - len(line) - len(removed))
     yield f"  {page.paint(name + line, 'cyan')}{removed}  {page.paint(f'[{finding.id}]', 'dim')}"
-
-
-def _path(path: str, top: Path | None) -> str:
-    return one_line(path if top is None else os.path.relpath(top / path))
 
 
 def _body(finding: Finding, page: Page) -> Iterator[str]:
@@ -187,7 +144,7 @@ def _body(finding: Finding, page: Page) -> Iterator[str]:
     for paragraph in body.split("\n") if body else ():
         text = one_line(paragraph.expandtabs(4).rstrip())
         indent = text[: len(text) - len(text.lstrip(" "))][:20]
-        for line in _fitted(text.lstrip(" "), None if room is None else room - len(indent)):
+        for line in fit(text.lstrip(" "), None if room is None else room - len(indent)):
             yield f"  {indent}{line}" if line else ""
 
 
@@ -213,43 +170,12 @@ def _total(report: Report) -> str:
         cost = report.cost
         price = "" if cost is None else f", {f'${cost:.2f}' if cost >= 0.01 else cost_text(cost)}"
         parts[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
-    if report.dismissed:
-        parts.append(f"{len(report.dismissed):,} dismissed")
-    if report.dropped:
-        verb = "was" if report.dropped == 1 else "were"
-        parts.append(f"{report.dropped:,} could not be verified and {verb} dropped")
+    parts += [f"{len(report.dismissed):,} dismissed"] if report.dismissed else []
+    parts += [f"{report.dropped:,} dropped that could not be verified"] if report.dropped else []
+    levels = Counter(finding.level for finding in report.findings)
+    counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
     title = one_line(report.title) or "the change"
-    return f"{_counts(report.findings) or 'no findings'} in {title} ({'; '.join(parts)})"
-
-
-def _counts(findings: Sequence[Finding]) -> str:
-    """`1 error, 2 warnings`."""
-    counts = Counter(finding.level for finding in findings)
-    return ", ".join(plural(counts[level], level.word) for level in sorted(counts, reverse=True))
-
-
-def _wrapped(text: str, page: Page, *styles: str) -> Iterator[str]:
-    for line in _fitted(text, page.width):
-        yield page.paint(line, *styles)
-
-
-def _fitted(text: str, room: int | None) -> Iterator[str]:
-    """Words in lines of at most `room` columns; longer words are broken."""
-    if room is None:
-        yield text
-        return
-    line = ""
-    for word in text.split(" "):
-        if line and columns(line) + 1 + columns(word) > room:
-            yield line
-            line = word
-        else:
-            line = f"{line} {word}" if line else word
-        while columns(line) > room:
-            start = front(line, room) or line[0]
-            yield start
-            line = line[len(start) :]
-    yield line
+    return f"{counts or 'no findings'} in {title} ({'; '.join(parts)})"
 
 
 _AROUND = 2  # lines before and after those of the finding
@@ -272,10 +198,8 @@ def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
         numbered, last = dict(enumerate(quoted, first)), first + len(quoted) - 1
     else:
         begin, end = max(1, first - _AROUND), min(len(source), last + _AROUND)
-        numbered, last = (
-            {number: shown(source[number - 1]) for number in range(begin, end + 1)},
-            min(last, len(source)),
-        )
+        numbered = {number: shown(source[number - 1]) for number in range(begin, end + 1)}
+        last = min(last, len(source))
     mark, style = ("-", ("red",)) if location.old else (">", ("bold", "red"))
     gutter = len(str(max(numbered, default=0)))
     bar = "|" if page.ascii else "│"
@@ -321,8 +245,8 @@ def _suggested(report: Report, finding: Finding, page: Page) -> list[str]:
     if not hunks:  # a binary file
         return []
     spaced = "".join(f"{line[:1]}{_tabless(line[1:])}\n" for line in hunks.removesuffix("\n").split("\n"))
-    shown_diff = render(spaced, color=page.color, columns=page.width and page.width - 2)
-    lines = shown_diff.removesuffix("\n").split("\n")
-    more = [f"  and {len(lines) - _DIFF} more lines"] if len(lines) > _DIFF else []
+    text = render(spaced, color=page.color, columns=page.width and page.width - 2)
+    diff_lines = text.removesuffix("\n").split("\n")
+    more = [f"  and {len(diff_lines) - _DIFF} more lines"] if len(diff_lines) > _DIFF else []
     elsewhere = f" in {clean(path)}" if path != finding.location.path else ""
-    return [f"  suggested{elsewhere}:", *(f"  {line}" for line in lines[:_DIFF]), *more]
+    return [f"  suggested{elsewhere}:", *(f"  {line}" for line in diff_lines[:_DIFF]), *more]

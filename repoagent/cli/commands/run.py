@@ -123,7 +123,7 @@ def _run_for_user(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.cli.commands.run_ui import RunTerminal
     from repoagent.tasks.worktree import run_in_worktree
 
-    worktree, _, settings, terminal, _ = repo
+    worktree, settings, terminal = repo.worktree, repo.settings, repo.terminal
     request, inherited = _request(options, repo)
     if request.mode == "ask" and not request.plan_only and not terminal.can_ask:
         raise UsageError(

@@ -16,7 +16,7 @@ import click
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.options import together
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select, write_json
+from repoagent.cli.session import select
 from repoagent.cli.ui.output_style import Page, plural
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import clean, one_line
@@ -113,15 +113,12 @@ def _as_object(run: Run) -> dict[str, object]:
     return {**to_dict(run.record), **current, **select(run.run_dir, "folder", "conversation")}
 
 
-def report(repo: Repository, runs: Iterable[Run], sentence: str, *, as_json: bool, **more: object) -> None:
+def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object) -> None:
     """Print what a command did to `runs`, as a sentence or as JSON."""
-    if not as_json:
-        repo.terminal.result(f"{sentence}\n")
-        return
     from repoagent.tasks.runs.list import refreshed
 
-    rows = [_as_object(refreshed(run, warn=repo.terminal.warn)) for run in runs]
-    write_json(repo.terminal, {"runs": rows, **more})
+    rows = [_as_object(refreshed(run, warn=repo.terminal.warn)) for run in runs] if repo.as_json else []
+    repo.emit({"runs": rows, **more}, [sentence] if sentence else [])
 
 
 _list_options = together(
@@ -152,28 +149,21 @@ def command(ctx: click.Context, /, **options: Any) -> Any:
 @click.command("list", epilog=LIST_EXAMPLES)
 @_list_options
 @pass_repository
-def list_command(
-    repo: Repository, /, *, live: bool, limit: int | None, everything: bool, as_json: bool
-) -> int:
+def list_command(repo: Repository, /, *, live: bool, limit: int | None, everything: bool) -> int:
     """List runs, newest first, delegated runs below their parents."""
     from repoagent.tasks.runs.list import runs, tree
 
     terminal = repo.terminal
     listed = [run for run in runs(repo.layout, warn=terminal.warn) if run.is_live or not live]
-    if limit is None and terminal.output_tty and not (as_json or everything):
-        limit = _ON_A_TERMINAL
-    shown = listed[:limit]
-    if as_json:
-        write_json(terminal, {"runs": [_as_object(run) for run in shown], "total": len(listed)})
-    elif listed:
-        page = Page.of(terminal)
-        page.write(table_lines(tree(shown), page), terminal)
-        if len(listed) > len(shown):
-            terminal.note(f"and {len(listed) - len(shown):,} older; list them with --all", "dim")
-    elif live:
-        terminal.note("no live runs")
-    else:
+    if not (listed or live or repo.as_json):
         raise NothingDone('no runs yet; start one with `repoagent run "TASK"`')
+    if limit is None and terminal.output_tty and not (repo.as_json or everything):
+        limit = _ON_A_TERMINAL
+    shown, notes = listed[:limit], [] if listed else ["no live runs"]
+    if len(listed) > len(shown):
+        notes.append(f"and {len(listed) - len(shown):,} older; list them with --all")
+    table = table_lines(tree(shown), Page.of(terminal)) if shown else ()
+    repo.emit({"runs": [_as_object(run) for run in shown], "total": len(listed)}, table, notes=notes)
     return Exit.DONE if listed else Exit.NOTHING
 
 
@@ -199,7 +189,7 @@ _STATES = {  # state: sign in Unicode and in ASCII, style
 _MARKS = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`|^#{1,6} ")  # Markdown that a table would show as written
 
 
-def _state(run: Run, page: Page) -> Cell:
+def _state(run: Run, page: Page) -> tuple[str, ...]:
     """The state with its sign, and its style."""
     signs, *style = _STATES[run.state]
     return f"{signs[page.ascii]} {run.state}", *style
@@ -227,20 +217,20 @@ def status_line(run: Run) -> str:
 
 def table_lines(rows: Sequence[tuple[int, Run]], page: Page) -> Iterator[str]:
     """The lines of the table of runs; each of `rows` has the depth of a run below its ancestors."""
-    cells: list[tuple[Cell, ...]] = []
+    cells: list[list[Cell]] = []
     for depth, run in rows:
         record = run.record
         below = "  " * (depth - 1) + ("` " if page.ascii else "└ ") if depth else ""
         cells.append(
-            (
-                (below + one_line(run.short),),
-                (page.ago(run.process_started, wide=110) if run.process_started else "",),
+            [
+                below + one_line(run.short),
+                page.ago(run.process_started, wide=110) if run.process_started else "",
                 _state(run, page),
-                (f"{record.turns:,}" if record.turns else "",),
-                (_cost(run) if record.tokens else "",),
-                (one_line(record.prompt) or status_line(run),),
-                (status_line(run) if record.prompt else "",),
-            )
+                f"{record.turns:,}" if record.turns else "",
+                _cost(run) if record.tokens else "",
+                one_line(record.prompt) or status_line(run),
+                status_line(run) if record.prompt else "",
+            ]
         )
     return page.table(_COLUMNS, cells)
 
@@ -262,7 +252,7 @@ Print all turns with `repoagent conversation show NAME`."""
     help="Show the last N turns of the conversation.",
 )  # fmt: skip
 @pass_repository
-def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) -> None:
+def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
     """Show the progress of RUN: state, plan, delegated runs, cost and last turns."""
     from repoagent.llm.conversation import read
     from repoagent.storage.atomic import read_regular
@@ -284,18 +274,25 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
     except Refused:  # a link, for example
         pass
     messages = unread(run_dir)
-    if as_json:
-        content = {
-            "run": _as_object(selected),
-            "children": [_as_object(child) for child in below],
-            "plan": plan,
-            "unread": messages,
-            "turns": [{"role": turn.role, "text": turn.text, **turn.meta} for turn in last],
-            "conversation_problem": problem or None,
-        }
-        write_json(repo.terminal, content)
-        return
+    content = {
+        "run": _as_object(selected),
+        "children": [_as_object(child) for child in below],
+        "plan": plan,
+        "unread": messages,
+        "turns": [{"role": turn.role, "text": turn.text, **turn.meta} for turn in last],
+        "conversation_problem": problem or None,
+    }
     page = Page.of(repo.terminal, most=120)
+
+    def section(title: str, text: Iterable[str], most: int) -> list[str]:
+        """A title, and at most `most` lines of `text`, indented."""
+        shown = list(text)
+        lines = ["", page.paint(title, "bold")] if title and shown else []
+        for line in shown[:most]:
+            lines += page.wrap(one_line(line.replace("\t", "    ")), "  " if title else "    ")
+        more = len(shown) - most
+        return lines + ([page.paint(f"    and {more:,} more lines", "dim")] if more > 0 else [])
+
     state, *styles = _state(selected, page)
     lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
     if selected.record.prompt:
@@ -304,30 +301,19 @@ def show_command(repo: Repository, /, *, run: str, turns: int, as_json: bool) ->
         (f"{name:7}", one_line(value)) for name, value in _facts(selected, below, messages, page) if value
     ]
     lines += page.pairs(facts, "dim", indent="  ")
-    if steps := plan.splitlines():
-        lines += ["", page.paint("plan", "bold")]
-        for line in steps[:_PLAN]:
-            lines += page.wrap(one_line(line.replace("\t", "    ")), "  ")
-        lines += [f"  and {len(steps) - _PLAN:,} more lines"] if len(steps) > _PLAN else []
+    lines += section("plan", plan.splitlines(), _PLAN)
     files = (
         run_dir.conversation, run_dir.plan, run_dir.checkpoint, run_dir.output, run_dir.changes, run_dir.folder
     )  # fmt: skip
-    if existing := [path for path in files if path.exists()]:
-        lines += ["", page.paint("files", "bold")]
-        lines += [f"  {one_line(repo.shown(path))}{'/' if path.is_dir() else ''}" for path in existing]
-    if last or problem:
-        lines += ["", page.paint("last turns", "bold")]
-    if problem:
-        lines += page.wrap(one_line(f"unreadable: {problem}"), "  ")
+    existing = [f"{repo.shown(path)}{'/' * path.is_dir()}" for path in files if path.exists()]
+    lines += section("files", existing, len(files))
+    lines += section("last turns", [f"unreadable: {problem}"] if problem else [], 1)
+    lines += ["", page.paint("last turns", "bold")] if last else []
     for turn in last:
         about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
         lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
-        words = [line for line in clean(turn.text).splitlines() if line.strip()]
-        for line in words[:_TURN]:
-            lines += page.wrap(one_line(line), "    ")
-        if len(words) > _TURN:
-            lines.append(f"    {page.paint(f'and {len(words) - _TURN:,} more lines', 'dim')}")
-    page.write(lines, repo.terminal)
+        lines += section("", (line for line in clean(turn.text).splitlines() if line.strip()), _TURN)
+    repo.emit(content, lines)
 
 
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
@@ -392,7 +378,7 @@ other branches have its commits."""
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.option("--undo", "back", is_flag=True, help="Restore the conversation of a deleted run.")
 @pass_repository
-def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_json: bool) -> None:
+def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> None:
     """Delete RUN, which must have ended."""
     from repoagent.tasks.runs.control import delete, restore_conversation
     from repoagent.tasks.runs.directory import resume_command
@@ -403,7 +389,7 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_j
         name = restore_conversation(repo.layout, repo.worktree, run, warn=repo.terminal.warn).name
         restored = _find(repo, name)
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
-        report(repo, [restored], f"restored the conversation of {name}; {more}", as_json=as_json)
+        report(repo, [restored], f"restored the conversation of {name}; {more}")
         return
     selected = _find(repo, run)
     refuse_live(selected)
@@ -419,4 +405,4 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool, as_j
     sentence = f"deleted {selected.name}" + (f"; {branch}" if branch else "")
     if archived:
         sentence += f"; restore its conversation with `repoagent runs delete --undo {selected.name}`"
-    report(repo, [], sentence, as_json=as_json, deleted=selected.name, conversation_archived=archived)
+    report(repo, [], sentence, deleted=selected.name, conversation_archived=archived)

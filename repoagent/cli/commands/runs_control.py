@@ -38,7 +38,7 @@ NAME.md into the inbox/ folder of the run."""
 @run_argument
 @click.argument("words", metavar="TEXT...", nargs=-1, required=True)
 @pass_run
-def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...], as_json: bool) -> None:
+def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...]) -> None:
     """Send TEXT, or standard input for `-`, to a live RUN."""
     from repoagent.tasks.runs.control import message
 
@@ -49,8 +49,7 @@ def message_command(repo: Repository, run: Run, /, *, words: tuple[str, ...], as
         except UnicodeDecodeError as error:
             raise UsageError(f"standard input is not UTF-8: {error}") from error
     file = message(run, text)
-    sentence = f"sent to {run.name}; it reads this before its next model call"
-    report(repo, [run], sentence, as_json=as_json, file=file)
+    report(repo, [run], f"sent to {run.name}; it reads this before its next model call", file=file)
 
 
 _PATIENCE = 10.0  # seconds for a process to undo unfinished work
@@ -69,14 +68,14 @@ can also stop a run by creating a file named stop in its folder."""
 @run_argument
 @click.option("--now", is_flag=True, help="End the process at once.")
 @pass_run
-def stop_command(repo: Repository, run: Run, /, *, now: bool, as_json: bool) -> int:
+def stop_command(repo: Repository, run: Run, /, *, now: bool) -> int:
     """Stop RUN before its next model call, or at once with --now."""
     from repoagent.tasks.runs.control import StillRunning, stop, terminate_run, wait
 
     reached = stop(run)
     if not now:
         more = "before its next model call; use --now to end it at once"
-        report(repo, reached, f"asked {_all_of(reached)} to stop {more}", as_json=as_json)
+        report(repo, reached, f"asked {_all_of(reached)} to stop {more}")
         return Exit.DONE
     ended = terminate_run(run)
     try:
@@ -84,7 +83,7 @@ def stop_command(repo: Repository, run: Run, /, *, now: bool, as_json: bool) -> 
     except StillRunning:
         state = "still running"
     done = f"ended the process of {_all_of(reached)}" if ended else f"asked {run.name} to stop"
-    report(repo, reached, f"{done}: {state}", as_json=as_json, ended=[each.name for each in ended])
+    report(repo, reached, f"{done}: {state}", ended=[each.name for each in ended])
     return Exit.BUSY if state == "still running" else Exit.DONE
 
 
@@ -104,13 +103,13 @@ it is unreadable, 7 still alive after --timeout."""
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="Wait at most this many seconds."
 )
 @pass_run
-def wait_command(repo: Repository, run: Run, /, *, timeout: float | None, as_json: bool) -> int:
+def wait_command(repo: Repository, run: Run, /, *, timeout: float | None) -> int:
     """Wait for RUN to end, and exit with its exit code."""
     from repoagent.tasks.runs.control import wait
 
     run = wait(run, timeout)
     status = status_line(run)
-    report(repo, [run], f"{run.name}: {run.state}{f', {status}' if status else ''}", as_json=as_json)
+    report(repo, [run], f"{run.name}: {run.state}{f', {status}' if status else ''}")
     return run.exit_code
 
 
@@ -126,14 +125,14 @@ Undo the commits of a run with `repoagent undo`."""
 @click.command("diff", epilog=RESTORE_EXAMPLES)
 @run_argument
 @pass_run
-def diff_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
+def diff_command(repo: Repository, run: Run, /) -> None:
     """Show the uncommitted changes of RUN as a diff."""
     from repoagent.tasks.uncommitted_by_run import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
     worktree = worktree_of(repo.worktree, run)
     diff = uncommitted_diff(worktree, run.run_dir)
-    if as_json:
+    if repo.as_json:
         files = list(uncommitted_files(worktree, run.run_dir))
         write_json(repo.terminal, {"run": run.name, "files": files, "diff": diff})
     else:
@@ -147,7 +146,7 @@ def diff_command(repo: Repository, run: Run, /, *, as_json: bool) -> None:
     "--whole", is_flag=True, help="Restore files whose lines were changed again, too, after saving copies."
 )
 @pass_run
-def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool, as_json: bool) -> Exit:
+def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) -> Exit:
     """Undo the uncommitted changes of RUN, which must have ended.
 
     Other changes in these files are not touched. A file whose changed lines were changed again is skipped and named,
@@ -172,9 +171,8 @@ def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool, as
     copies = [repo.shown(path) for path in done.copies]
     outcomes = {"restored": done.paths, "saved copies": copies}
     sentence = "\n".join(f"{label}: {', '.join(some)}" for label, some in outcomes.items() if some)
-    if sentence or as_json:
-        more = {"files": done.paths, "skipped": list(done.left), "copies": copies}
-        report(repo, [run], sentence, as_json=as_json, **more)
+    more = {"files": done.paths, "skipped": list(done.left), "copies": copies}
+    report(repo, [run], sentence, **more)
     if done.left:
         repo.terminal.warn(conflict_message(done.left, f"repoagent runs restore {run.short} --whole"))
         return Exit.REFUSED

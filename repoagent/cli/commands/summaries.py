@@ -1,14 +1,18 @@
-"""Helpers of the commands that summarize with a model: the model, the estimate, the cost, the output."""
+"""Helpers of the commands that call a model themselves: the model, the estimate, the cost, the output."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repoagent.cli.repository import Repository
 from repoagent.cli.session import Session
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.terminal_text import clean
+from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -35,16 +39,54 @@ def open_for_summaries(
     return settings, terminal
 
 
+def with_model(repo: Repository, session: Session, options: SimpleNamespace) -> Repository:
+    """The repository with the settings of `open_for_summaries`."""
+    settings, terminal = open_for_summaries(session, repo.layout, options)
+    return repo._replace(settings=settings, terminal=terminal)
+
+
+def ready_for(
+    settings: Settings, terminal: Terminal, *, record: Path | None = None, reply: Path | None = None
+) -> ModelSetup:
+    """The model and its meter for a command that knows how many calls it makes, and needs no default of `max_turns`.
+    Raises whatever `model_setup` raises."""
+    from repoagent.edit.model_setup import model_setup
+
+    ready = model_setup(settings, record, reply, terminal.warn)
+    if settings.origin("max_turns") == "default":
+        ready.meter.limits = replace(ready.meter.limits, turns=None)
+    return ready
+
+
+def agree(terminal: Terminal, ready: ModelSetup, what: str, *, few: bool, less: str) -> None:
+    """Print what the model would do and ask, unless it is only a `few` calls; `less` is a hint how to make fewer.
+    Raises UsageError if the user cannot be asked, NothingDone for a no."""
+    from repoagent.llm.model import display_name
+
+    sentence = f"{display_name(ready.model.spec)} {what}"
+    if few:
+        if terminal.error_tty:
+            terminal.note(sentence, "dim")
+        return
+    if not terminal.can_ask:
+        raise UsageError(f"{sentence}; confirm with --yes, or {less}")
+    terminal.note(sentence)
+    if terminal.ask("Continue", {"y": "call the model", "n": "do not"}) == "n":
+        raise NothingDone("no model was called")
+
+
 def confirm_calls(
     terminal: Terminal, ready: ModelSetup, objects: str, estimate: tuple[int, Usage, float | None],
     *, few: bool, less: str = "name fewer files",
 ) -> None:  # fmt: skip
     """Print what the model would summarize and the `estimate` of calls, tokens and cost; ask unless they are `few`."""
-    from repoagent.cli.ui.progress import about, agree
-    from repoagent.llm.model import display_name
+    from repoagent.llm.usage import cost_text
 
-    sentence = f"{display_name(ready.model.spec)} would summarize {objects} {about(*estimate)}"
-    agree(terminal, sentence, few=few, less=less)
+    calls, usage, cost = estimate
+    price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
+    tokens = f"about {usage.input:,} tokens in and {usage.output:,} out"
+    what = f"would summarize {objects} in {calls:,} call{'s' * (calls > 1)}: {tokens}, {price}"
+    agree(terminal, ready, what, few=few, less=less)
 
 
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:
@@ -58,12 +100,30 @@ def retrying(working: Working) -> Callable[[float, str], None]:
     return lambda seconds, why: working.note(f"{why}; retrying in {seconds:.0f} s")
 
 
+def report(terminal: Terminal, ready: ModelSetup) -> None:
+    """Print tokens and cost, on a terminal."""
+    from repoagent.llm.usage import cost_text
+
+    usage, cost = ready.meter.usage, ready.meter.cost
+    if terminal.error_tty and usage.total:
+        price = "price unknown" if cost is None else cost_text(cost)
+        tokens = f"{'~' if usage.estimated else ''}{usage.total - usage.output:,} + {usage.output:,} tokens"
+        terminal.note(f"{tokens} · {price}", "dim")
+
+
 def spent_object(ready: ModelSetup | None) -> dict[str, object] | None:
     """The model, its calls, tokens and cost as JSON data."""
-    from repoagent.cli.ui.progress import as_object
     from repoagent.llm.model import display_name
 
-    return None if ready is None else {"model": display_name(ready.model.spec), **as_object(ready)}
+    if ready is None:
+        return None
+    usage = ready.meter.usage
+    return {
+        "model": display_name(ready.model.spec),
+        "calls": ready.meter.attempts,
+        "usage": {"input": usage.total - usage.output, "output": usage.output, "estimated": usage.estimated},
+        "cost": ready.meter.cost,
+    }
 
 
 def summary_object(summary: Summary) -> dict[str, object]:

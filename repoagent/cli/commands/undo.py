@@ -8,7 +8,9 @@ import os
 import click
 
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import write_json
+from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import NothingDone, UsageError
 
 EXAMPLES = """\b
@@ -22,7 +24,7 @@ Examples:
 @click.argument("edit_id", required=False, metavar="[N|EDIT]")
 @click.option("-l", "--list", "listed", is_flag=True, help="List the edits that can be undone, newest first.")
 @pass_repository
-def undo(repo: Repository, /, *, edit_id: str | None, listed: bool, as_json: bool) -> None:
+def undo(repo: Repository, /, *, edit_id: str | None, listed: bool) -> None:
     """Undo the last edit, the Nth of `undo --list`, or EDIT (the id in the Repoagent-Edit trailer of a commit).
 
     The branch moves back if the commit is its tip and on no other branch, tag or remote; otherwise a new commit
@@ -30,54 +32,47 @@ def undo(repo: Repository, /, *, edit_id: str | None, listed: bool, as_json: boo
     again, undo refuses.
     """
     if not listed:
-        _change(repo, edit_id, as_json=as_json)
+        _change(repo, edit_id)
     elif edit_id is not None:
         raise UsageError("--list takes no edit")
     else:
-        _list(repo, as_json=as_json)
+        _list(repo)
 
 
 @click.command()
 @click.argument("edit_id", required=False, metavar="[EDIT]")
 @pass_repository
-def redo(repo: Repository, /, *, edit_id: str | None, as_json: bool) -> None:
+def redo(repo: Repository, /, *, edit_id: str | None) -> None:
     """Redo the last undone edit, or EDIT."""
-    _change(repo, edit_id, as_json=as_json, redo=True)
+    _change(repo, edit_id, redo=True)
 
 
-def _list(repo: Repository, *, as_json: bool) -> None:
-    from repoagent.cli.ui.output_style import Page
-    from repoagent.cli.ui.table import columns
-    from repoagent.cli.ui.terminal_text import one_line
+_COLUMNS = (
+    Column("", right=True),
+    Column("time"),
+    Column("commit"),
+    Column("edit", cut="end", least=20),
+    Column("files", cut="end", least=10),
+)
+
+
+def _list(repo: Repository) -> None:
     from repoagent.git.undo_log import list_undoable
 
-    terminal, page = repo.terminal, Page.of(repo.terminal)
-    undoable = list(enumerate(list_undoable(repo.worktree), start=1))
-    if as_json:
-        edits = [
-            {
-                "number": number,
-                "edit": entry.edit.id,
-                "time": entry.edit.time,
-                "commit": entry.commit,
-                "subject": entry.subject,
-                "paths": list(entry.edit.paths),
-            }
-            for number, entry in undoable
-        ]
-        write_json(terminal, {"edits": edits})
-        return
-    if not undoable:
+    edits, rows = [], []
+    for number, entry in enumerate(list_undoable(repo.worktree), start=1):
+        edit = entry.edit
+        facts = {"edit": edit.id, "time": edit.time, "commit": entry.commit, "subject": entry.subject}
+        edits.append({"number": number, **facts, "paths": list(edit.paths)})
+        commit: Cell = ((entry.commit or "-")[:7], "yellow")
+        words = one_line(entry.subject or "not committed"), one_line(", ".join(edit.paths))
+        rows.append((f"{number}", edit.time[:16].replace("T", " "), commit, *words))
+    if not edits and not repo.as_json:
         raise NothingDone("nothing to undo")
-    for number, entry in undoable:
-        when, commit = entry.edit.time[:16].replace("T", " "), (entry.commit or "-")[:7].ljust(7)
-        description = one_line(f"{entry.subject or 'not committed'} ({', '.join(entry.edit.paths)})")
-        head = f"{number:>{len(str(len(undoable)))}}  {when}  "
-        room = None if page.width is None else max(page.width - columns(head) - 9, 20)
-        terminal.styled(f"{head}{page.paint(commit, 'yellow')}  {page.cut(description, room)}\n")
+    repo.emit({"edits": edits}, Page.of(repo.terminal).table(_COLUMNS, rows) if rows else ())
 
 
-def _change(repo: Repository, edit_id: str | None, *, as_json: bool, redo: bool = False) -> None:
+def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> None:
     from repoagent.cli.ui.terminal_text import clean, fold
     from repoagent.edit import undo
     from repoagent.git.process import git_output
@@ -92,7 +87,7 @@ def _change(repo: Repository, edit_id: str | None, *, as_json: bool, redo: bool 
         edit_id = undoable[int(edit_id) - 1].edit.id
     result = (undo.redo if redo else undo.undo)(worktree, edit_id, None)
     edit, done = result.edit, "redid" if redo else "undid"
-    if as_json:
+    if repo.as_json:
         content = {"version": 1, "edit": edit.id, "commit": result.commit, "moved": result.moved}
         terminal.done(json.dumps({**content, "paths": list(result.paths)}, indent=2) + "\n")
     elif edit.no_commit:

@@ -10,7 +10,6 @@ import click
 
 from repoagent.cli.options import limit_option
 from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import write_json
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Cell, Column
 from repoagent.cli.ui.terminal_text import one_line
@@ -50,7 +49,7 @@ code is 1 if nothing was found."""
 @click.argument("what", metavar="SYMBOL|FILE")
 @limit_option
 @pass_repository
-def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int:
+def command(repo: Repository, /, *, what: str, limit: int) -> int:
     """Show where SYMBOL is defined and used, or what other files use of FILE.
 
     SYMBOL is a name, Class.method, or FILE:NAME for the definition in that file.
@@ -58,17 +57,12 @@ def command(repo: Repository, /, *, what: str, limit: int, as_json: bool) -> int
     from repoagent.edit.guards.off_limits import gate
     from repoagent.uses.report import answer as answer_of
 
-    terminal = repo.terminal
     withheld = gate(repo.worktree.top, ())
     answer = answer_of(repo.worktree, what, withheld, limit=limit, path_of=repo.relative)
     something = any(uses.files or uses.definitions for uses in answer.symbols)
-    if as_json:
-        write_json(terminal, asdict(answer))
-    elif something:
-        page = Page.of(terminal, least=1)
-        page.write(_lines(answer, page), terminal)
-    else:
-        terminal.note(f"no other file uses {what}" if answer.file else f"no symbol named {what}")
+    nothing = f"no other file uses {what}" if answer.file else f"no symbol named {what}"
+    lines = _lines(answer, Page.of(repo.terminal, least=1)) if something else ()
+    repo.emit(asdict(answer), lines, notes=[] if something else [nothing])
     return Exit.DONE if something else Exit.NOTHING
 
 

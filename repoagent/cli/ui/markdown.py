@@ -25,11 +25,10 @@ _FENCE = re.compile(r"(`{3,}|~{3,})[ \t]*([^\s`{]*)([^`]*)$")
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _RULE = re.compile(r"([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _ITEM = re.compile(r"([-*+]|[0-9]{1,9}[.)])([ \t]+|$)")
-_QUOTE = re.compile(r" {0,3}>[ \t]?")
 _DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
-# The start of a line that may become a fence, a heading, an item, a rule or a quote; and of a line that is not prose.
-_UNDECIDED = re.compile(r"[ \t]*(?:`{0,2}|~{0,2}|#{1,6}|[-*_+ \t]+|[0-9]{1,9}(?:[.)][ \t]*)?|>[ \t]?)$")
-_WHOLE = re.compile(r"[ \t]*(?:```|~~~|#{1,6}[ \t]|\|)| {4}|\t")
+# The start of a line that may become a fence, a heading, an item or a rule; and of a line that is not prose.
+_UNDECIDED = re.compile(r"[ \t]*(?:`{0,2}|~{0,2}|#{1,6}|[-*_+ \t]+|[0-9]{1,9}(?:[.)][ \t]*)?)$")
+_WHOLE = re.compile(r"[ \t]*(?:```|~~~|#{1,6}[ \t]|\||>)| {4}|\t")
 _MARKUP = re.compile(r"[*_`\[\]<!\\]")
 # Markup that later words may close: a code span, emphasis, a link ("left-flanking" in the CommonMark specification).
 _OPEN = re.compile(r"`|\*+[^\s*]|(?<!\w)_+[^\s_]|\[[^\]]*$|\]\([^)]*$")
@@ -38,7 +37,7 @@ _LONGEST_START = 256  # characters that decide the type of a line; otherwise wai
 _LONGEST_SPAN = 2_000  # characters that wait for the end of their markup, or are parsed for markup
 _LONGEST_TRY = 300  # characters of open markup that are parsed again at each word
 _LEAST_WIDTH = 20
-_GAP = 2  # columns of space in a table
+_GAP = "  "  # between the columns of a table
 
 
 class _Item(NamedTuple):
@@ -66,7 +65,6 @@ class Markdown:
         self._in_prose = False  # the line is prose: its words are printed as they arrive
         self._word = ""
         self._pending = ""  # words with open markup
-        self._quote = 0
         self._items: list[_Item] = []
         self._fence: tuple[str, int] | None = None  # its mark and its indentation
         self._code = _Highlighter("")
@@ -74,7 +72,6 @@ class Markdown:
         # the screen
         self._column = 0
         self._at_start = True  # of a line, or after the mark of an item
-        self._last: tuple[str, ...] = ()  # the styles of the last word
         self._wrote = self._blank = self._paragraph = False
 
     def feed(self, piece: str) -> str:
@@ -101,7 +98,7 @@ class Markdown:
         self._end_line()
         self._end_block()
         self._items.clear()
-        self._quote, self._fence, self._blank = 0, None, False
+        self._fence, self._blank = None, False
         return self._take()
 
     @property
@@ -118,7 +115,7 @@ class Markdown:
 
     def _start(self, start: str) -> None:
         """Print the words of a line as they arrive if its start shows that it is prose."""
-        _, text = _unquoted(start)
+        text = start
         while not _UNDECIDED.match(text) and not _WHOLE.match(text):
             text = text.lstrip(" \t")
             if (item := _ITEM.match(text)) is None:
@@ -127,17 +124,8 @@ class Markdown:
                 return
             text = text[item.end() :]
 
-    def _line(self, line: str, *, ended: bool = True) -> None:
+    def _line(self, text: str, *, ended: bool = True) -> None:
         """Handle a whole line, or (not `ended`) the start of a line of prose."""
-        quote, text = _unquoted(line)
-        if quote != self._quote:
-            self._end_block()
-            self._items.clear()
-            self._fence = None
-            self._quote = min(quote, self._quote)
-            if text.strip(" \t\r"):
-                self._gap()
-            self._quote = quote
         if self._fence is not None:
             mark, indent = self._fence
             code = text[min(indent, len(text) - len(text.lstrip(" "))) :]
@@ -180,6 +168,12 @@ class Markdown:
             styles = ("bold", "underline") if heading[1] == "#" else ("bold",)
             spans = [(part, own or styles) for part, own in _inline(heading[2] or "", self._color)[0]]
             self._put([("" if self._color else f"{heading[1]} ", ()), *spans])
+            self._newline()
+        elif ended and body.startswith(">"):
+            self._begin(indent)
+            self._gap()
+            bar = "│" if self._utf8 else ">"
+            self._put([(f"{bar} ", ("dim",)), *_inline(body[1:], self._color)[0]])
             self._newline()
         elif ended and _RULE.match(body):
             self._begin(indent)
@@ -231,7 +225,7 @@ class Markdown:
         """Print an empty line if the source has one, or if it is needed."""
         if not self._at_mark():
             if self._wrote and (self._blank or force):
-                self._out.append(f"{self._margin().rstrip()}\n" if self._quote else "\n")
+                self._out.append("\n")
             self._blank = False
 
     def _end_block(self) -> None:
@@ -239,10 +233,11 @@ class Markdown:
         if self._pending:
             self._commit()
         rows, self._rows = self._rows, []
-        if len(rows) > 1 and _DELIMITERS.match(rows[1]):
+        table = self._table(rows) if len(rows) > 1 and _DELIMITERS.match(rows[1]) else []
+        if table:
             self._gap(force=True)
             self._newline()
-            for line in self._table(rows):
+            for line in table:
                 self._start_line()
                 self._out += [*(self._paint(text, styles) for text, styles in line), "\n"]
                 self._column = 0
@@ -255,23 +250,45 @@ class Markdown:
         self._newline()
         self._paragraph = False
 
-    def _table(self, rows: Sequence[str]) -> Iterator[Word]:
+    def _table(self, rows: Sequence[str]) -> list[Word]:
+        """The lines of a table, cells folded between words; none if its longest words do not fit into the width."""
         cells = [_cells(row) for row in (rows[0], *rows[2:])]
         count = max(map(len, cells))
         grid = [[list(_words(_inline(cell, self._color)[0])) for cell in row] for row in cells]
         for row in grid:
             row += [[] for _ in range(count - len(row))]
-        marks = [*_cells(rows[1]), *[""] * count][:count]
-        aligned = [
-            "^" if mark[:1] == mark[-1:] == ":" else ">" if mark.endswith(":") else "<" for mark in marks
-        ]
-        limit = self._room() - 2 * self._quote - self._indent()
-        return _grid(grid, aligned, limit, "─" if self._utf8 else "-")
+        marks = [*_cells(rows[1]), *[""] * count]
+        least = [max((_size(word) for row in grid for word in row[at]), default=0) for at in range(count)]
+        widths = [max(_size(line) for row in grid for line in _folded(row[at], 10**6)) for at in range(count)]
+        room = self._room() - self._indent() - len(_GAP) * (count - 1)
+        if sum(least) > room:
+            return []
+        while sum(widths) > room:
+            widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
+            widths[widest] -= 1
+        rule = _GAP.join(("─" if self._utf8 else "-") * width for width in widths)
+        lines: list[Word] = []
+        for number, row in enumerate(grid):
+            folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for at in range(max(map(len, folded))):
+                line: Word = []
+                for cell_lines, width, mark in zip(folded, widths, marks, strict=False):
+                    spans = cell_lines[at] if at < len(cell_lines) else []
+                    padding = width - _size(spans)
+                    before = padding if mark.endswith(":") else 0
+                    before = padding // 2 if mark[:1] == mark[-1:] == ":" else before
+                    shown = spans if number else [(text, (*styles, "bold")) for text, styles in spans]
+                    line += [(" " * before, ()), *shown, (" " * (padding - before) + _GAP, ())]
+                while line and not line[-1][0].strip(" "):
+                    line.pop()
+                lines.append(line)
+            lines += [] if number else [[(rule, ("dim",))]]
+        return lines
 
     def _put_code(self, code: str) -> None:
         spans = self._code.line(code) if self._color else [(code, ())]
         line = "".join(paint(clean(text), *styles) for text, styles in spans)
-        self._out.append(f"{self._margin()}{' ' * self._indent()}{line}\n" if line else "\n")
+        self._out.append(f"{' ' * self._indent()}{line}\n" if line else "\n")
         self._wrote = True
 
     # Prose
@@ -312,20 +329,20 @@ class Markdown:
                 if self._column + 1 + size > self._room():
                     self._newline()
                 else:
-                    self._out.append(self._paint(" ", _shared(self._last, word[0][1])))
+                    self._out.append(" ")
                     self._column += 1
             self._start_line()
             self._out += [self._paint(text, styles) for text, styles in word]
             self._column += size
-            self._at_start, self._last = False, word[-1][1]
+            self._at_start = False
 
     # The screen
 
     def _start_line(self) -> None:
         self._wrote = True
         if not self._column:
-            self._out.append(self._margin() + " " * self._indent())
-            self._column = 2 * self._quote + self._indent()
+            self._column = self._indent()
+            self._out.append(" " * self._column)
 
     def _newline(self) -> None:
         if self._column or not self._at_start:
@@ -348,20 +365,9 @@ class Markdown:
     def _room(self) -> int:
         return max(_LEAST_WIDTH, self._width())
 
-    def _margin(self) -> str:
-        return self._paint(("│ " if self._utf8 else "> ") * self._quote, ("dim",))
-
     def _paint(self, text: str, styles: Sequence[str]) -> str:
         styles = styles or self._base
-        return paint(text, *styles) if self._color and (text.strip(" ") or "underline" in styles) else text
-
-
-def _unquoted(line: str) -> tuple[int, str]:
-    """The depth of quotation of a line, and the line without its marks."""
-    depth = 0
-    while depth < _DEEPEST and (mark := _QUOTE.match(line)):
-        depth, line = depth + 1, line[mark.end() :]
-    return depth, line
+        return paint(text, *styles) if self._color and text.strip(" ") else text
 
 
 # Inline markup
@@ -377,7 +383,7 @@ def _inline(text: str, color: bool) -> tuple[list[Span], bool]:
     is_open = False
     for token in _parser().parseInline(text)[0].children or ():
         title = token.attrs.get("title")
-        target = f"{token.attrs.get('href') or token.attrs.get('src') or ''}" + (
+        target = str(token.attrs.get("href") or token.attrs.get("src") or "") + (
             f' "{title}"' if title else ""
         )
         match token.type:
@@ -435,76 +441,8 @@ def _words(spans: Sequence[Span]) -> Iterator[Word]:
         yield word
 
 
-def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
-    """The styles of the space between two words, so that the whole text of a link is underlined."""
-    return left if left == right else ()
-
-
 def _size(spans: Sequence[Span]) -> int:
     return sum(display_width(text) for text, _ in spans)
-
-
-# Tables
-
-
-def _cells(row: str) -> list[str]:
-    cells = re.split(r"(?<!\\)\|", row.strip().removeprefix("|"))
-    if len(cells) > 1 and not cells[-1].strip():
-        cells.pop()
-    return [cell.strip().replace("\\|", "|") for cell in cells]
-
-
-def _grid(
-    rows: Sequence[Sequence[list[Word]]], aligned: Sequence[str], limit: int, rule: str
-) -> Iterator[Word]:
-    """The lines of a table in `limit` columns: cells are folded between words; if the longest words of the columns do
-    not fit, each cell has its own line."""
-    by_column = [[row[at] for row in rows] for at in range(len(rows[0]))]
-    least = [max((_size(word) for cell in cells for word in cell), default=0) for cells in by_column]
-    gaps = _GAP * (len(by_column) - 1)
-    if sum(least) + gaps > limit:
-        yield from _records(rows, limit)
-        return
-    whole = [max(sum(map(_size, cell)) + max(0, len(cell) - 1) for cell in cells) for cells in by_column]
-    widths = [max(min(wide, limit), short) for wide, short in zip(whole, least, strict=True)]
-    while sum(widths) + gaps > limit:
-        widest = max((at for at in range(len(widths)) if widths[at] > least[at]), key=lambda at: widths[at])
-        widths[widest] -= 1
-    lines = [[_folded(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    tall = any(len(cell) > 1 for row in lines for cell in row)
-    for number, row in enumerate(lines):
-        if number == 1 or (tall and number):
-            yield [((" " * _GAP).join(rule * width for width in widths), ("dim",))]
-        for at in range(max(map(len, row))):
-            line: Word = []
-            for cell, width, how in zip(row, widths, aligned, strict=True):
-                spans = cell[at] if at < len(cell) else []
-                padding = width - _size(spans)
-                before = padding if how == ">" else padding // 2 if how == "^" else 0
-                shown = spans if number else _bold(spans)
-                line += [(" " * before, ()), *shown, (" " * (padding - before + _GAP), ())]
-            while line and not line[-1][0].strip(" "):
-                line.pop()
-            yield line
-
-
-def _records(rows: Sequence[Sequence[list[Word]]], limit: int) -> Iterator[Word]:
-    """Each row as lines of `head: cell`, with an empty line between rows."""
-    head, *body = rows
-    for number, row in enumerate(body or [[[] for _ in head]]):
-        if number:
-            yield [("", ())]
-        for name, cell in zip(head, row, strict=True):
-            marked = [_bold(word) for word in name]
-            if marked and cell:
-                marked[-1] = [*marked[-1], (":", ("bold",))]
-            for at, line in enumerate(_folded([*marked, *cell], max(limit - 2, 1))):
-                if line:
-                    yield [("  " if at else "", ()), *line]
-
-
-def _bold(word: Word) -> Word:
-    return [(text, (*styles, "bold")) for text, styles in word]
 
 
 def _folded(words: Sequence[Word], limit: int) -> list[Word]:
@@ -514,9 +452,16 @@ def _folded(words: Sequence[Word], limit: int) -> list[Word]:
         if lines[-1] and (not word or _size(lines[-1]) + 1 + _size(word) > limit):
             lines.append([])
         elif lines[-1]:
-            lines[-1].append((" ", _shared(lines[-1][-1][1], word[0][1])))
+            lines[-1].append((" ", ()))
         lines[-1] += word
     return lines
+
+
+def _cells(row: str) -> list[str]:
+    cells = re.split(r"(?<!\\)\|", row.strip().removeprefix("|"))
+    if len(cells) > 1 and not cells[-1].strip():
+        cells.pop()
+    return [cell.strip().replace("\\|", "|") for cell in cells]
 
 
 # Code
@@ -525,8 +470,7 @@ _LONGEST_CODE = 1_000  # characters; longer lines are not highlighted
 _OPEN_LINES = 60  # lines of a string or comment, which are lexed again for each later line
 _TOKENS = (  # style, prefixes of the names of its token types; the first match counts
     ("dim", ("Comment", "Generic.Prompt")),
-    ("cyan", ("Keyword.Constant", "Name.Decorator", "Name.Builtin", "Name.Attribute", "Name.Variable")),
-    ("cyan", ("Literal.Number", "Generic.Subheading")),
+    ("cyan", ("Keyword.Constant", "Name.Decorator", "Name.Builtin", "Name.Attribute", "Literal.Number")),
     ("magenta", ("Keyword", "Operator.Word", "Name.Tag")),
     ("bold", ("Name.Function", "Name.Class", "Generic.Heading")),
     ("green", ("Literal.String", "Generic.Inserted")),
@@ -542,9 +486,7 @@ class _Highlighter:
         self._open: list[str] = []
 
     def line(self, code: str) -> list[Span]:
-        if self._lexer is None or len(code) > _LONGEST_CODE or not code:
-            if self._open:
-                self._open.append(code)
+        if self._lexer is None or len(code) > _LONGEST_CODE:
             return [(code, ("cyan",) if self._lexer is None else ())]
         lines = [*self._open, code]
         spans: list[Span] = []
@@ -552,13 +494,12 @@ class _Highlighter:
         for kind, text in self._lexer.get_tokens("".join(f"{line}\n" for line in lines)):
             name = ".".join(kind)
             styles = next(((style,) for style, names in _TOKENS if name.startswith(names)), ())
-            for part in re.findall(r"\n|[^\n]+", text):
-                if spans and spans[-1][0] == "\n":
-                    spans.clear()
-                spans.append((part, styles))
+            spans += [(part, styles) for part in text.splitlines(keepends=True)]
+        ends = [at for at, (text, _) in enumerate(spans) if text.endswith("\n")]
         inside = name.startswith(("Literal.String", "Comment")) and "Single" not in name
         self._open = lines if inside and len(lines) <= _OPEN_LINES else []
-        return spans[:-1]
+        last = spans[ends[-2] + 1 :] if len(ends) > 1 else spans
+        return [(text.removesuffix("\n"), styles) for text, styles in last]
 
 
 @lru_cache(maxsize=32)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.table import Cell, Column, ago, columns, cut_end, shorten, table
+from repoagent.cli.ui.table import Cell, Column, ago, columns, cut_end, front, shorten, table
 from repoagent.cli.ui.terminal_text import fold, paint
 
 if TYPE_CHECKING:
@@ -85,6 +85,16 @@ class Page(NamedTuple):
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
         """Write the lines as a part of the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
+
+
+def fit(text: str, room: int | None) -> Iterator[str]:
+    """The text in lines of at most `room` columns, folded between words; longer words are broken."""
+    for line in [text] if room is None else fold(text, room).split("\n"):
+        while room is not None and columns(line) > room:
+            start = front(line, room) or line[0]
+            yield start
+            line = line[len(start) :]
+        yield line
 
 
 def plural(number: int, noun: str) -> str:

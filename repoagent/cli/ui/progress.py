@@ -1,5 +1,5 @@
-"""Progress on standard error: a spinner, the output of a command, a model's reply as it streams (`Working`); the prose
-in a reply (`Words`); and the estimate, confirmation and cost of commands that make many model calls.
+"""Progress on standard error: a spinner, the output of a command, a model's reply as it streams (`Working`); and the
+prose in a reply (`Words`).
 """
 
 from __future__ import annotations
@@ -7,14 +7,13 @@ from __future__ import annotations
 import re
 import sys
 import time
-from dataclasses import field, replace
+from dataclasses import field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from repoagent import tracing
 from repoagent.cli.ui.terminal_text import clean, one_line, paint
 from repoagent.dataclass import dataclass
-from repoagent.errors import NothingDone, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
     from repoagent.cli.ui.markdown import Markdown
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.config.settings import Settings
-    from repoagent.edit.model_setup import ModelSetup
-    from repoagent.llm.model import Usage
 
 TAIL = 3  # lines of a running command
 SPINNER = 2  # columns before a label
@@ -279,64 +275,3 @@ class Plain:
 
     def rest(self) -> str:
         return ""
-
-
-def ready_for(
-    settings: Settings,
-    terminal: Terminal,
-    waiting: Working,
-    *,
-    record: Path | None = None,
-    reply: Path | None = None,
-) -> ModelSetup:
-    """The model and its meter for a command that knows how many calls it makes, and needs no default of `max_turns`.
-    Raises whatever `model_setup` raises."""
-    from repoagent.edit.model_setup import model_setup
-
-    ready = model_setup(settings, record, reply, terminal.warn, waiting.progress)
-    if settings.origin("max_turns") == "default":
-        ready.meter.limits = replace(ready.meter.limits, turns=None)
-    return ready
-
-
-def about(calls: int, usage: Usage, cost: float | None) -> str:
-    """The estimate of calls, tokens and cost, as the end of a sentence."""
-    from repoagent.llm.usage import cost_text
-
-    price = "of unknown price" if cost is None else f"about {cost_text(cost)}"
-    return f"in {calls:,} call{'s' * (calls > 1)}: about {usage.input:,} tokens in and {usage.output:,} out, {price}"
-
-
-def agree(terminal: Terminal, sentence: str, *, few: bool, less: str) -> None:
-    """Print the estimate and ask, unless it is only a `few` calls; `less` is a hint how to make fewer. Raises
-    UsageError if the user cannot be asked, NothingDone for a no."""
-    if few:
-        if terminal.error_tty:
-            terminal.note(sentence, "dim")
-        return
-    if not terminal.can_ask:
-        raise UsageError(f"{sentence}; confirm with --yes, or {less}")
-    terminal.note(sentence)
-    if terminal.ask("Continue", {"y": "call the model", "n": "do not"}) == "n":
-        raise NothingDone("no model was called")
-
-
-def report(terminal: Terminal, ready: ModelSetup) -> None:
-    """Print tokens and cost, on a terminal."""
-    from repoagent.llm.usage import cost_text
-
-    usage, cost = ready.meter.usage, ready.meter.cost
-    if terminal.error_tty and usage.total:
-        price = "price unknown" if cost is None else cost_text(cost)
-        tokens = f"{'~' if usage.estimated else ''}{usage.total - usage.output:,} + {usage.output:,} tokens"
-        terminal.note(f"{tokens} · {price}", "dim")
-
-
-def as_object(ready: ModelSetup) -> dict[str, object]:
-    """Calls, tokens and cost as JSON data."""
-    usage = ready.meter.usage
-    return {
-        "calls": ready.meter.attempts,
-        "usage": {"input": usage.total - usage.output, "output": usage.output, "estimated": usage.estimated},
-        "cost": ready.meter.cost,
-    }

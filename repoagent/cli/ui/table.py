@@ -23,7 +23,7 @@ _SPANS = (  # unit, its length in days, and the age in days from which it is use
 )
 _GAP = 2  # columns of space in a table
 
-Cell = tuple[str, ...]  # a text and its styles; "path" dims the folder of a path
+Cell = str | tuple[str, ...]  # a text, or a text and its styles; "path" dims the folder of a path
 
 
 class Column(NamedTuple):
@@ -48,11 +48,15 @@ def table(
 ) -> Iterator[str]:
     """The lines of a table in `limit` columns (None: unlimited). `below` has lines to print after a row. Leaves out
     columns without text."""
-    shown = [at for at in range(len(heads)) if any(row[at][0] for row in rows)]
-    widths = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in rows)) for at in shown}
+    styled: list[list[tuple[str, ...]]] = [
+        [(cell,) if isinstance(cell, str) else cell for cell in row] for row in rows
+    ]
+    shown = [at for at in range(len(heads)) if any(row[at][0] for row in styled)]
+    widths = {at: max(columns(heads[at].head), *(columns(row[at][0]) for row in styled)) for at in shown}
     if limit is not None:
         shown, widths = _fitted(heads, shown, widths, limit)
-    for number, row in enumerate([[(head.head,) for head in heads], *rows]):
+    styled.insert(0, [(head.head,) for head in heads])
+    for number, row in enumerate(styled):
         cells = []
         for at in shown:
             text, *styles = row[at]

@@ -44,17 +44,6 @@ def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> Non
     assert record["request"].startswith("Greet with a comma") and record["id"] in message
 
 
-def test_undo_and_redo(repo: GitRepo) -> None:
-    before = snapshot(repo.top), repo.head()
-    assert apply(repo.top, GREET + made("docs/new.md", "# New"), "-y").code == 0
-    after = repo.git("rev-parse", "HEAD^{tree}")
-    assert program(repo.top, "undo").code == 0
-    now = {path: what for path, what in snapshot(repo.top).items() if not path.startswith(".repoagent")}
-    assert (now, repo.head()) == before
-    assert program(repo.top, "redo").code == 0
-    assert repo.git("rev-parse", "HEAD^{tree}") == after
-
-
 def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
     repo.hook("post-commit", "kill -9 $(ps -o ppid= -p $PPID)\n")
     assert apply(repo.top, GREET, "-y").code == -signal.SIGKILL
@@ -171,19 +160,6 @@ def test_a_failing_check_or_hook_restores_files(repo: GitRepo, here: Here) -> No
     assert passed.json["check"]["command"].startswith("grep")
 
 
-def test_other_changes_are_not_committed(repo: GitRepo, here: Here) -> None:
-    repo.write("README.md", "# Mine\n")
-    repo.git("add", "README.md")
-    app = repo.read("src/app.py").decode().replace("'world'", "'moon'")
-    repo.write("src/app.py", app)
-    assert here(GREET, "-y").code == 0
-    assert repo.git("diff", "--stat", "HEAD^", "HEAD").count("|") == 1
-    assert repo.status() == "M  README.md\n M src/app.py\n"
-    assert (
-        b"'moon'" in repo.read("src/app.py") and b"'moon'" not in repo.git("show", "HEAD:src/app.py").encode()
-    )
-
-
 def test_commit_options(repo: GitRepo, here: Here, tmp_path: Path) -> None:
     done = here(GREET, "-ys", "--branch", "greeting", "-m", "Greet well", "-m", "With a comma.")
     assert done.out.startswith("[greeting ")
@@ -228,27 +204,6 @@ def test_a_patch_without_a_name_needs_path(repo: GitRepo, here: Here) -> None:
     done = here(hunk, "-y", "--path", "app.py", cwd=repo.top / "src")
     assert done.code == 0, done.err
     assert b"f'hello, {name}'" in repo.read("src/app.py")
-
-
-def test_ignored_and_protected_files(repo: GitRepo, here: Here) -> None:
-    repo.write(".gitignore", "build/\n")
-    repo.write(".repoagentignore", "private.txt\n")
-    repo.write("private.txt", "a\n")
-    repo.write(".env", "KEY=1\n")
-    repo.git("add", "-f", ".env")
-    repo.commit("files")
-    repo.write("build/out.txt", "a\n")
-    built = diff("build/out.txt", "@@ -1 +1 @@", "-a", "+b")
-    assert "ignored by git" in here(built, "-y").err
-    assert "ignored by git" in here(made("build/new.txt", "x"), "-y").err
-    assert here(built, "-y", "--no-commit", "--path", "build/out.txt").code == 0
-    assert repo.read("build/out.txt") == b"b\n"
-    private = diff("private.txt", "@@ -1 +1 @@", "-a", "+b")
-    assert ".repoagentignore" in here(private, "-y", "--allow-sensitive").err
-    key = diff(".env", "@@ -1 +1 @@", "-KEY=1", "+KEY=2")
-    refused = here(key, "-y")
-    assert refused.code == 3 and "KEY=1" not in refused.err
-    assert here(key, "-y", "--allow-sensitive").code == 0
 
 
 def test_no_model_is_loaded_and_no_file_but_those_named(repo: GitRepo) -> None:

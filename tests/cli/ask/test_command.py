@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.commands import ask as text_input
 from repoagent.cli.commands.ask import Stream
 from repoagent.cli.ui.terminal import Terminal
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.llm.media.files import jpeg, pdf, png
-from tests.llm.providers.messages_server import Script, Server, cut, messages_server, status
+from tests.llm.providers.messages_server import Script, Server, messages_server, status
 
 Ask = Callable[..., Done]
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n"
@@ -144,20 +143,6 @@ def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
     assert (done.code, done.out) == (4, "") and not (repo.top / "out.md").exists()
 
 
-def test_limits_apply_before_sending(repo: GitRepo, ask: Ask, echo: Echo, clean_environment: Path) -> None:
-    repo.write("long.md", "word " * 3_000)
-    assert ask("short?", "long.md", echo.option, "--max-tokens", "900").code == 5
-    config = clean_environment / ".config/repoagent/config.toml"
-    config.parent.mkdir(parents=True)
-    config.write_text('[models."openai/x"]\ncontext = 2_000\nmedia = ["image"]\ninput = 1\noutput = 1\n')
-    done = ask("short?", "long.md", "--model", "openai/x")
-    assert done.code == 2 and "the largest block is file long.md" in done.err
-    repo.write("wide.png", png(2_000, 1_500))
-    done = ask("what?", "wide.png", "--model", "openai/x")
-    assert done.code == 2 and "the largest block is image wide.png" in done.err
-    assert echo.prompt == ""
-
-
 # --- the prompt
 
 
@@ -264,32 +249,6 @@ def test_images_and_pdfs_reach_a_model(repo: GitRepo, ask: Ask, claude: Callable
     assert len(done.err.splitlines()) == 1
 
 
-@pytest.mark.soak
-def test_the_cost_is_in_the_ledger(repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]) -> None:
-    claude("ok")
-    assert ask("hi", "a.txt", "--model", "anthropic/claude-sonnet-5-5").code == 0
-    spent = json.loads(program(repo.top, "activity", "--cost", "--by", "file", "--json").out)
-    assert "a.txt" in json.dumps(spent)
-    assert "$0.00" in program(repo.top, "activity").out
-
-
-def test_a_recording_is_matched_by_the_request(repo: GitRepo, ask: Ask, echo: Echo, tmp_path: Path) -> None:
-    tape = str(tmp_path / "tape.jsonl")
-    assert ask("what?", "a.txt", echo.option, "--record", tape).code == 0
-    replay = ["--model", f"replay:{tape}"]
-    assert ask("what?", "a.txt", *replay).out == "Two lines,\r\nno end"
-    repo.write("a.txt", "other\n")
-    done = ask("what?", "a.txt", *replay)
-    assert done.code == 4 and "has no reply to this request" in done.err
-    reply = tmp_path / "reply.md"
-    reply.write_text("by hand\n")
-    assert ask("what?", "--model", "manual", "--reply", str(reply)).out == "by hand\n"
-    assert (
-        program(repo.top, "ask", "what?", "--model", "manual", "--reply", "-", stdin=b"piped\n").out
-        == "piped\n"
-    )
-
-
 def test_outside_a_repository_nothing_is_saved(tmp_path: Path, ask: Ask, echo: Echo) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
@@ -331,16 +290,6 @@ def test_an_unwritable_reply_is_printed(repo: GitRepo, ask: Ask, tmp_path: Path)
     assert done.code == 2 and done.out == "paid for\n" and "no such folder" in done.err
 
 
-@pytest.mark.soak
-def test_an_interrupted_reply_is_not_in_the_pipe(
-    repo: GitRepo, ask: Ask, claude: Callable[[Script], Server]
-) -> None:
-    claude([cut("half of a reply"), "the whole of it"])
-    done = ask("hi", "--model", "anthropic/claude-test")
-    assert (done.code, done.out) == (0, "the whole of it")
-    assert "retrying in 1 s" in done.err and len(done.err.splitlines()) == 1
-
-
 def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -356,18 +305,6 @@ def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     out, err = capsys.readouterr()
     assert out == "one\ntwo ^[[2Jthr\nagain\n"
     assert err == ("The reply broke off and was discarded.\nthe server is overloaded; retrying in 1 s\n")
-
-
-def test_a_terminal_shows_the_reply_as_it_arrives(repo: GitRepo) -> None:
-    model = (
-        "command:cat > /dev/null; printf 'one\\ntwo '; until test -e go; do sleep 0.02; done; printf three"
-    )
-    with Screen([*PROGRAM, "ask", "hi", "a.txt", "--model", model], repo.top) as screen:
-        screen.expect("two")
-        assert "three" not in screen.seen
-        repo.write("go", "")
-        screen.expect("three\n")
-        assert screen.end() == 0
 
 
 MARKDOWN = "# Head\\nA **bold** word\\n\\n```py\\nx = 1\\n```\\n| a | b |\\n|--|--|\\n| 1 | 2 |\\n"
@@ -415,20 +352,3 @@ def test_ctrl_c_leaves_the_shown_part_and_no_partial_file(repo: GitRepo) -> None
         screen.send("\x03")
         assert screen.end() == 130
     assert repo.read("out.md") == b"before\n" and repo.status() == "?? out.md\n"
-
-
-def test_a_silent_pipe_gets_a_note(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text_input, "PATIENCE", 0.05)
-    reading, writing = os.pipe()
-    try:
-        with os.fdopen(reading) as pipe:
-            monkeypatch.setattr("sys.stdin", pipe)
-            text_input._say_if_late(Terminal.open())
-            assert "waiting for standard input; use </dev/null if there is none" in capsys.readouterr().err
-            os.write(writing, b"there")
-            text_input._say_if_late(Terminal.open())
-            assert capsys.readouterr().err == ""
-    finally:
-        os.close(writing)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.cli.ui.terminal_text import display_width
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, run, script
 
@@ -38,25 +37,6 @@ def test_it_shows_the_prompt_of_an_edit_without_a_model(repo: GitRepo, run: Run,
     full = run("context", "src/app.py", "greet with a comma", "--full", env=nobody)
     assert full.out == "".join(block["text"] for block in result["blocks"])
     assert script.prompts == [] and not (repo.top / ".repoagent/memory").exists()
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("wide", ["40", "60", "100"])
-def test_the_table_fits(repo: GitRepo, run: Run, wide: str) -> None:
-    name = "src/" + "a long name of a file " * 4 + "é.py"
-    repo.commit("long", **{name: "x = 1\n"})
-    done = run("--color", "always", "context", name, env={"COLUMNS": wide})
-    assert done.code == 0, done.err
-    assert "request" in done.out and "total" in done.out
-    piped = run("context", name)
-    assert f"file {name}" in piped.out and "\x1b" not in piped.out
-
-
-def test_a_merge_in_progress_does_not_matter(repo: GitRepo, run: Run) -> None:
-    repo.write(".git/MERGE_HEAD", repo.head() + "\n")
-    done = run("context", "src/app.py")
-    assert done.code == 0, done.err
-    assert all(display_width(line) < 100 for line in done.out.splitlines())
 
 
 @pytest.mark.soak

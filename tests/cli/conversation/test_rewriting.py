@@ -154,24 +154,6 @@ def test_keys_are_masked_and_restored(ui: Talk, model: Script, file: Path) -> No
     assert ui("undo", "fast").code == 0 and token in file.read_text()
 
 
-def test_limits(ui: Talk, talked: GitRepo, model: Script, file: Path) -> None:
-    for side in ("input", "output"):
-        talked.git("config", f"repoagent.models.{model.spec}.{side}", "1000")
-    model.answers(SHORTER)
-    done = ui("edit", "fast", "shorter", "--model", model.spec, "--yes", "--max-cost", "0.01")
-    assert done.code == 5 and model.prompts == []
-
-
-@pytest.mark.soak
-def test_a_recording_is_replayed(ui: Talk, model: Script, tmp_path: Path) -> None:
-    model.answers(SHORTER)
-    tape = str(tmp_path / "tape.jsonl")
-    words = ("edit", "fast", "shorter", "--dry-run")
-    first = ui(*words, "--model", model.spec, "--record", tape)
-    assert ui(*words, "--model", f"replay:{tape}").out == first.out != ""
-    assert ui("edit", "fast", "longer", "--dry-run", "--model", f"replay:{tape}").code == 4
-
-
 def test_the_diff_is_shown_before_the_question(talked: GitRepo, model: Script, file: Path) -> None:
     before = file.read_bytes()
     model.answers(SHORTER, SHORTER)

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.storage.secrets import mask
 from tests.cli.conversation.conftest import Script, Talk
 from tests.conftest import GitRepo
-from tests.edit.prompt.test_masking import made
 
 
 @pytest.fixture
@@ -76,12 +74,3 @@ def test_an_empty_conversation_has_no_summary(ui: Talk, talked: GitRepo) -> None
     )
     done = ui("summarize", "none", "--model", "command:false")
     assert done.code == 1 and "nothing to summarize" in done.err
-
-
-@pytest.mark.soak
-def test_keys_are_not_sent(ui: Talk, model: Script, file: Path) -> None:
-    token = made("ghp" + "_", 36)
-    append(file, Turn("user", f"use {token}"))
-    model.answers("They use a key.\n")
-    assert ui("summarize", "fast", "--model", model.spec).code == 0
-    assert token not in model.prompts[0] and mask(token) in model.prompts[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ import pytest
 from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.program import run as run_program
-from tests.program import start
 
 PATHS = ("a.py", "test_a.py")
 PARTNER = "partner-missing: test_a.py"
@@ -116,17 +114,6 @@ def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
     assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
 
 
-@pytest.mark.soak
-def test_a_shallow_clone_is_not_mentioned_with_each_commit(history: GitRepo, tmp_path: Path) -> None:
-    url = history.top.as_uri()
-    subprocess.run(["git", "clone", "-q", "--depth", "3", url, tmp_path / "clone"], check=True)
-    clone = GitRepo(tmp_path / "clone")
-    stage(clone, *PATHS)
-    assert "shallow" in program(clone.top, "review").err
-    done = hook(clone, "pre-commit", GIT_INDEX_FILE=".git/index")
-    assert "shallow" not in done.err + done.out
-
-
 def test_learning_in_the_background_keeps_no_pipe_open(history: GitRepo) -> None:
     """Otherwise the reader of a pipe of git's caller would wait for the end of the background process."""
     shutil.rmtree(history.top / ".repoagent")
@@ -201,15 +188,6 @@ def test_pushed_commits_are_reviewed(history: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_the_range_of_pre_commit_is_reviewed(history: GitRepo) -> None:
-    base = history.head()
-    stage(history, "a.py")
-    history.git("commit", "-qm", "alone")
-    done = hook(history, "pre-commit", PRE_COMMIT_FROM_REF=base, PRE_COMMIT_TO_REF="HEAD")
-    assert PARTNER in done.out
-
-
-@pytest.mark.soak
 def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
     stage(history, "a.py")
     done = hook(
@@ -249,23 +227,6 @@ def test_a_wrong_setting_or_no_repository_is_a_warning(history: GitRepo, tmp_pat
     (tmp_path / "none").mkdir()
     outside = program(tmp_path / "none", "hook", "run", "pre-commit")
     assert outside.code == 0 and "not reviewed: " in outside.err
-
-
-@pytest.mark.soak
-def test_interrupted_is_interrupted(history: GitRepo) -> None:
-    stage(history, *PATHS)
-    running = start(
-        ["hook", "run", "pre-commit"],
-        history.top,
-        env={"REPOAGENT_REVIEW__MODEL": f"command:{_waits(history)}"},
-    )
-    for _ in range(200):
-        if (history.top / "waiting").exists():
-            break
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    running.communicate()
-    assert running.wait() == 130
 
 
 def _waits(repo: GitRepo) -> str:
@@ -357,20 +318,6 @@ def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_merge_is_reviewed(hooked: GitRepo) -> None:
-    hooked.git("switch", "-qc", "topic")
-    stage(hooked, "a.py")
-    hooked.git("commit", "-q", "--no-verify", "-m", "alone")
-    hooked.git("switch", "-q", "main")
-    hooked.write("other", "x")
-    hooked.git("add", "other")
-    hooked.git("commit", "-q", "--no-verify", "-m", "other")
-    hooked.git("merge", "-q", "--no-commit", "topic")
-    done = git(hooked, "commit", "-m", "merge")
-    assert done.code == 0, done.err
-
-
-@pytest.mark.soak
 def test_an_edit_commits_with_the_hook(hooked: GitRepo) -> None:
     """The edit holds index.lock, and its memory, while git runs the hook."""
     hooked.git("config", "repoagent.review.fail-on", "never")
@@ -381,24 +328,6 @@ def test_an_edit_commits_with_the_hook(hooked: GitRepo) -> None:
     assert "partner-missing" in (hooked.top / ".repoagent/reviews/last.json").read_text()  # it did run
     assert time.monotonic() - began < 20
     assert hooked.status() == "" and "line zero" in hooked.git("show", "HEAD:a.py")
-
-
-@pytest.mark.soak
-def test_a_stopped_edit_changes_nothing(hooked: GitRepo) -> None:
-    diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
-    before = (hooked.head(), hooked.read("a.py"))
-    done = program(hooked.top, "apply", "--yes", stdin=diff.encode())
-    assert done.code == 6 and PARTNER in done.err
-    assert (hooked.head(), hooked.read("a.py"), hooked.status()) == (*before, "")
-
-
-@pytest.mark.soak
-def test_without_an_index_a_commit_does_not_wait(hooked: GitRepo) -> None:
-    shutil.rmtree(hooked.top / ".repoagent")
-    stage(hooked, "a.py")
-    began = time.monotonic()
-    assert git(hooked, "commit", "-m", "alone").code in (0, 1)
-    assert time.monotonic() - began < 5  # a busy machine; the figure itself is measured in bench/
 
 
 @pytest.mark.soak

@@ -106,14 +106,6 @@ def test_a_running_check_shows_its_last_lines(repo: GitRepo, script: Script) -> 
     assert "s: collected 7 items" in window.seen
 
 
-def test_a_long_label_keeps_its_clock(repo: GitRepo, script: Script) -> None:
-    script.replies(GREET + FINISH)
-    with edit(repo, script, "--yes", "--check", f"sleep 1.5; : {'x' * 90}", width=60) as window:
-        window.expect("running sleep 1.5; : xxx")
-        window.expect("x… (1 s)")
-        assert window.end() == 0
-
-
 def test_an_interrupt_is_a_line(repo: GitRepo, script: Script) -> None:
     script.replies(WRONG, "", GREET)
     script.act(1, "sleep 30")
@@ -221,16 +213,6 @@ def test_the_time_excludes_waiting_for_the_user(repo: GitRepo, script: Script) -
         assert window.end() == 0
     took = re.search(r"· ([\d.]+) s\n", window.seen)
     assert took and float(took[1]) < time.monotonic() - began - 2.9
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_lines_break_between_words(repo: GitRepo, script: Script, *, width: int) -> None:
-    script.replies(GREET + "<commit>\nGreet all people of the world well and at length\n</commit>\n" + FINISH)
-    with edit(repo, script, "--yes", width=width) as window:
-        assert window.end() == 0
-    shown = lines(window)
-    assert all(len(line) <= width for line in shown)
-    assert any(re.search(r"about [\d,]+ \+ \d+ tokens", line) for line in shown)
 
 
 def test_with_a_manual_model_the_reason_is_shown(repo: GitRepo, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.edit_records import read_edits
 from repoagent.memory.notes import add_note, read_notes
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.cli.screens import PROGRAM, Screen
@@ -68,16 +67,6 @@ def test_parts_are_restored_last_first(ask: Ask, context: Desk, full: dict[str, 
     assert ask("clear", "--undo", "src/a.py").code == 0
     assert [note.text for note in read_notes(known(context, "src/a.py").notes)] == ["one", "two"]
     assert files(context)["edits.jsonl"] == full["edits.jsonl"]
-
-
-def test_later_entries_follow_restored_ones(ask: Ask, context: Desk, full: dict[str, bytes]) -> None:
-    memory = known(context, "src/a.py")
-    assert ask("clear", "src/a.py", "-y").code == 0
-    talked(memory, 2)
-    assert ask("clear", "--undo", "src/a.py").code == 0
-    output = ask("show", "src/a.py", "--conversation").out
-    assert output.index("request 1") < output.index("request 2")
-    assert [edit.id for edit in read_edits(memory.edits)] == ["e1", "e2"]
 
 
 def test_a_broken_conversation_is_cleared_and_not_merged(

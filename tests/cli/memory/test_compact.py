@@ -76,13 +76,6 @@ def test_with_a_model_what_is_worth_keeping_is_noted(
     )
 
 
-def test_a_model_that_fails_changes_nothing(ask: Ask, long: Desk) -> None:
-    before = known(long, "src/a.py").conversation.read_bytes()
-    done = ask("compact", "src/a.py", "--model", "command:false")
-    assert done.code == 4 and known(long, "src/a.py").conversation.read_bytes() == before
-    assert not (known(long, "src/a.py").folder / "archive").exists()
-
-
 def test_an_unreadable_conversation_does_not_stop_the_others(ask: Ask, long: Desk) -> None:
     known(long, "src/b.py").conversation.write_text("scribbled\n")
     done = ask("compact", "--all")

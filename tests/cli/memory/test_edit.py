@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.notes import add_note, read_notes
+from repoagent.memory.notes import read_notes
 from tests.cli.applying import program
-from tests.cli.memory.conftest import Ask, known, talked
-from tests.cli.screens import PROGRAM, Screen
+from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk
 
 TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
@@ -68,8 +67,6 @@ def test_no_editor_and_no_terminal(context: Desk) -> None:
     done = program(top, "memory", "edit", "src/a.py")
     assert done.code == 2 and "no terminal for an editor: set EDITOR" in done.err
     assert str(known(context, "src/a.py").notes) in done.err
-    done = program(top, "memory", "edit", "src/a.py", "--conversation")
-    assert done.code == 1 and "no conversation about src/a.py yet" in done.err
 
 
 def test_suspicious_lines_are_reported_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
@@ -107,56 +104,6 @@ def test_on_a_conflict_the_text_is_saved(ask: Ask, context: Desk, editor: Path) 
     assert saved.read_text() == "# mine\n\n- one\n" and saved.name in done.err
 
 
-def test_concurrent_turns_follow(ask: Ask, context: Desk, editor: Path) -> None:
-    memory = known(context, "src/a.py")
-    talked(memory, 1)
-    first = memory.conversation.read_bytes()
-    talked(memory, 2)
-    both = memory.conversation.read_bytes()
-    memory.conversation.write_bytes(first)
-    (editor.parent / "both").write_bytes(both)
-    does(
-        editor,
-        f"sed -i 's/^request 1$/request one/' \"$1\"; cp '{editor.parent}/both' '{memory.conversation}'",
-    )
-    assert ask("edit", "src/a.py", "--conversation").code == 0
-    assert memory.conversation.read_bytes() == both.replace(b"\nrequest 1\n", b"\nrequest one\n")
-
-
-def test_an_invalid_conversation_is_saved_to_a_file(ask: Ask, context: Desk, editor: Path) -> None:
-    memory = known(context, "src/a.py")
-    talked(memory, 1)
-    before = memory.conversation.read_bytes()
-    does(editor, 'sed -i 1d "$1"')
-    done = ask("edit", "src/a.py", "--conversation")
-    assert done.code == 3 and "your text is saved in" in done.err
-    (saved,) = memory.folder.glob("archive/edited-*-conversation.md")
-    assert memory.conversation.read_bytes() == before and saved.read_bytes() == before.split(b"\n", 1)[1]
-
-
-def test_a_broken_heading_is_reported(ask: Ask, context: Desk, editor: Path) -> None:
-    memory = known(context, "src/a.py")
-    talked(memory, 1)
-    does(editor, "sed -i -e 's/\\] assistant/] asistant/' -e '2i stray' \"$1\"")
-    done = ask("edit", "src/a.py", "--conversation")
-    assert done.code == 0 and "looks like a heading but is not valid" in done.err
-    assert "line 2: precedes the first turn; it is ignored" in done.err
-
-
-@pytest.mark.soak
-def test_a_terminal_offers_to_reopen_the_editor(context: Desk, editor: Path) -> None:
-    memory = known(context, "src/a.py")
-    talked(memory, 1)
-    does(editor, 'if grep -q spoilt "$1"; then cp "$0.good" "$1"; else cp "$1" "$0.good"; echo "more" >> "$0.good"; '
-                 'echo spoilt > "$1"; fi')  # fmt: skip
-    command = [*PROGRAM, "memory", "edit", "src/a.py", "--conversation"]
-    with Screen(command, context.worktree.top) as screen:
-        screen.expect("Your text cannot be parsed [e,k,?]? ")
-        screen.send("e\n")
-        assert screen.end() == 0
-    assert memory.conversation.read_text().endswith("more\n")
-
-
 def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(
     ask: Ask, context: Desk, editor: Path
 ) -> None:
@@ -169,14 +116,3 @@ def test_a_text_that_cannot_be_saved_goes_to_the_temporary_folder(
     saved = context.worktree.top / done.err.strip().rpartition("saved in ")[2]
     assert saved.read_text().endswith("- precious\n")
     saved.unlink()
-
-
-def test_an_editor_that_never_ends_holds_no_lock(ask: Ask, context: Desk, editor: Path) -> None:
-    notes = known(context, "src/a.py").notes
-    add_note(notes, "there before")
-    does(
-        editor,
-        f"cd '{context.worktree.top}' && ls '{notes}.lock' >/dev/null && test ! -s '{notes}.lock' && echo '- free' >> \"$1\"",
-    )
-    assert ask("edit", "src/a.py").code == 0
-    assert [note.text for note in read_notes(notes)] == ["there before", "free"]

@@ -10,7 +10,7 @@ import pytest
 from repoagent.memory.notes import add_note, read_notes
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known
-from tests.memory.conftest import Desk, edited, text
+from tests.memory.conftest import Desk
 
 TOKEN = "ghp_C0YeKXhPTzuBAzqIXaxJGWoA8Bz7ChqE0xiA"
 
@@ -51,13 +51,6 @@ def test_a_file_without_a_memory_gets_one(ask: Ask, context: Desk) -> None:
     assert memory.notes == Path(value["file"]) and memory.identity.commit == context.repo.head()
 
 
-def test_the_memory_follows_a_moved_file(ask: Ask, context: Desk) -> None:
-    folder = known(context, "src/a.py").folder
-    (context.worktree.top / "src/a.py").rename(context.worktree.top / "c.py")
-    assert ask("note", "c.py", "moved").code == 0
-    assert known(context, "c.py").folder == folder and known(context, "c.py").identity.path == "c.py"
-
-
 def test_a_note_about_a_deleted_file(ask: Ask, context: Desk) -> None:
     memory = known(context, "src/a.py")
     (context.worktree.top / "src/a.py").unlink()
@@ -77,14 +70,6 @@ def test_several_notes_from_standard_input_are_masked(context: Desk) -> None:
         "#3 is a ticket the token is <<secret"
     )
     assert TOKEN not in known(context, "src/a.py").notes.read_text() and TOKEN not in done.err
-
-
-def test_a_stale_note_may_be_repeated(ask: Ask, context: Desk) -> None:
-    context.repo.write("src/a.py", text("a") + b"old_name = 1\n")
-    assert ask("note", "src/a.py", "`old_name` must stay 1").code == 0
-    context.repo.write("src/a.py", edited(text("a")))
-    shown = ask("show", "src/a.py").out
-    assert "`old_name` must stay 1 [gone: old_name]" in shown
 
 
 def test_notes_are_copied(ask: Ask, context: Desk) -> None:
@@ -111,9 +96,3 @@ def test_notes_are_copied(ask: Ask, context: Desk) -> None:
         done = ask("note", *arguments)
         assert done.code == 2 and sentence in done.err
     assert "no notes on src/b.py to copy" in ask("note", "src/a.py", "--from", "src/b.py").err
-
-
-def test_an_unwritable_folder(ask: Ask, context: Desk) -> None:
-    (known(context, "src/a.py").folder / "notes.md.lock").mkdir()
-    done = ask("note", "src/a.py", "x is y")
-    assert done.code == 3 and "cannot open the lock file" in done.err and "fix that" in done.err

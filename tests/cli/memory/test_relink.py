@@ -44,14 +44,6 @@ def test_older_notes_are_marked_until_undo(ask: Ask, context: Desk) -> None:
     assert "squares are right\n" in shown and "this is of new.py [about an older text]" in shown
 
 
-def test_a_similar_text_is_the_same_text(ask: Ask, context: Desk) -> None:
-    memory = known(context, "src/a.py")
-    add_note(memory.notes, "squares are right", blob=memory.identity.blob)
-    context.repo.write("copy.py", text("a") + b"a line more\n")
-    assert ask("relink", "copy.py", "--from", "src/a.py").code == 0
-    assert "squares are right\n" in ask("show", "copy.py").out
-
-
 def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
     top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").rename(top / "c.py")
@@ -60,13 +52,3 @@ def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
     assert done.code == 0 and context.folder("c.py") is None
     context.repo.git("checkout", "--", "src/a.py")
     assert context.folder("src/a.py") == mine
-
-
-def test_a_file_that_became_a_link_gives_its_memory(ask: Ask, context: Desk) -> None:
-    """This was refused: the link was read as if it were the file."""
-    top, mine = context.worktree.top, context.folder("src/a.py")
-    (top / "src/a.py").unlink()
-    (top / "src/a.py").symlink_to("b.py")
-    context.repo.write("new.py", text("quite new"))
-    assert ask("relink", "new.py", "--from", "src/a.py").code == 0
-    assert context.folder("new.py") == mine

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
-from repoagent.cli.ui.terminal_text import display_width
 from repoagent.memory.identity.record import identity_file
 from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known, talked
-from tests.cli.screens import PROGRAM, Screen
 from tests.memory.conftest import Desk, text
 
 
@@ -94,22 +90,3 @@ def test_orphans_and_their_replacements(ask: Ask, context: Desk) -> None:
         done.code == 2
         and "src/a.py is ambiguous: several deleted files had this path; name the memory" in done.err
     )
-
-
-def test_an_unreadable_conversation(ask: Ask, context: Desk) -> None:
-    known(context, "src/a.py").conversation.write_text("scribbled\n")
-    done = ask("show", "src/a.py")
-    assert done.code == 0 and "not a repoagent conversation" in done.err and "unreadable" in done.out
-
-
-@pytest.mark.parametrize("width", [60, pytest.param(100, marks=pytest.mark.soak)])
-def test_on_a_terminal_it_fits(context: Desk, width: int) -> None:
-    memory = known(context, "src/a.py")
-    add_note(memory.notes, "a long one, 長い言葉 " * 12, source="person")
-    command = [*PROGRAM, "memory", "show", "src/a.py"]
-    env = {"LC_ALL": "C.UTF-8", "GIT_PAGER": "cat"}
-    with Screen(command, context.worktree.top, width=width, env=env) as screen:
-        assert screen.end() == 0
-    lines = re.sub("\x1b\\[[0-9;]*m", "", screen.seen).splitlines()
-    notes = lines[lines.index("notes (1)") : lines.index("how it was recognized")]
-    assert max(map(display_width, notes)) <= width and len(notes) > 3

@@ -78,17 +78,6 @@ def test_wrong_calls_are_one_sentence(pair: GitRepo, arguments: list[str], sente
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.soak
-def test_outside_a_work_tree(tmp_path: Path, pair: GitRepo) -> None:
-    done = neighbors(tmp_path, "x.py")
-    assert done.returncode == 2 and "is not in a git work tree" in done.stderr
-    pair.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
-    done = neighbors(tmp_path / "bare.git", "core.py")
-    assert done.returncode == 2 and "bare repository" in done.stderr
-    done = neighbors(pair.top, ".git/config")
-    assert done.returncode == 3 and "in a git directory" in done.stderr
-
-
 def test_the_table_explains_its_rows(pair: GitRepo) -> None:
     done = neighbors(pair.top, "core.py")
     assert done.returncode == 0
@@ -132,14 +121,6 @@ def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo) -> None
     )
 
 
-def test_names_are_escaped(pair: GitRepo) -> None:
-    for name in ("a\x1b[31m.py", "b\nline.py", "c\u202egnp.exe"):
-        pair.commit("odd", **{name: "1", "core.py": name})
-    out = neighbors(pair.top, "core.py").stdout
-    assert "a^[[31m.py" in out and "b^Jline.py" in out and "c<U+202E>gnp.exe" in out
-    assert "\x1b" not in out and "\u202e" not in out
-
-
 def test_names_with_a_dash_and_a_line_break(pair: GitRepo) -> None:
     for number in range(2):
         pair.commit("odd", **{"-dash.py": f"{number}", "new\nline.py": f"{number}"})
@@ -158,36 +139,6 @@ def test_errors_as_json(pair: GitRepo) -> None:
         assert sentence in json.loads(done.stdout)["error"]["message"]
 
 
-def test_a_folder_and_several_files(pair: GitRepo) -> None:
-    result = as_json(pair.top, "tests")
-    assert result["paths"] == ["tests/"] and next(iter(rows(result))) == "core.py"
-    result = as_json(pair.top, "core.py", "tests/test_core.py")
-    assert "core.py" not in rows(result) and "tests/test_core.py" not in rows(result)
-    assert "docs.md" in rows(result)
-    result = as_json(pair.top / "tests", "test_core.py", "../tests/test_core.py")
-    assert result["paths"] == ["tests/test_core.py"]
-
-
-@pytest.mark.soak
-def test_only_files_of_the_revision(pair: GitRepo) -> None:
-    pair.git("tag", "old")
-    pair.git("rm", "-q", "tests/test_core.py")
-    pair.commit("drop it")
-    assert "tests/test_core.py" not in rows(as_json(pair.top, "core.py"))
-    assert "tests/test_core.py" in rows(as_json(pair.top, "core.py", "--at", "old"))
-    assert "docs.md" not in rows(as_json(pair.top, "core.py", "--at", "old~1"))
-    out = neighbors(pair.top, "core.py", "--at", "old").stdout
-    assert "core.py at old (its last 5 commits" in out
-
-
-def test_a_deleted_file_has_its_last_neighbors(pair: GitRepo) -> None:
-    pair.git("rm", "-q", "core.py")
-    pair.commit("drop it")
-    result = as_json(pair.top, "core.py")
-    assert next(iter(rows(result))) == "tests/test_core.py"
-    assert str(result["note"]).startswith("core.py was deleted on ")
-
-
 def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo) -> None:
     pair.write("lib/core.c", "new")
     pair.write("lib/near.c", "1")
@@ -203,23 +154,6 @@ def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo
     out = neighbors(pair.top, "lib/core.c").stdout
     assert out.startswith("no file has changed with lib/core.c (no commit of it found), ")
     assert "candidates that have never changed with it; a place to look" in out
-
-
-def test_a_branch_without_a_commit(make_repo) -> None:  # type: ignore[no-untyped-def]
-    repo: GitRepo = make_repo("unborn")
-    repo.write("core.py", "1")
-    repo.write("test_core.py", "1")
-    assert neighbors(repo.top, "core.py").returncode == 0
-    repo.git("add", "-A")
-    result = as_json(repo.top, "core.py")
-    assert result["commit"] is None and result["state"] == "names" and list(rows(result)) == ["test_core.py"]
-
-
-def test_a_file_with_one_commit(repo: GitRepo) -> None:
-    result = as_json(repo.top, "a.txt")
-    assert "a.txt has one commit" in str(result["note"])
-    assert {"README.md", "src/app.py"} <= set(rows(result))
-    assert {row["rate"] for row in rows(result).values()} <= {"low", None}
 
 
 @pytest.mark.soak
@@ -258,15 +192,6 @@ def test_it_fits_the_terminal_whatever_the_names(pair: GitRepo, width: int) -> N
     assert any("文件.md" in line for line in lines)
 
 
-def test_colours_are_for_terminals_only(pair: GitRepo) -> None:
-    with Screen([*PROGRAM, "neighbors", "core.py"], pair.top, env={"LC_ALL": "C.UTF-8"}) as screen:
-        assert screen.end() == 0
-    assert "\x1b[32m" in screen.seen and "█" in screen.seen
-    with Screen([*PROGRAM, "neighbors", "core.py"], pair.top, env={"LC_ALL": "C"}) as screen:
-        assert screen.end() == 0
-    assert "###" in screen.seen and screen.seen.isascii()
-
-
 @pytest.mark.soak
 def test_a_graph_is_written_atomically_and_never_through_a_link(pair: GitRepo, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
@@ -290,13 +215,6 @@ def test_the_whole_repository_is_mapped(pair: GitRepo) -> None:
     page = (pair.top / "map.html").read_text(encoding="utf-8")
     assert "What changes together in" in page and "tests/test_core.py" in page
     assert neighbors(pair.top, "--map").stdout == page
-
-
-def test_a_repository_without_commits_has_no_map(tmp_path: Path) -> None:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    done = neighbors(tmp_path, "--map")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "repoagent: nothing to map: this repository has no commits yet\n"
 
 
 @pytest.mark.parametrize("arguments", [["--map"], ["core.py", "--format", "html"]])
@@ -329,13 +247,6 @@ def test_without_a_browser_the_path_is_printed(pair: GitRepo, tmp_path: Path) ->
         assert screen.end() == 0
     assert "no browser found; open the file yourself" in screen.seen
     assert any(page.suffix == ".html" for page in tmp_path.iterdir())
-
-
-@pytest.mark.soak
-def test_the_table_can_be_written_to_a_file(pair: GitRepo) -> None:
-    done = neighbors(pair.top, "core.py", "-o", "out.txt")
-    assert done.returncode == 0 and "written to out.txt" in done.stderr
-    assert (pair.top / "out.txt").read_text(encoding="utf-8") == neighbors(pair.top, "core.py").stdout
 
 
 def test_slow_modules_are_not_imported(pair: GitRepo) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,11 +74,6 @@ def test_a_shortened_path_fits_and_keeps_its_end(text: str, room: int) -> None:
         assert path.endswith(short.rpartition("…")[2])
 
 
-def test_the_name_of_a_file_is_kept_when_it_fits() -> None:
-    assert shorten("some/long/way/down/to/file_name.py", 20) == "some/l…/file_name.py"
-    assert shorten("文件夹/文件夹/文件夹/文件.md", 16).endswith("/文件.md")
-
-
 NAME = st.one_of(
     st.binary(min_size=1, max_size=200),
     st.text(min_size=1, max_size=80).map(lambda t: t.encode("utf-8", "replace")),
@@ -108,14 +101,6 @@ def test_columns_are_aligned() -> None:
         assert display_width(row[: row.index("3 of 300") + len("3 of 300")]) == end
 
 
-def test_in_a_pipe_names_are_whole_and_numbers_are_there() -> None:
-    long = b"a/" * 200 + b"end.py"
-    text = table(neighborhood(long), {}, plain(None), NOW)
-    assert (
-        long.decode() in text and "0.90" in text and "1% low" in text and "together, shared partners" in text
-    )
-
-
 def test_a_candidate_without_history_has_no_numbers() -> None:
     row = Neighbor(1, b"near.c", 0.02, 0, 0, None, (), ("folder",))
     result = Neighborhood((b"new.c",), "HEAD", "a" * 40, (row,), "names")
@@ -138,10 +123,3 @@ def test_weak_pairs_are_only_counted_by_default() -> None:
     assert "partners" not in table(result, {}, plain(44), NOW)  # where the column `why` is dropped
     whole = table(result, {}, plain(80), NOW)
     assert "once.c" in whole and "hidden" not in whole
-
-
-def test_colours_do_not_move_the_columns() -> None:
-    result = neighborhood(b"src/a.c", b"b.c")
-    painted = table(result, TOLD, Page(90, color=True, ascii=False), NOW)
-    bare = re.sub(r"\x1b\[[0-9;]*m", "", painted)
-    assert bare == table(result, TOLD, plain(90), NOW) and bare != painted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import time
@@ -18,7 +17,6 @@ from repoagent.cli.ui.terminal_text import display_width
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
-from tests.llm.providers.messages_server import messages_server, text
 from tests.memory.summaries.conftest import changed, large
 from tests.program import start
 
@@ -190,21 +188,6 @@ def test_it_asks_and_the_user_declines(repo: GitRepo, model: Program) -> None:
     assert model.prompts == []
 
 
-def test_limits_and_the_ledger(repo: GitRepo, ask: Ask, model: Program) -> None:
-    repo.write("large.py", large())
-    key = f"repoagent.models.{model.spec}"
-    repo.git("config", f"{key}.input", "10")
-    repo.git("config", f"{key}.output", "10")
-    done = ask("large.py", "--model", model.spec, "--yes", "--max-cost", "0.15", "--json")
-    assert done.code == 5 and done.json["error"]["kind"] == "limit" and "--max-cost" in done.out
-    paid = len(model.prompts)
-    assert paid > 0
-    parts, calls = asked(ask("large.py", "--model", model.spec, "--yes", "--max-cost", "9", "--json"))
-    assert calls == parts + 1 and len(model.prompts) == paid + calls
-    spent = "".join(path.read_text() for path in Path(os.environ["HOME"]).rglob("spent/*.jsonl"))
-    assert '"run":"summary"' in spent and '"large.py"' in spent
-
-
 # --- what ends it early
 
 
@@ -238,22 +221,6 @@ def test_an_interrupted_summary_is_continued(repo: GitRepo, ask: Ask, model: Pro
     assert done.err == "" and repo.status() == "?? large.py\n"
 
 
-@pytest.mark.soak
-def test_two_processes_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
-    repo.write("large.py", large())
-    model.answers("sleep 0.1")
-    command = ["outline", "--summary", "large.py", "--yes", "--json", "--model", model.spec]
-    both = [start(command, repo.top) for _ in range(2)]
-    output = [json.loads(running.communicate()[0]) for running in both]
-    assert [running.returncode for running in both] == [0, 0]
-    model.answers("exit 1")
-    now = ask("large.py", "--json").json["files"][0]
-    for one in output:
-        assert [part["summary"] for part in one["files"][0]["parts"]] == [p["summary"] for p in now["parts"]]
-        assert one["files"][0]["summary"] == now["summary"]
-    assert not list((repo.top / ".repoagent").rglob(".tmp-*"))
-
-
 # --- how it is shown
 
 
@@ -269,25 +236,6 @@ def test_a_terminal_gets_wrapped_lines(repo: GitRepo, model: Program) -> None:
     assert len(lines) > 6 and max(map(display_width, lines)) <= 40
     assert any(line.startswith("  word") for line in lines) and "[31m" not in shown.replace("^[[31m", "")
     assert "\nsrc/app.py\n\n" in shown and "\na.txt\n\n" in shown
-
-
-def test_a_pipe_gets_the_saved_text(repo: GitRepo, ask: Ask, model: Program) -> None:
-    model.answers(f"echo {'word ' * 100}; exit")
-    done = ask("src/app.py", "--model", model.spec)
-    assert done.out == "word " * 99 + "word\n" and done.err == ""
-    (place,) = (repo.top / ".repoagent/summaries/files").glob("??/*.md")
-    assert place.read_text().endswith("\n\n" + done.out)
-    place.write_text(place.read_text().replace("word word", "Ask Ada: word", 1))
-    assert ask("src/app.py").out.startswith("Ask Ada: word word")
-    assert ask("src/app.py", "--json").json["files"][0]["edited"] is True
-
-
-def test_a_broken_summary_is_set_aside_and_made_again(repo: GitRepo, ask: Ask, model: Program) -> None:
-    assert ask("src/app.py", "--model", model.spec).code == 0
-    (place,) = (repo.top / ".repoagent/summaries/files").glob("??/*.md")
-    place.write_bytes(b"\0")
-    done = ask("src/app.py", "--model", model.spec)
-    assert done.code == 0 and f"{place.name}.broken-1" in done.err and len(model.prompts) == 2
 
 
 def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_path: Path) -> None:
@@ -306,33 +254,6 @@ def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_pat
 # --- which model is used
 
 
-@pytest.mark.soak
-def test_the_anthropic_sdk(repo: GitRepo) -> None:
-    cut = text("It greets.", stop="max_tokens")
-    command = ["outline", "--summary", "src/app.py", "--model", "anthropic/claude-test", "--json"]
-    with messages_server([*[cut] * 4, cut, text(" And more.")]) as server:
-        done = start(command, repo.top, env=server.environment, load=["anthropic"])
-        done.communicate()
-        assert done.returncode == 4  # it stays cut
-        assert not (repo.top / ".repoagent/summaries").exists()
-        done = start(command, repo.top, env=server.environment, load=["anthropic"])
-        out, err = done.communicate()
-        assert done.returncode == 0, err
-    (file,) = json.loads(out)["files"]
-    assert (file["summary"], file["model"]) == ("It greets. And more.", "anthropic/claude-test")
-    assert "def greet" in server.requests[0].text and len(server.requests) == 6
-
-
-def test_a_recording_and_a_manual_reply(repo: GitRepo, ask: Ask, model: Program, tmp_path: Path) -> None:
-    cassette, reply = tmp_path / "cassette.jsonl", tmp_path / "reply.md"
-    first = ask("src/app.py", "--model", model.spec, "--record", str(cassette)).out
-    for file in (repo.top / ".repoagent/summaries").rglob("*.md"):
-        file.unlink()
-    assert ask("src/app.py", "--model", f"replay:{cassette}").out == first and len(model.prompts) == 1
-    reply.write_text("Numbered lines.\n")
-    assert ask("a.txt", "--model", "manual", "--reply", str(reply)).out == "Numbered lines.\n"
-
-
 # --- the prompt of an edit
 
 
@@ -340,22 +261,3 @@ def prompt(repo: GitRepo, *files: str) -> str:
     done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", *files, "do it")
     assert done.code == 0, done.err
     return done.out
-
-
-@pytest.mark.soak
-def test_the_prompt_of_an_edit_has_the_summary_until_the_file_changes(
-    repo: GitRepo, ask: Ask, model: Program
-) -> None:
-    for word in ("a", "b"):
-        repo.commit(
-            "pair", **{"src/app.py": f"{repo.read('src/app.py').decode()}# {word}\n", "README.md": word}
-        )
-    assert "Summary of the file" not in prompt(repo, "src/app.py")
-    assert ask("src/app.py", "README.md", "--model", model.spec).code == 0
-    shown = prompt(repo, "src/app.py")
-    assert re.search(r"<memory>\nSummary of the file \(by command:sh\):\nIt defines greet\. ", shown)
-    assert "Their purpose:\n- README.md: It defines nothing of its own.\n" in shown
-    repo.write("src/app.py", "def greet():\n    pass\n")
-    repo.write("README.md", "# Another\n")
-    shown = prompt(repo, "src/app.py")
-    assert "Summary of the file" not in shown and "Their purpose" not in shown

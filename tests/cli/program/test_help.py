@@ -107,9 +107,9 @@ def test_a_folder_is_changed_to_before_and_after_the_command(repo: GitRepo, argu
 
 
 def test_global_options_after_a_command_of_a_group(repo: GitRepo) -> None:
-    for arguments in (["memory", "-C", str(repo.top), "status"], ["memory", "status", "-C", str(repo.top)]):
+    for arguments in (["hook", "-C", str(repo.top), "status"], ["hook", "status", "-C", str(repo.top)]):
         assert run(arguments, "/").returncode == 0
-    done = run(["memory", "status", "-C", "/nowhere"], repo.top)
+    done = run(["hook", "status", "-C", "/nowhere"], repo.top)
     assert (done.returncode, done.stderr) == (
         2,
         b"repoagent: cannot change to '/nowhere': No such file or directory\n",

@@ -82,13 +82,6 @@ def test_an_edit_shows_phases_and_models_without_content(repo: GitRepo, tmp_path
     assert "uno" not in text
 
 
-def test_a_failing_command_is_traced(repo: GitRepo) -> None:
-    done = run(["neighbors", "a.txt", "--at", "no such"], repo.top, env={"REPOAGENT_TRACE": "2"})
-    assert done.returncode == 2
-    assert re.search(rb" git +\d\.\d{3} s  exit \d+: rev-parse ", done.stderr)
-    assert b"end " in done.stderr and b"repoagent: exit 2" in done.stderr
-
-
 def test_a_line_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REPOAGENT_TRACE", str(tmp_path / "trace"))
     tracing.line("git", tracing.quoted(["log", "a\nb\x1b[2J", b"\xff", "x" * 500]))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ui.terminal_text import display_width
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -79,11 +76,6 @@ def test_a_pipe_gets_plain_text(remembered: GitRepo) -> None:
     assert done.stderr == ""
 
 
-def test_control_characters_are_escaped(remembered: GitRepo) -> None:
-    done = recall(remembered.top, "kein")
-    assert "\x1b" not in done.stdout and "^[[31m" in done.stdout and "src/naïve dir/b.py" in done.stdout
-
-
 def test_json(remembered: GitRepo) -> None:
     result = json.loads(recall(remembered.top, "cache readers", "--json", "-n", "1").stdout)
     assert result["version"] == 1
@@ -93,14 +85,3 @@ def test_json(remembered: GitRepo) -> None:
     assert Path(hit["path"]).read_text().splitlines()[2].endswith(hit["snippet"])
     done = recall(remembered.top, "nowhere", "--json")
     assert done.returncode == 1 and json.loads(done.stdout)["hits"] == []
-
-
-@pytest.mark.parametrize("width", [30, 60, 100])
-def test_it_fits_the_terminal(remembered: GitRepo, width: int) -> None:
-    command = [*PROGRAM, "recall", "cache readConfig", "-n", "1"]
-    with Screen(command, remembered.top, width=width, env={"LC_ALL": "C.UTF-8"}) as screen:
-        assert screen.end() == 0
-    text = screen.seen
-    assert "\x1b[1;31mreadConfig\x1b[m" in text
-    lines = re.sub("\x1b\\[[0-9;]*m", "", text).splitlines()
-    assert max(map(display_width, lines)) <= max(40, width)

@@ -82,49 +82,8 @@ def test_the_last_line_counts() -> None:
     )  # fmt: skip
     assert text(given).splitlines()[-1] == (
         "1 error, 2 warnings in the staged change (0 rules, 2 files; m/x, 1,200 tokens, $0.0042; 1 dismissed; "
-        "2 could not be verified and were dropped)"
+        "2 dropped that could not be verified)"
     )
-
-
-def test_many_findings_have_a_summary_and_end_with_the_top_three() -> None:
-    some = [
-        finding(
-            rule=rule,
-            level=level,
-            location=Location(path, 2, 2),
-            key=f"{n}",
-            suggestion=None,
-            title=f"title {n}",
-        )
-        for n, (rule, level, path) in enumerate(
-            [
-                ("fix-prone", Level.NOTE, "a.py"),
-                ("partner-missing", Level.WARNING, "b.py"),
-                ("debug-leftover", Level.WARNING, "b.py"),
-                ("removed-symbol", Level.ERROR, "c.py"),
-                ("secret", Level.ERROR, "a.py"),
-                ("fix-prone", Level.NOTE, "c.py"),
-            ]
-        )
-    ]
-    shown = text(Report("main..topic", 50, some, rules=("secret",))).splitlines()
-    total = "2 errors, 2 warnings, 2 notes in main..topic (1 rule, 50 files; no model asked)"
-    assert shown[0] == shown[-1] == total
-    assert shown[1:6] == [
-        "  error secret               1  in 1 file",
-        "  error removed-symbol       1  in 1 file",
-        "  warning debug-leftover     1  in 1 file",
-        "  warning partner-missing    1  in 1 file",
-        "  note fix-prone             2  in 2 files",
-    ]
-    heads = [line for line in shown if line.endswith((" error, 1 note", "2 warnings"))]
-    assert heads == ["a.py  1 error, 1 note", "c.py  1 error, 1 note", "b.py  2 warnings"]
-    end = shown.index("the 3 most important:")
-    assert [line for line in shown[end:] if "title" in line] == [
-        "error secret: title 4", "error removed-symbol: title 3", "warning debug-leftover: title 2",
-    ]  # fmt: skip
-    assert "the 3" not in text(Report("main..topic", 50, some[:5]))
-    assert "the 3" not in "\n".join(lines(Report("it", 50, some), page(), Brief(None, "why")))
 
 
 @settings(max_examples=15, deadline=None)

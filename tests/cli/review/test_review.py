@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.screens import PROGRAM
 from tests.conftest import GitRepo
 from tests.program import run
 from tests.review.builders import Files, stage
@@ -164,34 +163,3 @@ def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
     pair.git("commit", "-qnm", "the noise")
     pair.write("api.md", "newer\n")
     assert hooked(pair, out, "-a") == ("the staged change", [("partner-missing", "api.py")])
-
-
-@SOAK
-def test_a_missing_index_does_not_delay_the_review(pair: GitRepo) -> None:
-    done = review(pair.top)
-    assert "api.md usually changes along with api.py" in done.stdout  # a small history is read at once
-    stored = pair.top / ".repoagent/reviews/habits.json"
-    stored.write_bytes(b"{broken")
-    assert review(pair.top).returncode == 0
-    assert json.loads(stored.read_bytes())["version"] == 1
-
-
-@SOAK
-def test_an_unwritable_folder_is_not_an_error(pair: GitRepo) -> None:
-    (pair.top / ".repoagent").mkdir()
-    (pair.top / ".repoagent/reviews").write_text("in the way")
-    done = review(pair.top)
-    assert (done.returncode, done.stdout[:23]) == (0, "warning partner-missing")
-
-
-def test_completion_of_values(repo: GitRepo) -> None:
-    env = {
-        **os.environ,
-        "COMP_WORDS": "repoagent review ",
-        "COMP_CWORD": "2",
-        "_REPOAGENT_COMPLETE": "bash_complete",
-    }
-    words = subprocess.run(
-        [*PROGRAM], cwd=repo.top, env=env, capture_output=True, check=False
-    ).stdout.decode()
-    assert "plain,dismiss" in words and "plain,accept" in words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -70,15 +69,3 @@ def test_an_unreadable_conversation_is_not_called_resumed(repo: GitRepo, run: Ru
     done = run("run", "more", "--mode", "read-only", "--conversation", "mine")
     assert done.code == 3
     assert "resume with" not in done.err
-
-
-def test_a_chat_prints_how_to_resume_it(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.commit(**{"src/app.py": "def greet(name):\n    return 'hello ' + name\n"})
-    script.replies(GREET, *["<finish>greets</finish>"] * 3)
-    done = run("chat", "--mode", "auto-edit", "--check", "false", stdin="greet\n")
-    (record,) = (repo.top / ".repoagent/runs").glob("*/run.json")
-    name = json.loads(record.read_text())["name"]
-    assert done.code == 6
-    assert f"resume with `repoagent chat --resume {name}`" in done.err
-    assert f"repoagent chat --resume {name}" in run("runs", "show", name).out
-    assert f"resume it with `repoagent chat --resume {name}`" in run("runs", "stop", name).err

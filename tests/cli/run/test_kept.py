@@ -101,11 +101,6 @@ def test_a_check_is_not_inherited_from_another_machine(repo: GitRepo) -> None:
     assert (options.check, sentence) == (None, "options to repeat if you still want them: --check 'rm -r ~'")
 
 
-@pytest.mark.parametrize("before", [[], {"odd": 1}, {"\x1b": True}, None])
-def test_unknown_options_are_ignored(repo: GitRepo, before: object) -> None:
-    assert gone_on(repo, before)[1] == ""
-
-
 def test_a_key_is_not_saved() -> None:
     assert explicit_options(given(check=f"TOKEN={KEY} make", no_commit=True)) == {
         "no_commit": True,

@@ -16,7 +16,6 @@ import pytest
 
 from repoagent.cli.app import cli
 from repoagent.cli.commands.runs import table_lines
-from repoagent.cli.completion import runs as completed
 from repoagent.cli.run_program import run as run_here
 from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.terminal_text import display_width
@@ -239,20 +238,6 @@ def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None
     assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
     assert "restored the conversation" in ask("delete", "--undo", name).out
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
-
-
-def test_names_are_completed_and_nothing_is_touched(
-    layout: Layout, repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(repo.top)
-    past(layout, "run-20260102-030405-abcdef")
-    past(layout, "broken").record.write_text("{")
-    assert dict(completed("")) == {
-        "run-20260102-030405-abcdef": "make it", "broken": "", "last": "the newest",
-    }  # fmt: skip
-    assert dict(completed("abc")) == {"abcdef": "make it"} and (layout.runs / "broken" / "run.json").exists()
-    monkeypatch.chdir("/")
-    assert list(completed("")) == []
 
 
 def test_edited_times() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.terminal_text import clean, display_width, fold, paint
+from repoagent.cli.ui.terminal_text import clean, fold, paint
 
 ANY = st.text(st.characters())  # surrogates too
 
@@ -59,13 +59,6 @@ def test_replacements(text: str, shown: str) -> None:
     assert clean(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "start", "wide"), [("abc", 0, 3), ("\t", 1, 7), ("你好", 0, 4), ("e\u0301", 0, 1), ("", 5, 0)]
-)
-def test_columns(text: str, start: int, wide: int) -> None:
-    assert display_width(text, start) == wide
-
-
 def test_paint_ends_what_it_begins() -> None:
     assert paint("a", "bold", "red") == "\x1b[1;31ma\x1b[m"
     assert paint("", "red") == ""
@@ -79,8 +72,3 @@ def test_a_long_line_breaks_before_a_dot_or_between_words_and_never_within_one()
     )
     assert fold("  one two three", 9) == "  one two\n  three"
     assert fold("a/path/that/is/longer than it", 10) == "a/path/that/is/longer\nthan it"
-
-
-@given(st.text(st.sampled_from("ab ·漢\n"), max_size=80), st.integers(4, 40))
-def test_folding_loses_nothing(text: str, width: int) -> None:
-    assert "".join(fold(text, width).split()) == "".join(text.split())

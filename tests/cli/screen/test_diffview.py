@@ -35,10 +35,6 @@ def test_the_changed_words_of_a_line_are_marked() -> None:
     assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
 
 
-def test_lines_with_little_in_common_are_not_marked() -> None:
-    assert "7m" not in render(HEAD + "@@ -1 +1 @@\n-return a\n+import os, sys, re\n", color=True)
-
-
 def test_white_space_at_the_end_of_an_added_line_is_marked() -> None:
     shown = render(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
     assert "\x1b[32mb\x1b[m\x1b[41m  \x1b[m\n" in shown
@@ -75,10 +71,6 @@ def test_binary_content_is_not_printed() -> None:
 def test_a_missing_last_newline_is_shown() -> None:
     shown = render(changed(b"a", b"b\n"), color=True)
     assert "\n\\ No newline at end of file\n\x1b[32m+" in shown
-
-
-def test_an_empty_diff() -> None:
-    assert render("", color=True) == ""
 
 
 def test_a_folded_line_continues_with_its_mark() -> None:

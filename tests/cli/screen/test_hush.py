@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -34,25 +33,6 @@ def test_the_terminal_is_restored_after_every_exit(tmp_path: Path, end: int | No
             assert not window.echoes
             os.kill(window.process.pid, end)
         assert window.end() != 0 and window.echoes
-
-
-def test_the_tests_do_not_depend_on_which_signals_are_ignored() -> None:
-    """`nohup make test`: the program leaves ignored signals ignored, so the tests must not pass them on."""
-
-    def ignore() -> None:
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-
-    code = """
-import subprocess, sys
-from types import SimpleNamespace
-from tests.conftest import pytest_configure
-pytest_configure(SimpleNamespace(getoption=lambda *_: None))
-say = "import signal as s; print(s.SIG_IGN in map(s.getsignal, (s.SIGHUP, s.SIGINT, s.SIGTERM)))"
-subprocess.run([sys.executable, "-c", say], check=True)
-"""
-    done = subprocess.run(python(code), preexec_fn=ignore, capture_output=True, text=True, check=False)
-    assert done.stdout == "False\n", done.stderr
 
 
 def test_the_terminal_is_restored_for_the_shell_after_ctrl_z(tmp_path: Path) -> None:

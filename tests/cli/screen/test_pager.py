@@ -134,12 +134,6 @@ def test_a_question_is_asked_after_the_pager(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-def test_short_output_and_a_dumb_terminal_have_no_pager(repo: GitRepo) -> None:
-    assert "P:" not in shown(repo, "config", "max_turns")[0]
-    assert "P:" not in shown(repo, "outline", "src/app.py", TERM="dumb")[0]
-
-
-@pytest.mark.soak
 def test_git_s_own_pager_gets_colours_and_git_below_us_gives_none(repo: GitRepo) -> None:
     env = {"GIT_PAGER_IN_USE": "true", "TERM": "xterm"}
     repo.git("config", "color.ui", "auto")

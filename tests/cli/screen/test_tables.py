@@ -49,6 +49,48 @@ def test_no_table_is_wider_than_its_terminal(repo: GitRepo, run: Run, script: Sc
             assert max(map(display_width, rows)) <= width, (command, width)
 
 
+ODD = "src/odd\x1b[31m\n名前.py"
+PAGES = (
+    ("history", ODD),
+    ("outline", ODD),
+    ("context", ODD),
+    ("neighbors", ODD, "--weak", "--explain"),
+    ("uses", ODD),
+    ("memory", "list"),
+    ("memory", "show", ODD),
+    ("recall", "greeting"),
+    ("conversation", "list", "--files"),
+    ("conversation", "show", f"file:{ODD}"),
+    ("runs", "show", "last"),
+    ("undo", "--list"),
+    ("config",),
+    ("activity",),
+    ("review", "--commit", "HEAD"),
+)
+
+
+def test_every_page_fits_a_terminal_and_hostile_text_does_nothing(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    """A name and a commit message with escape sequences, a wide script and a long line."""
+    repo.write(ODD, "def greet(name):\n    return 'hello ' + name + '" + "x" * 90 + "'\n")
+    repo.commit("the subject \x1b[2J " + "is long " * 12)
+    script.replies(GREET.replace("src/app.py", "a.txt"), "The greeting \x1b[2J.", "Done.")
+    run("edit", "--yes", ODD, "a greeting \x1b[2J " * 8)
+    run("edit", "--yes", "src/app.py", "say a greeting " * 8)
+    run("run", "--mode", "read-only", "a greeting \x1b[2J " * 8)
+    for command in PAGES:
+        piped = run(*command)
+        assert "\x1b" not in piped.out.replace("\x1b[2J", "") or command[:2] == ("conversation", "show")
+        env = {"LC_ALL": "C.UTF-8"}
+        with Screen([*PROGRAM, "--no-pager", *command], repo.top, width=60, env=env) as screen:
+            screen.end()
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", CONTROL.sub("", screen.seen.replace("\x1b[31m", "RED")))
+        assert "\x1b" not in shown and "RED" not in shown.replace("\x1b[31m", ""), command
+        wide = [line for line in shown.split("\n") if display_width(line) > 60 and " " in line.strip()]
+        assert not wide, (command, wide)
+
+
 @pytest.mark.parametrize("color", [{}, {"NO_COLOR": "1"}])
 def test_the_words_of_an_edit_and_its_answer_are_rendered_once(
     repo: GitRepo, script: Script, color: dict[str, str]

@@ -201,13 +201,6 @@ def test_the_editor_is_run_as_git_runs_it(tmp_path: Path, editor: str, result: s
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("variable", ["GIT_EDITOR", "VISUAL", "EDITOR"])
-def test_the_editor_is_that_of_git(tmp_path: Path, clean_environment: Path, variable: str) -> None:
-    (clean_environment / ".gitconfig").write_text("")
-    out, _ = piped(EDIT, **{variable: "printf 'chosen' >"}, TERM="xterm")
-    assert out == b"'chosen'\n"
-
-
 def test_an_editor_does_not_write_into_a_piped_result(tmp_path: Path) -> None:
     seen, result = with_piped_result(EDIT, tmp_path, GIT_EDITOR="echo seen on the screen; true")
     assert "seen on the screen" in seen and "screen" not in result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from repoagent.cli.ui.terminal_text import display_width
-from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -175,14 +172,6 @@ def test_the_command_that_is_shown_can_be_pasted(code: GitRepo) -> None:
     ]
 
 
-def test_a_refresh_shows_changed_segments(code: GitRepo) -> None:
-    split(code.top, "src/code.py", "--target-bytes", "400", "-o", "parts")
-    code.write("src/code.py", SOURCE.replace(b"return 20\n", b"return None\n"))
-    lines = split(code.top, "--refresh", "parts").stdout.splitlines()
-    assert [line.split()[0] for line in lines[2:] if line] == ["file", "002.py", "002.py:"]
-    assert len(split(code.top, "--refresh", "parts").stdout.splitlines()) == 3
-
-
 def test_a_file_of_a_split_is_not_taken_for_the_split(code: GitRepo) -> None:
     split(code.top, "src/code.py", "-o", "parts")
     for option in ("--join", "--refresh"):
@@ -196,18 +185,3 @@ def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: 
     done = split(bare, "-", "--language", "python", "-o", str(tmp_path / "parts"), stdin=SOURCE)
     assert done.returncode == 0 and (tmp_path / "parts/001").read_bytes() == SOURCE
     assert as_json(bare, "-", "--language", "python", stdin=SOURCE)["folder"] is None
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-@pytest.mark.soak
-def test_the_table_fits_the_terminal(code: GitRepo, width: int) -> None:
-    code.write("odd.md", "# \x1b[31m red \u4f60\u597d\n\ntext\n\n" * 400)
-    for file in ("src/code.py", "odd.md"):
-        screen = Screen([*PROGRAM, "split", file, "--target-bytes", "500"], code.top, width=width)
-        assert screen.end() == 0
-        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.seen)
-        assert "segments of" in shown and "\x1b" not in shown
-        *table, command = shown.splitlines()
-        for line in table:
-            assert display_width(line.rpartition("\r")[2]) <= width, line
-        assert "repoagent split --join .repoagent/splits/" in command  # whole, so that it can be copied

@@ -1,0 +1,142 @@
+"""Completion: the kinds of parameters, candidates, the shells, and speed."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from repoagent.cli.completion import finder_of
+from tests.cli.screens import Screen
+from tests.conftest import GitRepo
+from tests.program import run
+
+MAIN = "import sys; sys.argv[0] = 'repoagent'; from repoagent.cli import main; main()"
+
+
+def offered(cwd: Path, line: str) -> list[str]:
+    """The values for the last word of `line`; `<file>` and `<dir>` mean names completed by the shell."""
+    words = line.split(" ")
+    request = {"_REPOAGENT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = run([], cwd, env=request)
+    assert (done.returncode, done.stderr) == (0, b"")
+    parts = [candidate.partition(",") for candidate in os.fsdecode(done.stdout).split()]
+    return [value if kind == "plain" else f"<{kind}>" for kind, _, value in parts]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("neighbors --at to", ["topic/one"]),
+        ("neighbors --at=v", ["v1.0"]),
+        ("edit --model qui", ["quick"]),
+        ("config max_t", ["max_turns", "max_tokens"]),
+        ("split -o s", ["<dir>"]),
+        ("history a.txt --at main..v", ["main..v1.0"]),
+        ("history a.txt --at HE", ["HEAD", "HEAD~", "HEAD^"]),
+        ("neighbors --at refs/tags/", ["refs/tags/v1.0"]),
+        ("neighbors --at x*", []),
+        ("neighbors a", ["<file>"]),
+        ("neighbors -- --", ["<file>"]),
+        ("outline a --language pyt", ["python"]),
+        ("edit --model command", ["command:"]),
+        ("memory show s", ["src/app.py"]),
+        ("undo 9", []),
+    ],
+)
+def test_values(repo: GitRepo, line: str, values: list[str]) -> None:
+    repo.git("branch", "topic/one")
+    repo.git("tag", "v1.0")
+    repo.git("config", "repoagent.alias.quick", "anthropic/claude-haiku-5-5")
+    if "memory" in line:
+        assert run(["memory", "note", "src/app.py", "of the first"], repo.top).returncode == 0
+    assert offered(repo.top, f"repoagent {line}") == values
+
+
+@pytest.mark.parametrize("line", ["repoagent neighbors --at ", "repoagent memory show ", "repoagent undo "])
+def test_outside_a_repository_there_are_no_candidates(tmp_path: Path, line: str) -> None:
+    assert not {*offered(tmp_path, line)} - {"HEAD", "HEAD~", "HEAD^", "<file>"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_instruction_is_refused(tmp_path: Path) -> None:
+    env = {"_REPOAGENT_COMPLETE": "csh_complete", "COMP_WORDS": "repoagent ", "COMP_CWORD": "1"}
+    assert run([], tmp_path, env=env).returncode == 1
+    script = run([], tmp_path, env={"_REPOAGENT_COMPLETE": "zsh_source"}).stdout
+    assert script == run(["completion", "zsh"], tmp_path).stdout != b""
+
+
+def test_every_command_s_files_revisions_and_models_are_completed() -> None:
+    """By the word in the help, so that new commands are completed, too."""
+    from repoagent.cli.app import cli
+
+    result: set[str] = set()
+
+    def walk(command: click.Command, ctx: click.Context) -> None:
+        for param in command.params:
+            words = {*re.findall(r"\b[A-Z]{2,}\b", param.metavar or "")}
+            if words & {"FILE", "PATH", "DIR", "REV", "REF", "SPEC"} and not param._custom_shell_complete:
+                assert finder_of(param, command.name or ""), (ctx.command_path, param.name, param.metavar)
+                result.update(words)
+        if isinstance(command, click.Group):
+            for name in command.list_commands(ctx):
+                inner = command.get_command(ctx, name)
+                assert inner is not None
+                with click.Context(inner, info_name=name, parent=ctx, **inner.context_settings) as below:
+                    walk(inner, below)
+
+    with click.Context(cli, info_name="repoagent", **cli.context_settings) as ctx:
+        walk(cli, ctx)
+    assert result >= {"FILE", "PATH", "DIR", "REV", "SPEC"}
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.git("branch", "topic/one")
+    program = tmp_path / "bin" / "repoagent"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m repoagent "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
+    script = tmp_path / "rc"
+    own = run(["completion", "bash"], repo.top).stdout.decode()
+    script.write_text(f"PS1='$ '; bind 'set enable-bracketed-paste off'\n{own}")
+    command = [shutil.which("bash") or "", "--noprofile", "--rcfile", str(script), "-i"]
+    with Screen(command, repo.top, width=200) as screen:
+        screen.expect("$ ")
+        for line, completed in (
+            ("repoagent nei", "repoagent neighbors "),
+            ("repoagent neighbors --at topi", "--at topic/one "),
+            ("repoagent neighbors REA", "README.md "),
+        ):
+            screen.send(f"{line}\t")
+            screen.expect(completed)
+            screen.send("\x15")  # delete the line
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("line", ["repoagent ", "repoagent neighbors --at m"])
+def test_it_is_nearly_as_quick_as_the_version(repo: GitRepo, line: str) -> None:
+    def seconds(line: str) -> float:
+        """CPU time, that of git too: other tests run at the same time."""
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        request = {"_REPOAGENT_COMPLETE": "bash_complete", **words} if line else {}
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-c", MAIN, *([] if line else ["--version"])]
+        subprocess.run(command, cwd=repo.top, env={**os.environ, **request}, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    seconds(line)
+    assert statistics.median(seconds(line) / seconds("") for _ in range(5)) < 1.5
