@@ -22,9 +22,10 @@ from repoagent.errors import RepoagentError
 SHELLS = ("bash", "zsh", "fish")
 EPILOG = """\b
 Examples:
-  cd ~/.local/share/bash-completion/completions; repoagent completion bash > repoagent
-  cd ~/.zfunc; repoagent completion zsh > _repoagent
-  cd ~/.config/fish/completions; repoagent completion fish > repoagent.fish
+  cd ~/.local/share/bash-completion/completions
+  repoagent completion bash > repoagent
+  repoagent completion zsh > ~/.zfunc/_repoagent
+  repoagent completion fish > ~/.config/fish/completions/repoagent.fish
 
 zsh needs fpath+=~/.zfunc before compinit in ~/.zshrc.
 

@@ -25,12 +25,11 @@ from repoagent.storage.layout import to_stderr
 
 @dataclass(frozen=True)
 class LastRequest:
-    """The request of an edit: its text, its targets, and the turns that followed."""
+    """The request of an edit: its text and its targets."""
 
     edit: Edit
     request: str
     targets: tuple[Target, ...]
-    turns: tuple[Turn, ...]
 
 
 def undo(worktree: WorkTree, edit_id: str | None = None, options: Options | None = None) -> UndoResult:
@@ -78,7 +77,7 @@ def last_request(worktree: WorkTree) -> LastRequest:
     for memory in chain(present, gone):
         if turns := _turns(memory, edit.id):
             targets = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
-            return LastRequest(edit, turns[0].text, targets, turns[1:])
+            return LastRequest(edit, turns[0].text, targets)
     raise Refused(
         f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
     )

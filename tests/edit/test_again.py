@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from repoagent.memory.edit_records import read_edits
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Open, Run, Script, diff
+from tests.edit.conftest import GREET, Run, Script, diff
 
 SHOUT = diff("src/app.py", " def greet(name):", "-    return 'hello ' + name", "+    return 'HELLO ' + name")
 
@@ -76,30 +75,6 @@ def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script)
     assert repo.git("log", "--format=%P", "-1").strip() == base
     assert b"'HELLO ' + name" in repo.read("src/app.py")
     assert states(repo) == ["undone", "committed"]
-
-
-@pytest.mark.soak
-def test_again_in_the_editor_shows_the_conversation(
-    repo: GitRepo, script: Script, screen: Open, tmp_path: Path, run: Run
-) -> None:
-    script.replies("My reasons.\n\n" + GREET)
-    base = repo.head()
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    script.replies(SHOUT)
-    seen = tmp_path / "seen"
-    change = f'cp "$1" {seen} && sed -i \'1s/.*/shout/\' "$1" #'
-    with screen("edit", "--again", GIT_EDITOR=change) as window:
-        window.expect("Apply this change")
-        window.send("y\n")
-        assert window.end() == 0
-    assert seen.read_text().startswith("greet with a comma\n")
-    assert "My reasons." in seen.read_text()
-    assert repo.git("log", "--format=%P", "-1").strip() == base
-    assert "Request:\nshout\n" in script.prompts[0]
-    tip = repo.head()
-    with screen("edit", "--again", GIT_EDITOR=": >") as window:
-        assert window.end() == 1
-    assert repo.head() == tip
 
 
 @pytest.mark.soak

@@ -16,7 +16,6 @@ from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.agent.state import is_extra, open_state
 from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
-from repoagent.cli.ui.echo import collect
 from repoagent.cli.ui.progress import Words, Working
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
@@ -55,14 +54,6 @@ class Speaking(Working):
     """`Working` for a chat: the model's words are not dim."""
 
     styles = ()
-
-    def text(self, piece: str) -> None:
-        collect()
-        super().text(piece)
-
-    def words(self, piece: str) -> None:
-        collect()
-        super().words(piece)
 
 
 @dataclass

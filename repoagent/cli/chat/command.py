@@ -78,19 +78,17 @@ def command(session: Session, /, **values: Any) -> Exit:
         raise UsageError("--reply cannot be -: standard input holds your messages; name a file")
     from repoagent.cli.app import settle
     from repoagent.cli.chat.chat_session import leave, open_chat, serve_json
-    from repoagent.cli.ui.echo import echo_off
 
     settle(worktree, terminal)
     code = Exit.DONE
     try:
-        with echo_off(terminal):
-            chat = open_chat(session, options, worktree, (paths, settings, terminal), flags)
-            if options.json_stream:
-                code = serve_json(chat)
-            else:
-                _greet(chat)
-                _loop(chat, _reader(chat))
-            leave(chat, worktree)
+        chat = open_chat(session, options, worktree, (paths, settings, terminal), flags)
+        if options.json_stream:
+            code = serve_json(chat)
+        else:
+            _greet(chat)
+            _loop(chat, _reader(chat))
+        leave(chat, worktree)
     except RepoagentError as error:
         code = error.exit_code
         if options.json_stream:

@@ -23,16 +23,12 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_focus, is_searching
 from prompt_toolkit.history import History
-from prompt_toolkit.input.typeahead import store_typeahead
-from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth, create_output
 from prompt_toolkit.styles import Style
 
 from repoagent.cli import Ended
-from repoagent.cli.ui.echo import echo_on, typed
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
@@ -56,7 +52,6 @@ _LONGEST = 16_384  # characters of a history entry: longer input was pasted
 _FRESH = 5.0  # seconds until git lists the files again
 _STYLE = {"bottom-toolbar": "noreverse"}
 _COLORS = {**_STYLE, "bottom-toolbar.text": "", "prompt": "bold", "aborting": ""}
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?")  # sent by a function key
 _GOES_ON = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
 _COMMAND = re.compile(r"/([a-z]*)\Z")
 _ARGUMENT = re.compile(r"/([a-z]+)\s+(.*)\Z", re.DOTALL)
@@ -133,43 +128,21 @@ class Lines:
     terminal: Terminal
 
     def read(self) -> str | None:
-        """The next input, starting with text typed before the prompt."""
-        *lines, begun = _erased(typed()).split("\n")
-        with echo_on(typed_ahead=True):
-            for at, line in enumerate(lines):
-                self._show(f"{'  ' if at else PROMPT}{line}\n")
-            while True:
-                self._show(f"{'  ' if lines else PROMPT}{begun}")
-                data = sys.stdin.buffer.readline()
-                if not data:
-                    self._show("\n")
-                    lines += [begun] if begun else []
-                    return "\n".join(lines) if lines else None
-                try:
-                    text = begun + data.decode("utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
-                begun = ""
-                if not goes_on(text):
-                    return "\n".join([*lines, text])
-                lines.append(text[:-1])
-
-    def _show(self, text: str) -> None:
-        if self.terminal.can_ask:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-
-
-def _erased(text: str) -> str:
-    """Apply erase keys as a terminal does, and drop control sequences."""
-    text = re.sub(r"[^\n]*\x15", "", _SEQUENCE.sub("", text).replace("\b", "\x7f"))
-    characters: list[str] = []
-    for character in text:
-        if character.isprintable() or character == "\n":
-            characters.append(character)
-        elif character == "\x7f" and characters and characters[-1] != "\n":
-            characters.pop()
-    return "".join(characters)
+        lines: list[str] = []
+        while True:
+            if self.terminal.can_ask:
+                sys.stderr.write("  " if lines else PROMPT)
+                sys.stderr.flush()
+            data = sys.stdin.buffer.readline()
+            if not data:
+                return "\n".join(lines) if lines else None
+            try:
+                text = data.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as error:
+                raise UsageError("standard input is not UTF-8: convert it to UTF-8") from error
+            if not goes_on(text):
+                return "\n".join([*lines, text])
+            lines.append(text[:-1])
 
 
 # Completion
@@ -316,9 +289,6 @@ class Editor:
         """The next input; None for ^D, or a second ^C, on an empty line."""
         self._asked_to_end = False
         self._shown = self._bar(self._session.output.get_size().columns)
-        keys: list[KeyPress] = []  # typed before the prompt, and handled as if typed at it
-        Vt100Parser(keys.append).feed_and_flush(typed())
-        store_typeahead(self._session.input, keys)
         try:
             return self._session.prompt(handle_sigint=False)
         except EOFError:

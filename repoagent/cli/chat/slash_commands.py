@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from repoagent.cli import completion
 from repoagent.cli.chat.chat_session import Speaking, open_model, recap
 from repoagent.cli.commands.run_output import commit_summary
-from repoagent.cli.ui.echo import echo_on
+from repoagent.cli.ui.terminal import waiting
 from repoagent.cli.ui.terminal_text import clean, display_width, fold
 from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git, git_output
@@ -431,7 +431,7 @@ def run(chat: Chat, line: str) -> None:
     shell = os.environ.get("SHELL") or "/bin/sh"
     screen = sys.stderr if not chat.terminal.output_tty else None
     try:
-        with echo_on(typed_ahead=True):
+        with waiting():
             if line.startswith("!!"):
                 code, output = _captured([shell, "-c", command])
             else:

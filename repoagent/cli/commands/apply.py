@@ -64,7 +64,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     `git format-patch`.
     """
     from repoagent.cli.app import settle
-    from repoagent.cli.ui.echo import turn_echo_off
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply_input import parse_bindings, read_patch_input
@@ -86,7 +85,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     settings, terminal = session.open(layout(worktree), flags)
     settle(worktree, terminal)
     shared.require_answers(terminal, options)
-    turn_echo_off(terminal)
     request = shared.edit_request(
         options, settings, _message(options), targets=_targets(options.path, worktree), create=True
     )

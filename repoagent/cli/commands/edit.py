@@ -20,7 +20,6 @@ from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.request import EditRequest, Target
-    from repoagent.edit.undo import LastRequest
     from repoagent.git.worktree import WorkTree
 
 EPILOG = """\b
@@ -71,7 +70,7 @@ OPTION_GROUPS = {  # by their parameters
     "--conversation", type=click.Choice(["continue", "fresh"]), default="continue", metavar="HOW",
     help="Use earlier exchanges about the files (continue, the default) or start over (fresh).",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="Undo the last edit, change its request and run it again.")
+@click.option("--again", is_flag=True, help="Undo the last edit, and run INSTRUCTION on its files instead.")
 @click.option(
     "--format", "edit_format", type=click.Choice(["auto", "diff", "search", "whole", "function"]),
     metavar="FORM", help="Format of the model's answer: auto, diff, search, whole or function.",
@@ -101,20 +100,19 @@ def command(session: Session, /, **values: Any) -> Exit:
     repo.settle()
     worktree, settings, terminal = repo.worktree, repo.settings, repo.terminal
     targets, read, text = _files(options, worktree)
-    from repoagent.cli.ui.echo import turn_echo_off
-
-    if not options.show_prompt:
-        turn_echo_off(terminal)
     from repoagent.cli.commands.context import prompt_of, show_texts
     from repoagent.cli.ui.outcome import show_outcome
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.edit import edit
     from repoagent.edit.model_setup import model_setup
+    from repoagent.edit.undo import last_request
 
     def ask() -> EditRequest:
         fields: dict[str, object] = {"targets": targets}
         if options.again:
-            instruction, before = _ask_again(worktree, terminal, options.arguments)
+            if len(options.arguments) != 1 or not options.arguments[0].strip():
+                raise UsageError('--again takes the new request: use repoagent edit --again "INSTRUCTION"')
+            instruction, before = options.arguments[0].strip(), last_request(worktree)
             undone = before.edit.undone
             fields = {"targets": before.targets, "instead_of": None if undone else before.edit.id}
         else:
@@ -219,37 +217,3 @@ def _instruction(
     if not text:
         raise NothingDone("no instruction; nothing was changed")
     return text
-
-
-SCISSORS = "# ------------------------ >8 ------------------------"
-HEAD = (
-    "{request}\n\n" + SCISSORS + "\n"
-    "# Above: your request. Change it; {consequence}, and the new request runs on the same files.\n"
-    "# Below: the conversation so far, for reference; it is not sent. Empty the text above to cancel.\n\n"
-)
-
-
-def _ask_again(worktree: WorkTree, terminal: Terminal, words: tuple[str, ...]) -> tuple[str, LastRequest]:
-    """The new request, from `words` or the editor, and the last edit, which it will replace; undoes nothing yet.
-
-    Raises NothingDone for an empty request, UsageError for more than one argument or without a terminal.
-    """
-    from repoagent.edit.undo import last_request
-
-    if len(words) > 1:
-        use = 'repoagent edit --again "INSTRUCTION"'
-        raise UsageError(f"--again edits the files of the last edit; name no files: {use}")
-    before = last_request(worktree)
-    if words:
-        request = words[0].strip()
-    elif not terminal.can_ask:
-        raise UsageError('no terminal to edit the request; use repoagent edit --again "INSTRUCTION"')
-    else:
-        consequence = f"the edit {before.edit.id} " + ("stays undone" if before.edit.undone else "is undone")
-        turns = "\n\n".join(f"[{turn.role}]\n{turn.text}" for turn in before.turns)
-        head = HEAD.format(request=before.request, consequence=consequence)
-        text = terminal.edit_text(f"{head}{turns}\n", ".md") or ""
-        request = text.partition(SCISSORS)[0].strip()
-    if not request:
-        raise NothingDone("the request is empty; the edit was not changed")
-    return request, before

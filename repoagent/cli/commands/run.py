@@ -85,10 +85,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     refuse_conflicts(options, CONFLICTS)
     preload(options.model or os.environ.get("REPOAGENT_MODEL"))
     repo = open_repository(session, run_options.flags_of(options))
-    if not (options.show_prompt or options.json_stream):
-        from repoagent.cli.ui.echo import turn_echo_off
-
-        turn_echo_off(repo.terminal)
     repo.settle()
     if options.show_prompt:
         return _show_prompt(options, repo)

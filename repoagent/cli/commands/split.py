@@ -302,7 +302,6 @@ HOW = {
 def _join(session: Session, options: SimpleNamespace) -> Exit:
     """Join the split of --join, and show the outcome. Raises whatever joining raises."""
     from repoagent.cli.app import settle
-    from repoagent.cli.ui.echo import turn_echo_off
     from repoagent.cli.ui.progress import Working
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.join import join
@@ -321,7 +320,6 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     settings, terminal = session.open(dirs, parse_check(options))
     if worktree is not None:
         settle(worktree, terminal)
-    turn_echo_off(terminal)
     working = Working(terminal, "")
     ui = TerminalInterface(terminal, working, yes=True, commits=not options.no_commit, model=False)
     message = words.strip("\n")

@@ -109,12 +109,11 @@ class Working:
     def interrupted(self) -> None:
         """Discard typed input, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet`
         does."""
-        from repoagent.cli.ui.echo import echoed
         from repoagent.cli.ui.terminal import forget_input
 
         if self._terminal.can_ask:
             forget_input()
-        if self._terminal.error_tty and self._status is None and not self._inside_line and echoed():
+        if self._terminal.error_tty and self._status is None and not self._inside_line:
             sys.stderr.write("\n")
 
     def _spin(self, label: str, output: Path | None = None) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -208,10 +210,8 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     def _read(self, prompt: str, question: str, *, typed_ahead: bool) -> str:
         if not self.can_ask:
             raise UsageError(f"no terminal to ask: {question}")
-        from repoagent.cli.ui.echo import echo_on
-
         _leave_pager()
-        with echo_on(typed_ahead=typed_ahead):
+        with waiting():
             if not typed_ahead:
                 forget_input()
             shown = f"{self._folded(prompt)} "
@@ -220,11 +220,10 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
 
     def edit_text(self, initial: str, suffix: str = ".txt", *, cwd: Path | None = None) -> str | None:
         """Open the user's editor on a text; None if the editor failed or the text is empty. See `pager.edit_text`."""
-        from repoagent.cli.ui.echo import echo_on
         from repoagent.cli.ui.pager import edit_text
 
         _leave_pager()
-        with echo_on():
+        with waiting():
             return edit_text(self, initial, suffix, cwd=cwd)
 
     def _page(self) -> None:
@@ -232,6 +231,24 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             from repoagent.cli.ui import pager
 
             pager.start(self.pages, self.width)
+
+
+_waited = [0.0]
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Count the time within as spent waiting for the user."""
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        _waited[0] += time.monotonic() - began
+
+
+def waited() -> float:
+    """The seconds this process has waited for answers."""
+    return _waited[0]
 
 
 def in_own_pager() -> bool:

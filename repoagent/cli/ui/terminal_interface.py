@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from repoagent.cli.ui import echo
 from repoagent.cli.ui.outcome import ModelOutput
 from repoagent.cli.ui.progress import Words
-from repoagent.cli.ui.terminal import Terminal
+from repoagent.cli.ui.terminal import Terminal, waited
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.edit.hunk_selection import parse_hunks, pieces, select, split
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
-from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
+from repoagent.errors import CheckFailed, Refused
 from repoagent.git.files import FileChange
 
 if TYPE_CHECKING:
@@ -30,15 +29,10 @@ if TYPE_CHECKING:
 CHOICES = {
     "y": "apply and commit it",
     "n": "do not; give a reason, and the model tries again",
-    "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
     "q": "quit; change nothing",
 }
-EDIT_HEAD = (
-    "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
-    "# Line numbers need not be correct; lines that start with # are ignored.\n"
-)
 ENDS = {"finish", "reject"}
 NOTICES = {  # by the kind of the observation
     "skipped": "",
@@ -71,7 +65,7 @@ class TerminalInterface:
     _refused: list[Observation] = field(default_factory=list, repr=False)  # refused edits of this reply
     _tail: str = field(default="", repr=False)  # the last failure, for the error that ends the run
     _declined: set[str] = field(default_factory=set, repr=False)  # declined diffs
-    _since: float = field(default_factory=echo.waited, repr=False)
+    _since: float = field(default_factory=waited, repr=False)
     _words: Words = field(default_factory=Words, repr=False)
     _first: str = field(default="", repr=False)  # the diff as the model sent it
     _explains: bool = field(default=False, repr=False)
@@ -79,7 +73,7 @@ class TerminalInterface:
 
     @property
     def waited(self) -> float:
-        return echo.waited() - self._since
+        return waited() - self._since
 
     @property
     def _talks(self) -> bool:
@@ -87,7 +81,6 @@ class TerminalInterface:
 
     def text(self, piece: str) -> None:
         """Show the prose in a piece of the reply, or all of it with --verbose."""
-        echo.resume()
         if not self.terminal.error_tty:
             return
         self.answered = True
@@ -142,7 +135,6 @@ class TerminalInterface:
 
     def note(self, sentence: str) -> None:
         self._show_refused()
-        echo.resume()
         if self._talks:
             self.working.label(sentence)
 
@@ -151,7 +143,6 @@ class TerminalInterface:
         self.working.note(sentence)
 
     def running(self, command: str, output: Path) -> None:
-        echo.resume()
         if self._talks:
             self.working.label(f"running {first_line(command)}", output)
 
@@ -159,7 +150,6 @@ class TerminalInterface:
         """Stop progress output while git, a hook or an editor uses the terminal."""
         self._show_refused()
         self.working.quiet()
-        echo.lend()
 
     def interrupted(self, sentence: str) -> None:
         self.working.interrupted()
@@ -189,12 +179,7 @@ class TerminalInterface:
         choices = {letter: text for letter, text in choices.items() if self.model or letter != "x"}
         if not self.commits:
             choices = {**choices, "y": "apply it"}
-        while True:
-            answer = self.terminal.ask("Apply this change", choices)
-            if answer != "e":
-                break
-            if edited := self._edited(proposal):
-                return edited
+        answer = self.terminal.ask("Apply this change", choices)
         if answer == "y":
             return Decision("yes", by_person=True)
         if answer == "p":
@@ -259,22 +244,6 @@ class TerminalInterface:
         chosen = choose_hunks(self.terminal, proposal.changes)
         return Decision("yes", changes=chosen, by_person=True)
 
-    def _edited(self, proposal: Proposal) -> Decision | None:
-        """The change as edited by the user; None to ask again."""
-        text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
-        if text is None:
-            self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
-            return None
-        try:
-            changes = _edited_changes(proposal.changes, text)
-        except RepoagentError as error:
-            self.terminal.note(f"that diff does not apply: {error.sentence}")
-            return None
-        if changes == proposal.changes:
-            self.terminal.note("same diff as before")
-            return None
-        return Decision("revise", changes=changes)
-
     def _show(self, proposal: Proposal) -> None:
         """Show the diff, the commit message without trailers of repoagent, and remarks."""
         note = self.terminal.note
@@ -330,24 +299,6 @@ class TerminalInterface:
             self.working.note(text, "dim")
 
 
-def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
-    """The changes of a diff edited by the user. Raises PatchRefused."""
-    from repoagent.git.files import REGULAR
-    from repoagent.patch.apply_answer import apply_answer
-    from repoagent.patch.model import SourceText
-
-    body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
-    if not body.strip():
-        raise NothingDone("the diff is empty")
-    texts = {
-        change.old_path: SourceText(change.before, change.old_mode or REGULAR)
-        for change in changes
-        if change.old_path is not None and change.before is not None
-    }
-    new = {change.path for change in changes if change.path not in texts}
-    return apply_answer(body, texts, may_create=lambda path: path in new).changes
-
-
 def _refusal(observation: Observation) -> str:
     """The text of a failure for the user, "" to show nothing."""
     if observation.shown is not None:
@@ -378,10 +329,6 @@ HUNK_CHOICES = {  # git's letters
     "a": "apply this and all later ones in the file",
     "d": "apply neither this nor later ones in the file",
 }
-UNDECIDED_CHOICES = {
-    "j": "leave this undecided, see the next undecided one",
-    "k": "leave this undecided, see the previous undecided one",
-}
 
 
 def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
@@ -404,10 +351,7 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
         of_piece = hunks if piece.kind == "file" else [piece.hunk] if piece.hunk else []
         terminal.diff("".join(hunk.text for hunk in of_piece), aside=True)
         parts = split(piece)
-        choices = {
-            **HUNK_CHOICES,
-            **(UNDECIDED_CHOICES if answers.count(None) > (answers[at] is None) else {}),
-        }
+        choices = dict(HUNK_CHOICES)
         if len(parts) > 1:
             choices["s"] = f"split this hunk into {len(parts)} smaller ones"
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
@@ -422,11 +366,9 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
             continue
         if answer in {"y", "n"}:
             answers[at] = answer == "y"
-        elif answer in {"a", "d"}:
+        else:
             for later in range(at, len(queue)):
                 if queue[later].change == piece.change and (later == at or answers[later] is None):
                     answers[later] = answer == "a"
-        step = -1 if answer == "k" else 1
-        indexes = ((at + step * distance) % len(queue) for distance in range(1, len(queue)))
-        at = next((index for index in indexes if answers[index] is None), at)
+        at = next((index for index, answer in enumerate(answers) if answer is None), at)
     return tuple(select(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer]))

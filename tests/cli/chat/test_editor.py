@@ -13,7 +13,7 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script, diff
 
 Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
+QUESTION = "Apply this change [y,n,p,x,q,?]? "
 READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
 LOOK = '<read path="src/app.py"/>'
 DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"
@@ -140,32 +140,3 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: 
         window.expect(READY)
         window.send("\x04")
         assert window.end() == 0
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
-def test_input_while_the_model_works_is_hidden_and_begins_the_next_input(
-    screen: Open, script: Script, term: str
-) -> None:
-    prompt = "> " if term == "dumb" else READY
-    script.replies(LOOK, GREET, DONE, "I see.")
-    script.act(0, f"touch {script.folder}/asked; while [ ! -e {script.folder}/go ]; do sleep 0.05; done")
-    with screen(TERM=term, NO_COLOR="1") as window:
-        window.expect(prompt)
-        window.send("greet\r")
-        while not (script.folder / "asked").exists():
-            time.sleep(0.02)
-        assert not window.echoes
-        window.send("y\rand a\x7fthen\r")
-        (script.folder / "go").touch()
-        assert "then" not in window.expect(QUESTION)  # earlier input does not answer it
-        assert window.echoes
-        window.send("y\n")
-        window.expect("1 file +1 -1")
-        window.expect("and then" if term == "dumb" else "then")
-        window.send("\r")
-        window.expect("I see.")
-        window.expect(prompt)
-        window.send("\x04")
-        assert window.end() == 0 and window.echoes
-    assert "y\nand then" in script.prompts[-1]

@@ -41,8 +41,6 @@ ANSWERS = {
     "d y": ["TOOK two 100644 new"],
     "n n s n y n": ["TOOK one 100644 seventeen"],
     "n y s y n n": ["TOOK one 100644 three fifteen"],
-    "j j j y y n n": ["TOOK one 100755", "TOOK two 100644 new"],
-    "k y n n n": ["TOOK two 100644 new"],
     "n ? x y n n": ["TOOK one 100644 three"],
 }
 
@@ -61,14 +59,14 @@ def test_answers_choose_hunks(tmp_path: Path, typed: str) -> None:
 def test_what_is_shown(tmp_path: Path) -> None:
     with Screen(python(CODE), tmp_path, env={"NO_COLOR": "1"}) as screen:
         assert "old mode 100644\nnew mode 100755\n" in screen.expect(
-            "(1/4) Apply this mode change [y,n,q,a,d,j,k,?]? "
+            "(1/4) Apply this mode change [y,n,q,a,d,?]? "
         )
         screen.send("y\n")
-        seen = screen.expect("(2/4) Apply this hunk [y,n,q,a,d,j,k,?]? ")
+        seen = screen.expect("(2/4) Apply this hunk [y,n,q,a,d,?]? ")
         assert "@@ -1,6 +1,6 @@\n 1\n 2\n-3\n+three\n 4\n" in seen
         assert "diff --git" not in seen
         screen.send("y\n")
-        screen.expect("(3/4) Apply this hunk [y,n,q,a,d,j,k,s,?]? ")
+        screen.expect("(3/4) Apply this hunk [y,n,q,a,d,s,?]? ")
         screen.send("s\n")
         assert "split into 2 hunks\n@@ -12,5 +12,5 @@" in screen.expect("(3/5) Apply this hunk")
         screen.send("d\n")
