@@ -29,87 +29,65 @@ Do not touch this line, it is no comment.
 {"long " * 60}end
     indented, and the last.
 """
+TRAILER = [("Repoagent-Edit", "0a1b2c")]
+CLEANUP = ["commit.cleanup=scissors", "core.commentChar=auto", "commit.verbose=2"]
 SETTINGS = [
-    ("commit.cleanup", "scissors"),
-    ("core.commentChar", "auto"),
-    ("commit.verbose", "2"),
-    ("core.commentChar", ";"),
-    ("commit.template", "template"),
-    ("trailer.ifMissing", "doNothing"),
-]
-SOAKED = [
-    pytest.param(setting, marks=pytest.mark.soak)
-    for setting in (
-        ("commit.cleanup", "strip"),
-        ("commit.cleanup", "verbatim"),
-        ("commit.verbose", "true"),
-        ("commit.status", "false"),
-        ("format.signoff", "true"),
-        ("notes.rewriteRef", "refs/notes/commits"),
-        ("log.showSignature", "true"),
-    )
-]
+    *CLEANUP, "core.commentChar=;", "commit.template=template", "trailer.ifMissing=doNothing", "commit.cleanup=strip",
+    "commit.cleanup=verbatim", "commit.verbose=true", "commit.status=false", "format.signoff=true",
+    "notes.rewriteRef=refs/notes/commits", "log.showSignature=true",
+]  # fmt: skip
 
 
-def message(repo: GitRepo, commit: str = "HEAD") -> str:
-    return repo.git("cat-file", "commit", commit).partition("\n\n")[2]
-
-
-def one(repo: GitRepo, text: str | bytes, **options: object) -> str:
-    with Transaction(
-        worktree(repo),
-        [shout(repo, 5)],
-        Options(**options),  # type: ignore[arg-type]
-    ) as transaction:
+def commit(repo: GitRepo, text: str | bytes, **options: object) -> str:
+    """The message of an edit with this text."""
+    wanted = Options(**options)  # type: ignore[arg-type]
+    with Transaction(worktree(repo), [shout(repo, 5)], wanted) as transaction:
         transaction.write()
         transaction.commit(text)
     return message(repo)
 
 
+def message(repo: GitRepo) -> str:
+    return repo.git("cat-file", "commit", "HEAD").partition("\n\n")[2]
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("setting", [*SETTINGS, *SOAKED], ids=repr)
-def test_no_line_is_lost(repo: GitRepo, setting: tuple[str, str]) -> None:
-    repo.write("template", "Template\n# fill in\n")
-    repo.commit("template")
-    repo.git("config", *setting)
-    trailers = [("Assisted-by", "repoagent:test/model"), ("Repoagent-Edit", "0a1b2c")]
-    text = with_trailers(BODY, trailers, repo.top)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_line_is_lost(repo: GitRepo, setting: str) -> None:
+    repo.commit("template", template="Template\n# fill in\n")
+    repo.git("config", *setting.split("="))
+    text = with_trailers(BODY, [("Assisted-by", "repoagent:test/model"), *TRAILER], repo.top)
     assert text == BODY + "\nAssisted-by: repoagent:test/model\nRepoagent-Edit: 0a1b2c\n"
-    assert one(repo, text) == text
+    assert commit(repo, text) == text
     assert undo(worktree(repo)).moved
 
 
-@pytest.mark.parametrize("setting", SETTINGS[:3], ids=repr)
+@pytest.mark.parametrize("setting", CLEANUP)
 def test_no_line_is_lost_in_an_editor(
-    repo: GitRepo, setting: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repo: GitRepo, setting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     editor = tmp_path / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/^Explain/Say/' \"$1\"\n")
     editor.chmod(0o755)
     monkeypatch.setenv("GIT_EDITOR", str(editor))
-    repo.git("config", *setting)
-    assert one(repo, BODY, edit_message=True) == BODY.replace("Explain", "Say")
+    repo.git("config", *setting.split("="))
+    assert commit(repo, BODY, edit_message=True) == BODY.replace("Explain", "Say")
+
+
+CONFIGURED = [
+    ["trailer.sign.command=echo ran >> RAN"],
+    ["trailer.sign.key=Signed-off-by: ", "trailer.sign.cmd=echo ran >> RAN", "trailer.sign.ifmissing=add"],
+    ["trailer.where=start"],
+    ["trailer.separators==%"],
+    ["trailer.ifexists=doNothing", "trailer.ifmissing=doNothing"],
+    ["trailer.repoagent-edit.key=Edit #"],
+    ["trailer.repoagent-edit.ifmissing=doNothing"],
+    ["core.commentChar=R"],
+]  # fmt: skip
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "settings",
-    [
-        ["trailer.sign.command=echo ran >> RAN"],
-        [
-            "trailer.sign.key=Signed-off-by: ",
-            "trailer.sign.cmd=echo ran >> RAN",
-            "trailer.sign.ifmissing=add",
-        ],
-        ["trailer.where=start"],
-        ["trailer.separators==%"],
-        ["trailer.ifexists=doNothing", "trailer.ifmissing=doNothing"],
-        ["trailer.repoagent-edit.key=Edit #"],
-        ["trailer.repoagent-edit.ifmissing=doNothing"],
-        ["core.commentChar=R"],
-    ],
-    ids="; ".join,
-)
+@pytest.mark.parametrize("settings", CONFIGURED, ids="; ".join)
 @pytest.mark.parametrize("scope", ["--local", "--global", "environment"])
 def test_the_trailers_are_ours_whatever_is_configured(
     repo: GitRepo, settings: list[str], scope: str, monkeypatch: pytest.MonkeyPatch
@@ -117,13 +95,14 @@ def test_the_trailers_are_ours_whatever_is_configured(
     """The user's trailers are for commits by the user with `--trailer`, so they are not run."""
     for number, setting in enumerate(settings):
         name, _, value = setting.partition("=")
-        if scope != "environment":
+        if scope == "environment":
+            monkeypatch.setenv("GIT_CONFIG_COUNT", str(number + 1))
+            monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", name)
+            monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
+        else:
             repo.git("config", scope, name, value)
-        monkeypatch.setenv("GIT_CONFIG_COUNT", str(number + 1) if scope == "environment" else "0")
-        monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", name)
-        monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
     monkeypatch.chdir(repo.top)
-    text = with_trailers("Subject\n\nBody.\n\nFixes: #1\n", [("Repoagent-Edit", "0a1b2c")], repo.top)
+    text = with_trailers("Subject\n\nBody.\n\nFixes: #1\n", TRAILER, repo.top)
     assert text == "Subject\n\nBody.\n\nFixes: #1\nRepoagent-Edit: 0a1b2c\n"
     assert not (repo.top / "RAN").exists()
 
@@ -138,46 +117,18 @@ def test_trailers_with_the_git_directory_in_the_environment(
 
 
 def test_signoff_goes_with_the_trailers(repo: GitRepo) -> None:
-    text = with_trailers("Subject\n\nBody.\n", [("Repoagent-Edit", "0a1b2c")], repo.top)
-    assert one(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
+    text = with_trailers("Subject\n\nBody.\n", TRAILER, repo.top)
+    assert commit(repo, text, signoff=True) == text + "Signed-off-by: Ada Tester <ada@example.com>\n"
 
 
-@pytest.mark.parametrize("verbose", ["true", "false"])
-def test_fixup(repo: GitRepo, verbose: str) -> None:
-    repo.git("config", "commit.verbose", verbose)
-    text = with_trailers(BODY, [("Repoagent-Edit", "0a1b2c")], repo.top)
-    assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}"
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("subject", ["Größe 漢字", "Größe"])
-def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
-    edit(repo, shout(repo, 5), message=subject)
-    repo.git("branch", "other")
-    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
-    undo(worktree(repo))
-    raw = repo.git("log", "-1", "--format=%s", "--encoding=UTF-8")
-    assert raw == f'Revert "{subject.replace("漢字", "??")}"\n'
-    redo(worktree(repo))
-    assert repo.git("log", "-1", "--format=%s", "--encoding=UTF-8") == subject.replace("漢字", "??") + "\n"
-
-
-def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) -> None:
-    repo.hook("commit-msg", 'echo "Change-Id: I0" >> "$1"\n')
-    edit(repo, shout(repo, 5), message="edit\n\nRepoagent-Edit: 0a1b2c")
-    said = message(repo)
-    undo(worktree(repo))
-    (repo.top / ".git/hooks/commit-msg").unlink()
-    repo.commit("later", **{"b.txt": "b\n"})
-    redo(worktree(repo))
-    assert message(repo) == said and "Change-Id" in said
-
-
-@pytest.mark.parametrize("text", ["", "why " * 50_000, "word\n\n" * 40_000])
-def test_a_fixup_of_any_length(repo: GitRepo, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "why " * 50_000, "word\n\n" * 40_000, f"{BODY}\nRepoagent-Edit: 0a1b2c"]
+)
+def test_fixup(repo: GitRepo, text: str) -> None:
     """An argument of a program cannot be longer than 128 KiB."""
+    repo.git("config", "commit.verbose", "true")
     text = f"{text.strip()}\n".lstrip()
-    assert one(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}".rstrip() + "\n"
+    assert commit(repo, text, fixup="HEAD") == f"fixup! first commit\n\n{text}".rstrip() + "\n"
 
 
 def test_a_fixup_is_encoded_as_configured(repo: GitRepo) -> None:
@@ -186,3 +137,25 @@ def test_a_fixup_is_encoded_as_configured(repo: GitRepo) -> None:
     repo.git("config", "i18n.logOutputEncoding", "UTF-16")
     edit(repo, shout(repo, 6), message="Maß", fixup="HEAD")
     assert repo.git("log", "-1", "--format=%B", "--encoding=UTF-8") == "fixup! Größe\n\nMaß\n\n"
+
+
+@pytest.mark.parametrize("subject", ["Größe 漢字", "Größe"])
+def test_a_revert_is_encoded_as_configured(repo: GitRepo, subject: str) -> None:
+    edit(repo, shout(repo, 5), message=subject)
+    repo.git("branch", "other")
+    repo.git("config", "i18n.commitEncoding", "ISO-8859-1")
+    shown = subject.replace("漢字", "??")
+    for step, expected in ((undo, f'Revert "{shown}"\n'), (redo, f"{shown}\n")):
+        step(worktree(repo))
+        assert repo.git("log", "-1", "--format=%s", "--encoding=UTF-8") == expected
+
+
+def test_redo_keeps_the_message_that_the_commit_had_in_the_end(repo: GitRepo) -> None:
+    repo.hook("commit-msg", 'echo "Change-Id: I0" >> "$1"\n')
+    edit(repo, shout(repo, 5), message="edit\n\nRepoagent-Edit: 0a1b2c")
+    text = message(repo)
+    undo(worktree(repo))
+    (repo.top / ".git/hooks/commit-msg").unlink()
+    repo.commit("later", **{"b.txt": "b\n"})
+    redo(worktree(repo))
+    assert message(repo) == text and "Change-Id" in text

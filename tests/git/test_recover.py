@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from repoagent.git import undo as undo_module
 from repoagent.git.process import GitError
 from repoagent.git.transaction import commit, finish
 from repoagent.git.transaction.finish import recover
@@ -36,14 +37,16 @@ from tests.git.edits import (
     worktree,
 )
 
-LINES = lines()
+LINES, EDITED = lines(), lines({5: "LINE 5"})
 ROOT = Path(__file__).parents[2]
+KILL = "os.kill(os.getpid(), 9)"
+PID = "(repo.top / 'pid').write_text(str(os.getpid()))"
 
 
 def prepare(repo: GitRepo) -> None:
     repo.write("b.txt", "b\n")
     repo.commit("more")
-    repo.write("a.txt", LINES.replace("line 9", "mine 9"))
+    repo.write("a.txt", lines({9: "mine 9"}))
     repo.write("README.md", "staged\n")
     repo.git("add", "README.md")
     repo.write("b.txt", "unstaged\n")
@@ -57,17 +60,14 @@ def killed_at_every_step(repo: GitRepo, action: str, stride: int) -> None:
     assert done.returncode == 0, done.stderr
     assert [step for step in steps if step["wrong"]] == []
     assert {step["made"] for step in steps} == {True, False}
-    assert any("rolled back" in said for step in steps for said in step["said"])
-    assert any("complete" in said for step in steps for said in step["said"])
+    for words in ("rolled back", "complete"):
+        assert any(words in note for step in steps for note in step["said"])
 
 
 @pytest.fixture
-def template(make_repo) -> GitRepo:  # type: ignore[no-untyped-def]
-    repo: GitRepo = make_repo("template")
-    repo.write("a.txt", LINES)
-    repo.write("README.md", "read me\n")
-    repo.write("src/app.py", "app\n")
-    repo.commit("first")
+def template(make_repo: Callable[[str], GitRepo]) -> GitRepo:
+    repo = make_repo("template")
+    repo.commit("first", **{"a.txt": LINES, "README.md": "read me\n", "src/app.py": "app\n"})
     return repo
 
 
@@ -104,37 +104,25 @@ def run_in_child(repo: GitRepo, code: str) -> subprocess.Popen[bytes]:
         "import os, sys, time\n"
         "from pathlib import Path\n"
         "from tests.conftest import GitRepo\n"
-        "from tests.git.edits import wait_for, change, worktree\n"
+        "from tests.git.edits import shout, worktree\n"
         "from repoagent.git.transaction.transaction import Transaction\n"
         f"repo = GitRepo(Path({str(repo.top)!r}))\n"
-        "with Transaction(worktree(repo), [change(repo, 'a.txt', 'line 5', 'LINE 5')]) as transaction:\n"
+        "with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:\n"
         "    transaction.write()\n"
         f"    {code}\n"
         "    transaction.commit('edit')\n"
     )
-    return subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=pipe, stderr=pipe)
 
 
-def test_nothing_to_recover(repo: GitRepo) -> None:
-    assert recover(worktree(repo)) == []
-    edit(repo, shout(repo, 5))
-    assert recover(worktree(repo)) == []
-
-
-def test_a_living_owner_is_left_alone(repo: GitRepo) -> None:
-    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
-        transaction.write()
-        done = subprocess.run(
-            [sys.executable, "-c", RECOVER, str(repo.top)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout == "[]\n"
-        transaction.commit("edit\n")
+def dies(action: Callable[[], object], code: int = 9) -> None:
+    """Do it in a child process that ends with this exit code (negative: by this signal)."""
+    child = os.fork()
+    if child == 0:
+        action()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == code
 
 
 RECOVER = """
@@ -146,50 +134,55 @@ print(recover(open_worktree(Path(sys.argv[1]))))
 """
 
 
+def test_nothing_to_recover_and_a_living_owner(repo: GitRepo) -> None:
+    assert recover(worktree(repo)) == []
+    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
+        transaction.write()
+        command = [sys.executable, "-c", RECOVER, str(repo.top)]
+        assert subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout == b"[]\n"
+        transaction.commit("edit\n")
+    assert recover(worktree(repo)) == []
+
+
 def test_a_file_saved_after_the_kill_is_left(repo: GitRepo) -> None:
-    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
+    run_in_child(repo, KILL).communicate()
     repo.write("a.txt", "saved since\n")
-    (said,) = recover(worktree(repo))
-    assert "a.txt changed" in said
+    (note,) = recover(worktree(repo))
+    assert "a.txt changed" in note and journals(repo) == []
     assert repo.read("a.txt") == b"saved since\n" and not (repo.top / ".git/index.lock").exists()
     (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
-    assert (kept / "old-0").read_text() == LINES and (kept / "new-0").read_text() == LINES.replace(
-        "line 5", "LINE 5"
-    )
-    assert journals(repo) == []
+    assert ((kept / "old-0").read_text(), (kept / "new-0").read_text()) == (LINES, EDITED)
 
 
-def test_a_file_torn_in_place_is_put_back(repo: GitRepo) -> None:
+def test_a_file_torn_in_place_is_restored(repo: GitRepo) -> None:
     os.link(repo.top / "a.txt", repo.top / "b.txt")
-    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
-    half = LINES.replace("line 5", "LINE 5").encode()[:30] + LINES.encode()[30:]
-    (repo.top / "a.txt").write_bytes(half)
+    run_in_child(repo, KILL).communicate()
+    (repo.top / "a.txt").write_bytes(EDITED.encode()[:30] + LINES.encode()[30:])
     recover(worktree(repo))
     assert repo.read("a.txt").decode() == repo.read("b.txt").decode() == LINES
 
 
 def test_another_program_removed_the_lock_and_continued(repo: GitRepo) -> None:
     repo.hook("post-commit", "kill -9 $(cat pid)\n")
-    run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))").communicate()
+    run_in_child(repo, PID).communicate()
     (repo.top / ".git/hooks/post-commit").unlink()
     (repo.top / ".git/index.lock").unlink()
     repo.write("README.md", "mine\n")
     repo.write("a.txt", repo.read("a.txt").replace(b"line 9", b"mine 9"))
     repo.git("add", "README.md", "a.txt")
     repo.git("commit", "-qm", "mine")
-    (said,) = recovered(repo)
-    assert "is complete" in said
-    assert repo.status() == "?? pid\n"
-    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5").replace("line 9", "mine 9")
+    (note,) = recovered(repo)
+    assert "is complete" in note and repo.status() == "?? pid\n"
+    assert committed(repo, "a.txt") == lines({5: "LINE 5", 9: "mine 9"})
 
 
 def test_another_process_holds_the_lock(repo: GitRepo) -> None:
-    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
+    run_in_child(repo, KILL).communicate()
     lock = repo.top / ".git/index.lock"
     lock.unlink()
     lock.write_bytes(b"another git")
-    (said,) = recover(worktree(repo))
-    assert "rolled back" in said and lock.read_bytes() == b"another git"
+    (note,) = recover(worktree(repo))
+    assert "rolled back" in note and lock.read_bytes() == b"another git"
     assert repo.read("a.txt").decode() == LINES
 
 
@@ -197,50 +190,40 @@ def test_another_process_holds_the_lock(repo: GitRepo) -> None:
 def test_killed_by_a_hook_while_git_goes_on(repo: GitRepo, hook: str) -> None:
     repo.write("README.md", "mine\n")
     repo.hook(hook, "kill -9 $(cat pid); sleep 0.5\n")
-    child = run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))")
+    child = run_in_child(repo, PID)
     child.wait()
-    assert recover(worktree(repo)) == []  # git is still at it
-    said = recovered(repo)
+    assert recover(worktree(repo)) == []  # git still runs
+    notes = recovered(repo)
     child.communicate()
-    assert "was committed as" in said[0]
-    assert repo.status() == " M README.md\n?? pid\n"
-    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5")
+    assert "was committed as" in notes[0]
+    assert repo.status() == " M README.md\n?? pid\n" and committed(repo, "a.txt") == EDITED
 
 
-@pytest.mark.parametrize("where", ["body", "hook", "hook, twice"])
+@pytest.mark.parametrize("where", ["body", "hook", "hook, twice", "after the commit"])
 def test_interrupted(repo: GitRepo, where: str) -> None:
     before = visible(repo)
-    repo.hook("pre-commit", "touch .git/started; sleep 5\n")
-    child = run_in_child(
-        repo, "(repo.top / '.git/started').touch(); time.sleep(5)" if where == "body" else "pass"
-    )
+    waiting = "for n in $(seq 50); do sleep 0.1; done\n"
+    repo.hook("post-commit" if "after" in where else "pre-commit", f"touch .git/started; {waiting}")
+    body = "(repo.top / '.git/started').touch(); [time.sleep(0.1) for _ in range(50)]"
+    child = run_in_child(repo, body if where == "body" else "pass")
     wait_for(repo.top / ".git/started")
     for _ in range(1 + where.count("twice")):
         child.send_signal(signal.SIGINT)
         time.sleep(0.01)
     _, errors = child.communicate(timeout=30)
-    assert b"KeyboardInterrupt" in errors
-    assert recover(worktree(repo)) == []
-    assert visible(repo) == before
-
-
-def test_interrupted_after_the_commit(repo: GitRepo) -> None:
-    repo.hook("post-commit", "touch .git/started; sleep 1\n")
-    child = run_in_child(repo, "pass")
-    wait_for(repo.top / ".git/started")
-    child.send_signal(signal.SIGINT)
-    _, errors = child.communicate(timeout=30)
-    assert b"KeyboardInterrupt" in errors
-    assert committed(repo, "a.txt") == LINES.replace("line 5", "LINE 5") and repo.status() == ""
-    assert journals(repo) == [] and recover(worktree(repo)) == []
+    assert b"KeyboardInterrupt" in errors and recover(worktree(repo)) == [] and journals(repo) == []
+    if "after" in where:
+        assert committed(repo, "a.txt") == EDITED and repo.status() == ""
+    else:
+        assert visible(repo) == before
 
 
 def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
-    run_in_child(repo, "os.kill(os.getpid(), 9)").communicate()
+    run_in_child(repo, KILL).communicate()
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()
     (folder / "journal.json").write_text("{")
-    (said,) = recover(worktree(repo))
-    assert "cannot read the journal" in said and str(repo.top / ".git/repoagent/kept") in said
+    (note,) = recover(worktree(repo))
+    assert "cannot read the journal" in note and str(repo.top / ".git/repoagent/kept") in note
     assert journals(repo) == []
 
 
@@ -248,14 +231,18 @@ def test_saved_files_are_left_and_lost_ones_restored(repo: GitRepo) -> None:
     repo.write("README.md", "mine\n")
     repo.write("src/app.py", "mine too\n")
     repo.hook("pre-commit", "git checkout -q -- README.md src/app.py; kill -9 $(cat pid)\nexit 1\n")
-    run_in_child(repo, "(repo.top / 'pid').write_text(str(os.getpid()))").communicate()
+    run_in_child(repo, PID).communicate()
     repo.write("src/app.py", "saved hours later\n")
-    (said,) = recovered(repo)
-    assert "src/app.py changed" in said
+    (note,) = recovered(repo)
+    assert "src/app.py changed" in note
     assert repo.read("README.md") == b"mine\n" and repo.read("src/app.py") == b"saved hours later\n"
     (kept,) = (repo.top / ".git/repoagent/kept").iterdir()
     assert b"mine too\n" in {path.read_bytes() for path in kept.glob("found-*")}
     assert repo.read("a.txt").decode() == LINES
+
+
+def kill_instead(module: Any, name: str) -> None:
+    vars(module)[name] = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("on_top", [0, 2])
@@ -264,91 +251,88 @@ def test_killed_while_the_branch_moves_before_another_commit(repo: GitRepo, move
     """An undo that had moved the branch, and whose lock was removed, is complete even if HEAD has moved on."""
     before = repo.head()
     edit(repo, shout(repo, 5))
-    child = subprocess.Popen(
-        [sys.executable, "-c", MOVING.format(at="archive" if moved else "git"), str(repo.top)], cwd=ROOT
-    )
-    assert child.wait() == -9
+
+    def killed() -> None:
+        kill_instead(undo_module, "archive" if moved else "git")
+        undo(worktree(repo))
+
+    dies(killed, -signal.SIGKILL)
     (repo.top / ".git/index.lock").unlink(missing_ok=True)
     for number in range(on_top):
         repo.git("commit", "-q", "--allow-empty", "--only", "-m", f"mine {number}")
-    (said,) = recover(worktree(repo))
-    assert ("complete" in said) == moved
-    assert repo.status() == "" and journals(repo) == []
+    (note,) = recover(worktree(repo))
+    assert ("complete" in note) == moved and journals(repo) == [] and repo.status() == ""
     assert (b"LINE 5" in repo.read("a.txt")) == (not moved)
     assert repo.git("rev-list", "--count", "HEAD").strip() == str(on_top + (1 if moved else 2))
     assert repo.git("merge-base", "HEAD", before).strip() == before
 
 
-MOVING = """
-import os, sys
-from pathlib import Path
-from repoagent.git import undo as move; from repoagent.git.undo import undo
-from repoagent.git.worktree import open_worktree
-move.{at} = lambda *_, **__: os.kill(os.getpid(), 9)
-undo(open_worktree(Path(sys.argv[1])))
-"""
-
-
-def without_a_commit(repo: GitRepo) -> None:
+def test_killed_while_unstaging(repo: GitRepo) -> None:
+    """HEAD does not move: the next command unstages the rest, and names no commit."""
     keep(repo, shout(repo, 5))
+    repo.git("add", "a.txt")
+
+    def killed() -> None:
+        kill_instead(undo_module, "archive")
+        undo(worktree(repo))
+
+    dies(killed, -signal.SIGKILL)
+    (note,) = recover(worktree(repo))
+    assert note.endswith("is complete now") and repo.status() == "" and repo.read("a.txt").decode() == LINES
 
 
-def is_there_and_known(repo: GitRepo) -> None:
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_kill_or_a_failure_after_recording_an_edit_without_a_commit(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    """From this point on, the edit is done: undoing it would leave an edit in the list that is in no file."""
+    if fails:
+        saves, save = iter([OSError(errno.ENOSPC, "No space left on device")]), finish.save
+
+        def failing(*arguments: Any) -> None:
+            for error in saves:
+                raise error
+            save(*arguments)
+
+        monkeypatch.setattr(finish, "save", failing)
+        with pytest.raises(OSError, match="No space left"):
+            keep(repo, shout(repo, 5))
+    else:
+
+        def killed() -> None:
+            vars(finish)["save"] = lambda *_: os._exit(9)
+            keep(repo, shout(repo, 5))
+
+        dies(killed)
+        (note,) = recover(worktree(repo))
+        assert note.endswith("is complete")
     assert b"LINE 5" in repo.read("a.txt") and journals(repo) == []
     assert [one.undone for one in list_edits(worktree(repo))] == [False]
     undo(worktree(repo))
     assert repo.status() == ""
 
 
-def test_killed_after_recording_an_edit_without_a_commit(repo: GitRepo) -> None:
-    """From this point on, the edit is done: undoing it would leave an edit in the list that is in no file."""
-    child = os.fork()
-    if child == 0:
-        vars(finish)["save"] = lambda *_: os._exit(9)
-        without_a_commit(repo)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    (said,) = recover(worktree(repo))
-    assert said.endswith("is complete")
-    is_there_and_known(repo)
-
-
-def test_a_failure_after_recording_an_edit_without_a_commit(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    saves = iter([OSError(errno.ENOSPC, "No space left on device")])
-    save = finish.save
-
-    def failing(*arguments: Any) -> None:
-        for error in saves:
-            raise error
-        save(*arguments)
-
-    monkeypatch.setattr(finish, "save", failing)
-    with pytest.raises(OSError, match="No space left"):
-        without_a_commit(repo)
-    is_there_and_known(repo)
-
-
 def test_the_lock_of_a_new_branch_that_a_killed_git_has_left(repo: GitRepo) -> None:
     """Otherwise a branch of that name could never be created again."""
-    child = os.fork()
-    if child == 0:
-        the_change = shout(repo, 5)
-        with Transaction(worktree(repo), [the_change], Options(branch="topic")) as it:
-            it.write()
+
+    def killed() -> None:
+        with Transaction(worktree(repo), [shout(repo, 5)], Options(branch="topic")) as transaction:
+            transaction.write()
             repo.write(".git/refs/heads/topic.lock", f"{repo.head()}\n")
             vars(commit)["switch_to_new"] = lambda *_: os._exit(9)
-            it.commit("edit")
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+            transaction.commit("edit")
+
+    dies(killed)
     recover(worktree(repo))
     assert not (repo.top / ".git/refs/heads/topic.lock").exists()
     assert repo.status() == "" and journals(repo) == []
 
 
-def half_a_switch(repo: GitRepo, code: int) -> Callable[..., None]:
-    """A git that has created the branch and is then killed (`code` is negative), or that fails because it exists."""
+@pytest.mark.parametrize(("code", "stays"), [(-9, False), (128, True)])
+def test_a_switch_to_a_new_branch_that_fails_half_way(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, code: int, stays: bool
+) -> None:
+    """git has created the branch and is then killed (`code` is negative), or fails because it exists."""
 
     def switch(*_: object) -> None:
         repo.git("branch", "topic", "HEAD")  # as the reflog of `git switch -c` has it
@@ -356,14 +340,7 @@ def half_a_switch(repo: GitRepo, code: int) -> Callable[..., None]:
             repo.write(".git/HEAD.lock", "ref: refs/heads/topic\n")
         raise GitError(("switch",), code, b"no")
 
-    return switch
-
-
-@pytest.mark.parametrize(("code", "stays"), [(-9, False), (128, True)])
-def test_a_switch_to_a_new_branch_that_fails_half_way(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, code: int, stays: bool
-) -> None:
-    monkeypatch.setattr(commit, "switch_to_new", half_a_switch(repo, code))
+    monkeypatch.setattr(commit, "switch_to_new", switch)
     with pytest.raises(GitError):
         edit(repo, shout(repo, 5), branch="topic")
     assert bool(repo.git("branch", "--list", "topic")) is stays
@@ -383,22 +360,20 @@ KILLED: dict[str, Callable[[GitRepo], object]] = {
 @pytest.mark.parametrize("how", KILLED)
 def test_killed_while_creating_a_branch(repo: GitRepo, how: str) -> None:
     """The edit's branch is removed; one of its name that another program creates before the next command stays."""
-    switch = vars(commit)["switch_to_new"]
-    child = os.fork()
-    if child == 0:
+    switch, theirs = vars(commit)["switch_to_new"], how.startswith("their")
 
-        def killed(*given: Any) -> None:
-            if how == "a whole switch":
-                switch(*given)
-            elif how == "half a switch":
-                KILLED[how](repo)
-            os._exit(9)
+    def killed(*arguments: Any) -> None:
+        if how == "a whole switch":
+            switch(*arguments)
+        elif how == "half a switch":
+            KILLED[how](repo)
+        os._exit(9)
 
+    def act() -> None:
         vars(commit)["switch_to_new"] = killed
         edit(repo, shout(repo, 5), branch="topic")
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    theirs = how.startswith("their")
+
+    dies(act)
     if theirs:
         KILLED[how](repo)
     recover(worktree(repo))

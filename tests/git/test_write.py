@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.git import file_writer as replacing
+from repoagent.git import file_writer
 from repoagent.git.file_writer import Moved, Step, copy_metadata, new_folders, revert_step, write_file
 from repoagent.git.files import Content, look, torn
 
 OLD, NEW = Content(b"old\n"), Content(b"new, and longer\n")
+THEIRS = Content(b"theirs\n")
 ROOT_USER = os.geteuid() == 0
 
 
@@ -33,6 +34,14 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(params=["exchange", "link"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A system that can exchange two files, and one that cannot."""
+    if request.param == "link":
+        monkeypatch.setattr(file_writer, "exchange", lambda *_: False)
+    return str(request.param)
+
+
 def replace(file: Path, old: Content | None = OLD, new: Content | None = NEW) -> None:
     write_file(file.parent, file.name, old, new, ".temporary")
 
@@ -41,55 +50,51 @@ def only(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_replace(file: Path) -> None:
-    inode = file.stat().st_ino
-    replace(file)
-    assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
-    assert file.stat().st_ino != inode
+def failing(number: int) -> Callable[..., Any]:
+    """A function that raises this error."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4711, 0o444, 0o640])
-def test_mode_stays(file: Path, mode: int) -> None:
+def test_the_file_is_replaced_and_its_mode_stays(file: Path, system: str, mode: int) -> None:
     file.chmod(mode)
+    inode = file.stat().st_ino
     replace(file)
-    assert file.stat().st_mode & 0o7777 == mode
+    assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
+    assert file.stat().st_ino != inode and file.stat().st_mode & 0o7777 == mode
 
 
-def test_attributes_stay(file: Path) -> None:
+def test_attributes_and_owner_stay(file: Path) -> None:
+    if ROOT_USER:
+        os.chown(file, 12345, 54321)
     try:
         os.setxattr(file, "user.note", b"mine")
     except OSError:
         pytest.skip("no extended attributes here")
+    owner = file.stat().st_uid, file.stat().st_gid
     replace(file)
-    assert os.getxattr(file, "user.note") == b"mine"
+    assert os.getxattr(file, "user.note") == b"mine" and (file.stat().st_uid, file.stat().st_gid) == owner
 
 
-@pytest.mark.skipif(not ROOT_USER, reason="only root gives files away")
-def test_owner_stays(file: Path) -> None:
-    os.chown(file, 12345, 54321)
-    replace(file)
-    assert (file.stat().st_uid, file.stat().st_gid) == (12345, 54321)
-
-
-def test_hard_link_is_written_in_place(file: Path) -> None:
-    os.link(file, file.with_name("other"))
-    replace(file)
-    assert file.with_name("other").read_bytes() == NEW.data and file.samefile(file.with_name("other"))
-    replace(file, NEW, OLD)
-    assert file.read_bytes() == OLD.data
-
-
-@pytest.mark.parametrize("number", [errno.EBUSY, errno.EACCES, errno.EXDEV])
-def test_file_that_cannot_be_replaced_is_written_in_place(
+@pytest.mark.parametrize("number", [errno.EMLINK, errno.EBUSY, errno.EACCES, errno.EXDEV])
+def test_a_file_that_cannot_be_replaced_is_written_in_place(
     file: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    def refuse(*_: object) -> bool:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(replacing, "exchange", refuse)
+    names = ["file"]
+    if number == errno.EMLINK:  # it has two names
+        os.link(file, file.with_name("other"))
+        names.append("other")
+    else:
+        monkeypatch.setattr(file_writer, "exchange", failing(number))
     inode = file.stat().st_ino
-    replace(file)
-    assert file.read_bytes() == NEW.data and file.stat().st_ino == inode and only(file.parent) == ["file"]
+    for new in (NEW, OLD):
+        replace(file, look(file.parent, "file"), new)
+        assert file.read_bytes() == new.data and file.stat().st_ino == inode
+        assert only(file.parent) == names
 
 
 @pytest.mark.skipif(not ROOT_USER, reason="only root mounts")
@@ -116,46 +121,34 @@ def test_unwritable_folder(file: Path) -> None:
     assert file.read_bytes() == NEW.data
 
 
-@pytest.fixture(params=["exchange", "link"])
-def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A system that can exchange two files, and one that cannot."""
-    if request.param == "link":
-        monkeypatch.setattr(replacing, "exchange", lambda *_: False)
-    return str(request.param)
-
-
 def save(path: Path, how: str) -> None:
     if how == "in place":
-        path.write_bytes(b"theirs\n")
+        path.write_bytes(THEIRS.data)
     else:
-        path.with_name("theirs").write_bytes(b"theirs\n")
+        path.with_name("theirs").write_bytes(THEIRS.data)
         path.with_name("theirs").replace(path)
 
 
 @pytest.mark.parametrize("how", ["in place", "atomic"])
-def test_saved_before(file: Path, system: str, how: str) -> None:
-    save(file, how)
-    with pytest.raises(Moved) as caught:
-        replace(file)
-    assert caught.value.current == {"file": Content(b"theirs\n")}
-    assert file.read_bytes() == b"theirs\n" and only(file.parent) == ["file"]
-
-
-@pytest.mark.parametrize("how", ["in place", "atomic"])
-def test_saved_in_the_last_moment(file: Path, system: str, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if (system, how) == ("link", "atomic"):
+@pytest.mark.parametrize("late", [False, True])
+def test_a_save_before_the_write_and_in_the_last_moment(
+    file: Path, system: str, how: str, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if (system, how, late) == ("link", "atomic", True):
         pytest.skip("the moment between link and rename: only an exchange closes it")
-    metadata: Callable[..., None] = copy_metadata
 
-    def late(*arguments: object) -> None:
-        metadata(*arguments)
+    def save_first(*arguments: Any) -> None:
+        copy_metadata(*arguments)
         save(file, how)
 
-    monkeypatch.setattr(replacing, "copy_metadata", late)
+    if late:
+        monkeypatch.setattr(file_writer, "copy_metadata", save_first)
+    else:
+        save(file, how)
     with pytest.raises(Moved) as caught:
         replace(file)
-    assert caught.value.current == {"file": Content(b"theirs\n")}
-    assert file.read_bytes() == b"theirs\n" and only(file.parent) == ["file"]
+    assert caught.value.current == {"file": THEIRS}
+    assert file.read_bytes() == THEIRS.data and only(file.parent) == ["file"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells who has a file open")
@@ -171,28 +164,26 @@ def test_a_save_that_had_begun_before(file: Path, new: Content | None, links: in
         with pytest.raises(Moved):
             replace(file, new=new)
         timer.join()
-    assert file.read_bytes() == b"saved"
-    assert only(file.parent) == ["file", "other"][:links]
+    assert file.read_bytes() == b"saved" and only(file.parent) == ["file", "other"][:links]
 
 
 def test_saved_twice_in_the_last_moment(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The later save is in the file, and the earlier one is reported."""
-    swap, saves = replacing.exchange, iter([b"one\n", b"two\n"])
+    swap, saves = file_writer.exchange, iter([b"one\n", b"two\n"])
 
-    def saving(*given: Any) -> bool:
-        for save in saves:
-            file.write_bytes(save)
-            break
-        return swap(*given)
+    def saving(*arguments: Any) -> bool:
+        if (data := next(saves, None)) is not None:
+            file.write_bytes(data)
+        return swap(*arguments)
 
-    monkeypatch.setattr(replacing, "exchange", saving)
+    monkeypatch.setattr(file_writer, "exchange", saving)
     with pytest.raises(Moved):
         replace(file)
     assert file.read_bytes() == b"two\n"
-    temporary = capsys.readouterr().err.strip().rpartition(" ")[2]
-    assert (file.parent / temporary).read_bytes() == b"one\n"
+    earlier = capsys.readouterr().err.strip().rpartition(" ")[2]
+    assert (file.parent / earlier).read_bytes() == b"one\n"
 
 
 def test_new_file_keeps_the_umask(tmp_path: Path) -> None:
@@ -208,11 +199,7 @@ def test_new_file_keeps_the_umask(tmp_path: Path) -> None:
 @pytest.mark.parametrize("links", [True, False])
 def test_new_file_does_not_clobber(file: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not links:
-
-        def refuse(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EPERM, "no links")
-
-        monkeypatch.setattr(os, "link", refuse)
+        monkeypatch.setattr(os, "link", failing(errno.EPERM))
     with pytest.raises(Moved):
         replace(file, None, NEW)
     assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
@@ -221,31 +208,29 @@ def test_new_file_does_not_clobber(file: Path, links: bool, monkeypatch: pytest.
     assert file.read_bytes() == NEW.data and only(file.parent) == ["file"]
 
 
-def test_deletion_removes_empty_folders(tmp_path: Path) -> None:
-    write_file(tmp_path, "a/b/c", None, NEW, ".temporary")
+def test_deletion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty folders are removed, but not the current one; a save stays."""
+    for path in ("a/b/c", "d/e"):
+        write_file(tmp_path, path, None, NEW, ".temporary")
     (tmp_path / "a/keep").touch()
-    write_file(tmp_path, "a/b/c", NEW, None, ".temporary")
-    assert only(tmp_path / "a") == ["keep"]
-
-
-def test_deletion_keeps_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_file(tmp_path, "a/b/c", None, NEW, ".temporary")
-    monkeypatch.chdir(tmp_path / "a/b")
-    write_file(tmp_path, "a/b/c", NEW, None, ".temporary")
-    assert (tmp_path / "a/b").is_dir()
-
-
-def test_deletion_of_a_file_with_a_concurrent_save(file: Path) -> None:
-    file.write_bytes(b"theirs\n")
     with pytest.raises(Moved):
-        replace(file, OLD, None)
-    assert file.read_bytes() == b"theirs\n" and only(file.parent) == ["file"]
+        write_file(tmp_path, "a/b/c", OLD, None, ".temporary")
+    assert (tmp_path / "a/b/c").read_bytes() == NEW.data and only(tmp_path / "a/b") == ["c"]
+    monkeypatch.chdir(tmp_path / "d")
+    for path in ("a/b/c", "d/e"):
+        write_file(tmp_path, path, NEW, None, ".temporary")
+    assert only(tmp_path / "a") == ["keep"] and only(tmp_path / "d") == []
 
 
-def test_links_and_files_take_each_others_place(file: Path) -> None:
-    link = Content(b"somewhere", "120000")
+def test_links_and_files_take_each_others_place(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link, other = Content(b"somewhere", "120000"), Content(b"there", "120000")
     replace(file, OLD, link)
     assert file.readlink() == Path("somewhere")
+    with monkeypatch.context() as patch:  # content cannot be written to a symbolic link in place
+        patch.setattr(file_writer, "exchange", failing(errno.EPERM))
+        with pytest.raises(Refused, match="cannot write file: Operation not permitted"):
+            replace(file, link, other)
+    assert file.readlink() == Path("somewhere") and only(file.parent) == ["file"]
     replace(file, link, NEW)
     assert not file.is_symlink() and file.read_bytes() == NEW.data and only(file.parent) == ["file"]
 
@@ -256,62 +241,37 @@ def test_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "top").mkdir()
     (tmp_path / "top/folder").symlink_to(tmp_path / "outside")
     assert look(tmp_path / "top", "folder/file") is None
-    with pytest.raises(Refused):
-        write_file(tmp_path / "top", "folder/file", OLD, NEW, ".temporary")
-    with pytest.raises(Refused):
-        write_file(tmp_path / "top", "folder/new", None, NEW, ".temporary")
+    for name, old in (("file", OLD), ("new", None)):
+        with pytest.raises(Refused):
+            write_file(tmp_path / "top", f"folder/{name}", old, NEW, ".temporary")
     assert only(tmp_path / "outside") == ["file"] and (tmp_path / "outside/file").read_bytes() == OLD.data
 
 
 def test_a_full_disk_leaves_the_old_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", failing(errno.ENOSPC))
     with pytest.raises(Refused, match="No space left"):
         replace(file)
     monkeypatch.undo()
     assert file.read_bytes() == OLD.data and only(file.parent) == ["file"]
 
 
-def test_a_special_file_is_refused(tmp_path: Path) -> None:
+def test_special_files_and_missing_folders(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "folder").mkdir()
-    for name in ("pipe", "folder"):
+    (tmp_path / "a").mkdir()
+    for name in ("pipe", "a"):
         with pytest.raises(Refused, match="not a regular file"):
             look(tmp_path, name)
-
-
-def test_missing_folders(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
     steps = [Step(path, None, NEW, ".temporary") for path in ("a/b/c/d", "a/b/e", "f")]
-    assert new_folders(tmp_path, steps) == ("a/b/c", "a/b")
+    assert new_folders(tmp_path, [*steps, Step("x/y", OLD, None, ".temporary")]) == ("a/b/c", "a/b")
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 40))
-def test_torn_is_seen(old: bytes, new: bytes, cut: int) -> None:
+def test_torn_is_recognized(old: bytes, new: bytes, cut: int) -> None:
     """Each state that writing front to back, then truncating, can leave."""
     half = new[:cut] + old[len(new[:cut]) :]
     assert torn(Content(half), Content(old), Content(new))
-
-
-def test_torn_is_not_everything() -> None:
     assert not torn(Content(b"abXd"), Content(b"abcd"), Content(b"ABCD"))
     assert not torn(None, OLD, NEW) and not torn(OLD, None, NEW)
-
-
-def test_link_that_cannot_be_replaced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Content cannot be written to a symbolic link: that is reported, and nothing is changed."""
-
-    def refuse(*_: object) -> bool:
-        raise OSError(errno.EPERM, "immutable")
-
-    file.unlink()
-    file.symlink_to("here")
-    monkeypatch.setattr(replacing, "exchange", refuse)
-    with pytest.raises(Refused, match="cannot write file: immutable"):
-        replace(file, Content(b"here", "120000"), Content(b"there", "120000"))
-    assert str(file.readlink()) == "here" and only(file.parent) == ["file"]
 
 
 @pytest.mark.parametrize("left", [OLD.data, NEW.data[:3]])
@@ -338,6 +298,17 @@ def test_a_save_in_the_temporary_file_of_a_kill(file: Path, now: bytes, suffix: 
         assert file.read_bytes() == now and temporary.read_bytes() == b"saved"
 
 
+@pytest.mark.parametrize("mode", ["100644", "100755"])
+def test_a_step_that_changes_the_mode_is_reverted(file: Path, mode: str) -> None:
+    step = Step("file", OLD, Content(OLD.data, mode), ".temporary")
+    write_file(file.parent, "file", step.old, step.new, step.temporary)
+    assert look(file.parent, "file") == step.new
+    assert revert_step(file.parent, step) and look(file.parent, "file") == OLD
+    assert revert_step(file.parent, step) and look(file.parent, "file") == OLD  # again: it is as before
+    file.write_bytes(THEIRS.data)
+    assert not revert_step(file.parent, step) and file.read_bytes() == THEIRS.data
+
+
 def test_a_look_at_a_name_that_is_something_else_each_time(tmp_path: Path) -> None:
     """A command in the background can do that: the result existed, or it is refused."""
     stop = threading.Event()
@@ -359,8 +330,8 @@ def test_a_look_at_a_name_that_is_something_else_each_time(tmp_path: Path) -> No
         until = time.monotonic() + 0.5
         while time.monotonic() < until:
             with suppress(Refused):
-                found = look(tmp_path, "name")
-                seen.add(found and found.data)
+                content = look(tmp_path, "name")
+                seen.add(content and content.data)
     finally:
         stop.set()
         swapping.join()
