@@ -548,24 +548,18 @@ def _find_worktree(start: Path) -> WorkTree:
                 elif os.environ.get(name) != value:
                     os.environ[name] = value
     git_dir, work_tree, _ = before.values()
-    problem = ""
-    if not (git_dir or work_tree):
-        if changed:
-            problem = (
-                f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE: set both in "
-                "the environment before you start the process"
-            )
-    elif wrong := [name for name, value in before.items() if value and not Path(value).is_absolute()]:
-        problem = f"{', '.join(wrong)} in the environment is relative: make it absolute, or unset it"
-    elif not work_tree:
-        problem = (
-            "GIT_DIR is set in the environment without GIT_WORK_TREE, so git uses any folder as the work tree: set "
-            "both, or unset it"
+    if not (git_dir or work_tree) and changed:
+        raise UsageError(
+            f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE: set both in the "
+            "environment before you start the process"
         )
-    elif not Path(os.path.realpath(start)).is_relative_to(worktree.top):
-        problem = f"{start} is outside {worktree.top}, which is set in the environment: unset GIT_DIR and GIT_WORK_TREE"
-    if problem:
-        raise UsageError(problem)
+    is_relative = any(value and not Path(value).is_absolute() for value in before.values())
+    is_outside = not Path(os.path.realpath(start)).is_relative_to(worktree.top)
+    if (git_dir or work_tree) and (is_relative or not work_tree or is_outside):
+        raise UsageError(
+            f"GIT_DIR or GIT_WORK_TREE in the environment is relative, set alone, or of a work tree ({worktree.top}) "
+            f"that does not contain {start}: fix or unset both"
+        )
     send_to(log.warning)
     return worktree
 

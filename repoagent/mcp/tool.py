@@ -25,18 +25,22 @@ _TYPES = {"int": "integer", "bool": "boolean", "number": "number", "": "string"}
 
 
 def text(description: str, maximum: int = PATH_LENGTH, **more: Any) -> Schema:
+    """The schema of a string that is not empty; `more` are further keywords."""
     return {"type": "string", "minLength": 1, "maxLength": maximum, "description": description, **more}
 
 
 def integer(description: str, minimum: int, maximum: int) -> Schema:
+    """The schema of an integer, both limits included."""
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
 
 
 def boolean(description: str) -> Schema:
+    """The schema of a boolean argument of a tool."""
     return {"type": "boolean", "description": description}
 
 
 def array(item: Schema, description: str, minimum: int = 0, maximum: int = 100) -> Schema:
+    """The schema of a list of `item`, with at most `maximum` of them."""
     return {
         "type": "array", "items": item, "minItems": minimum, "maxItems": maximum, "description": description
     }  # fmt: skip

@@ -26,14 +26,12 @@ from repoagent.mcp.tool import (
 
 if TYPE_CHECKING:
     from repoagent.api.results import EditResult
-    from repoagent.split.folder_index import IndexedSegment
 
 MAX_TEXT = 24 * 1024  # characters of a text in a result, and 4,096 for the text around it
 MAX_ITEMS = 500  # of a list
 MAX_PERSONS = 20
 MAX_FINDINGS = 30
 MAX_IMAGE = 5 * 1024 * 1024  # bytes, before base64
-SYMBOLS = 8  # names of symbols to describe a segment
 _POLL = 0.1  # seconds between checks whether a waiting call was cancelled
 
 _FILE = text("Path of a file, from the top of the repository.")
@@ -51,7 +49,7 @@ def make_tools(service: Service) -> dict[str, Tool]:
     server was started with one."""
     review_arguments = _without_ask(review.arguments) if service.model is None else review.arguments
     tools = [
-        files, neighbors, uses, history, outline, segments, read, recall,
+        files, neighbors, uses, history, outline, read, recall,
         replace(review, arguments=review_arguments, open_world=bool(service.model)),
         replace(
             apply,
@@ -241,67 +239,6 @@ def outline(
     }  # fmt: skip
     rendered = fence(clip(render_outline(symbols, limit=limit)), "outline")
     return ToolResult(rendered if symbols else "No definitions were found.", data)
-
-
-@tool(
-    "A long file in parts",
-    "Splits a file between functions, sections or keys into segments and lists them; with `segment`, returns the "
-    "text of one. Use it to work through a file that is too long to read at once. The same arguments return the "
-    "same segments as long as the blob of the file is the same.",
-    shape(
-        "path blob language? bytes:int count:int",
-        segments=[shape("number:int first_line:int last_line:int bytes:int scope[] symbols[]")],
-    ),
-    path=_FILE,
-    segment=integer("The number of the segment to read, from 1; by default, list them.", 1, 1_000_000),
-    target_bytes=integer("Maximum size of a segment, in bytes.", 256, 24 * 1024),
-    natural=boolean("One segment per top-level symbol, however small."),
-    limit=integer("Maximum number of segments to list.", 1, 500),
-)
-def segments(
-    call: Call,
-    path: str,
-    *,
-    segment: int | None = None,
-    target_bytes: int = 16 * 1024,
-    natural: bool = False,
-    limit: int = 200,
-) -> ToolResult:
-    from repoagent.edit.prompt.blocks import quoted, shown
-    from repoagent.edit.prompt.large_files import read_part
-
-    path = call.path(path)
-    split = call.repository.split(path, target_bytes=target_bytes, natural=natural)
-    count = len(split.segments)
-    data: dict[str, Any] = {
-        "path": split.path, "blob": split.blob, "language": split.language, "bytes": split.size, "count": count
-    }  # fmt: skip
-    if segment is None:
-        data["segments"] = [_segment(*numbered) for numbered in enumerate(split.segments[:limit], 1)]
-        lines = [
-            f"{row['number']}  lines {row['first_line']}-{row['last_line']}  {row['bytes']} bytes  "
-            f"{' > '.join([*row['scope'], ', '.join(row['symbols'])])}".rstrip()
-            for row in data["segments"]
-        ]
-        head = f"{path}, blob {split.blob}: segments 1 to {count}; give `segment` to read one."
-        return ToolResult(f"{head}\n{_block(lines, 'segments')}", data)
-    if segment > count:
-        raise UsageError(f"no segment {segment} in {path}; the last one is {count}")
-    chosen = split.segments[segment - 1]
-    shown(split.data)  # find secrets in the whole file, so that they are masked in a part of it too
-    part = read_part(shown(split.text(chosen)), "", "", MAX_TEXT)
-    data |= {"segments": [_segment(segment, chosen)], "text": part.text, "cut": bool(part.rest)}
-    label = f'file path={quoted(path)} blob="{split.blob}" lines="{chosen.first_line}-{chosen.last_line}"'
-    rest = "The segment is longer than what is shown: use `read` with lines for the rest."
-    return ToolResult(f"{fence(part.text, label)}\n{rest if part.rest else ''}".rstrip(), data)
-
-
-def _segment(number: int, segment: IndexedSegment) -> dict[str, Any]:
-    return {
-        "number": number, "first_line": segment.first_line, "last_line": segment.last_line,
-        "bytes": segment.end - segment.start, "scope": list(segment.scope),
-        "symbols": [symbol.name for symbol in segment.symbols[:SYMBOLS]],
-    }  # fmt: skip
 
 
 @tool(

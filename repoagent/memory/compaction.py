@@ -17,16 +17,9 @@ from repoagent.errors import Busy
 from repoagent.llm.conversation import loads, read, turn_offsets
 from repoagent.llm.model import fence
 from repoagent.memory.conversation_changes import record_compacting
-from repoagent.memory.edit_records import (
-    EditRecord,
-    Exchange,
-    exchange_of,
-    group_turns,
-    is_day,
-    read_edits,
-)
+from repoagent.memory.edit_records import EditRecord, Exchange, exchange_of, group_turns, is_day, read_edits
 from repoagent.memory.identity.record import Memory
-from repoagent.memory.notes import COMPACTED, Note, add_notes, drop_notes, make_note, shorten_note
+from repoagent.memory.notes import COMPACTED, Note, add_notes, make_note, shorten_note
 from repoagent.memory.prompt import cut, failure_of, heading, lines, reason_of
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.layout import Warn, to_stderr
@@ -57,15 +50,8 @@ class CompactionResult:
     notes: tuple[Note, ...]
 
 
-@dataclass(frozen=True)
-class _Parsed:
+def _parse(data: bytes) -> tuple[list[Exchange], list[int]]:
     """The exchanges of a conversation file and their offsets in bytes; the last offset is the end of the file."""
-
-    exchanges: list[Exchange]
-    offsets: list[int]
-
-
-def _parse(data: bytes) -> _Parsed:
     text = data.decode("utf-8", "surrogateescape")
     groups = group_turns(loads(text).turns)
     turns = turn_offsets(text)
@@ -73,16 +59,11 @@ def _parse(data: bytes) -> _Parsed:
     for group in groups:
         offsets.append(len(text[: turns[number]].encode("utf-8", "surrogateescape")))
         number += len(group)
-    return _Parsed([exchange_of(group) for group in groups], [*offsets, len(data)])
+    return [exchange_of(group) for group in groups], [*offsets, len(data)]
 
 
 def compact(
-    memory: Memory,
-    ask: Ask | None = None,
-    *,
-    keep_bytes: int = 0,
-    source: str = "",
-    warn: Warn = to_stderr,
+    memory: Memory, ask: Ask | None = None, *, keep_bytes: int = 0, source: str = "", warn: Warn = to_stderr
 ) -> CompactionResult | None:
     """Move the oldest exchanges about a file to its archive, until the conversation has at most `keep_bytes`; the last
     LEAST stay. None if there is nothing to move.
@@ -95,19 +76,16 @@ def compact(
         if read(memory.conversation) is None:  # raises if it is broken, with the path
             return None
         data = read_regular(memory.conversation) or b""
-        parsed = _parse(data)
-        count = len(parsed.exchanges) - LEAST
+        exchanges, offsets = _parse(data)
+        count = len(exchanges) - LEAST
         if count <= 0 or len(data) <= keep_bytes:
             return None
-        for number in range(1, count):
-            if parsed.offsets[0] + len(data) - parsed.offsets[number] <= keep_bytes:
-                count = number
-                break
-        moved = parsed.exchanges[:count]
-        distilled = [] if ask is None else _distilled(memory, moved, ask, source)
+        enough = (n for n in range(1, count) if offsets[0] + len(data) - offsets[n] <= keep_bytes)
+        count = next(enough, count)
+        distilled = [] if ask is None else _distilled(memory, exchanges[:count], ask, source)
         with _locked(memory):
             present = read_regular(memory.conversation)
-            if present is not None and present[: parsed.offsets[count]] == data[: parsed.offsets[count]]:
+            if present is not None and present[: offsets[count]] == data[: offsets[count]]:
                 return _move(memory, present, count, distilled, warn=warn)
     raise Busy(f"another program keeps saving {memory.conversation}; try again later")
 
@@ -130,7 +108,7 @@ def compact_before(
         data = read_regular(memory.conversation)
         if data is None:
             return None
-        count = old_count(_parse(data).exchanges, is_old)
+        count = old_count(_parse(data)[0], is_old)
         return _move(memory, data, count, (), for_good=True, warn=warn) if count else None
 
 
@@ -157,12 +135,15 @@ def _move(
 ) -> CompactionResult | None:
     """Move the first `count` exchanges. The archive is written first, then the notes, then the conversation, so that a
     kill loses nothing."""
-    parsed = _parse(data)
-    begin, end = parsed.offsets[0], parsed.offsets[count]
-    moved, part = parsed.exchanges[:count], data[begin:end]
-    archive = memory.folder / "archive" / _name(moved, part)
+    exchanges, offsets = _parse(data)
+    begin, end = offsets[0], offsets[count]
+    moved, part = exchanges[:count], data[begin:end]
+    day = next((exchange.time[:10] for exchange in reversed(moved) if is_day(exchange.time[:10])), "undated")
+    archive = memory.folder / "archive" / f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
     write_whole(archive, data[: data.index(b"\n") + 1] + b"\n" + part)
-    notes = add_notes(memory.notes, [*distilled, *_lines(memory.edits, moved, archive.name, warn)])
+    records = {record.id: record for record in read_edits(memory.edits, warn=warn)}
+    rest = [_line(exchange, records.get(exchange.id), archive.name) for exchange in moved]
+    notes = add_notes(memory.notes, [*distilled, *rest])
     if read_regular(memory.conversation) != data:
         warn(f"did not compact {memory.conversation}: another program has just saved it")
         return None
@@ -171,32 +152,6 @@ def _move(
         record_compacting(memory, data, shorter)
     write_whole(memory.conversation, shorter)
     return CompactionResult(archive, count, len(part), tuple(notes))
-
-
-def _name(moved: Sequence[Exchange], part: bytes) -> str:
-    """The file name for the archived `part` of a conversation."""
-    day = next((exchange.time[:10] for exchange in reversed(moved) if is_day(exchange.time[:10])), "undated")
-    return f"conversation-{day}-{sha256(part).hexdigest()[:8]}.md"
-
-
-def update_notes(
-    conversation: Path, before: bytes, after: bytes, *, again: bool, warn: Warn = to_stderr
-) -> None:
-    """Remove the lines that compacting a conversation from `before` to `after` added to the notes, because that was
-    undone; with `again` add them again. Notes by a model stay. Raises as `add_notes`."""
-    notes, parsed = conversation.with_name("notes.md"), _parse(before)
-    count = parsed.offsets.index(parsed.offsets[0] + len(before) - len(after))
-    moved = parsed.exchanges[:count]
-    name = _name(moved, before[parsed.offsets[0] : parsed.offsets[count]])
-    if again:
-        add_notes(notes, _lines(conversation.with_name("edits.jsonl"), moved, name, warn))
-    else:
-        drop_notes(notes, lambda note: note.source == COMPACTED and note.text.endswith(f"; archive/{name})"))
-
-
-def _lines(edits: Path, moved: Sequence[Exchange], name: str, warn: Warn) -> list[Note]:
-    records = {record.id: record for record in read_edits(edits, warn=warn)}
-    return [_line(exchange, records.get(exchange.id), name) for exchange in moved]
 
 
 def _line(exchange: Exchange, record: EditRecord | None, name: str) -> Note:

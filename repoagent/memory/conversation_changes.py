@@ -1,8 +1,8 @@
 """Change, copy, undo and redo conversations.
 
 Each change by a command is made under locks, recorded in the log, and written atomically. Undo restores the previous
-text byte for byte if nothing was written since; otherwise it keeps later turns and merges other changes by lines, or
-refuses. `check` defines what a rewritten conversation must preserve.
+text byte for byte if nothing was written since; otherwise it keeps later turns, or refuses. `check` defines what a
+rewritten conversation must preserve.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.git.merge import Conflict, lines_text, merge
-from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import (
     BrokenConversation,
     Conversation,
@@ -189,7 +187,7 @@ def _write(
 
 @dataclass(frozen=True)
 class Reversal:
-    """The `change` that was undone or redone, and the resulting change. `merged`: whether later changes were preserved.
+    """The `change` that was undone or redone, and the resulting change. `merged`: whether later turns were preserved.
     `present`: whether the conversation exists now."""
 
     change: Change
@@ -198,45 +196,49 @@ class Reversal:
     present: bool
 
 
-def undo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
-    """Undo the last change by a command. Raises NothingDone if there is none, Refused if a later change conflicts,
-    Busy."""
-    return _reverse(layout, worktree, place, UNDO, warn)
+def undo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
+    """Undo the last change by a command. Raises NothingDone if there is none, Refused if anything but later turns was
+    changed since, Busy."""
+    return _reverse(layout, place, UNDO, warn)
 
 
-def redo(layout: Layout, worktree: WorkTree, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
+def redo(layout: Layout, place: ConversationRef, *, warn: Warn = to_stderr) -> Reversal:
     """Redo the change that was undone last. Raises as `undo`."""
-    return _reverse(layout, worktree, place, REDO, warn)
+    return _reverse(layout, place, REDO, warn)
 
 
-def _reverse(
-    layout: Layout, worktree: WorkTree, place: ConversationRef, command: str, warn: Warn
-) -> Reversal:
+def _reverse(layout: Layout, place: ConversationRef, command: str, warn: Warn) -> Reversal:
     if all(entry.key != place.key for entry in changes(layout, warn=warn)):
         if place.path.exists():
             raise NothingDone(f"nothing to {command}: no command has changed {place.name}")
         raise missing(layout, place)
     with _locked(layout, place) as present:
-        mine = [entry for entry in changes(layout, warn=warn) if entry.key == place.key]
-        while mine and mine[-1].before == digest(present) != mine[-1].after:
-            mine.pop()  # never written because the process was killed, or reverted by hand
-        last = _next_to_reverse(mine, command, digest(present))
+        log = changes(layout, warn=warn)
+        last = _next_to_reverse(log, place.key, command, digest(present))
         if last is None:
             what = "undone change" if command == REDO else "change by a command"
             raise NothingDone(f"nothing to {command}: {place.name} has no {what}")
-        after = _without(layout, worktree, place, present, last)
+        after = before = _load_text(layout, last.before)
+        is_merged = digest(present) != last.after
+        if is_merged:
+            after = _with_later_turns(before, _load_text(layout, last.after), present)
+        if is_merged and after is None:
+            where = f"the previous text is {text_file(layout, last.before)}" if last.before else "delete it"
+            raise Refused(
+                f"{place.name} has changed since its last {last.command}; restore it by hand: {where}"
+            )
         result = _write(layout, place, present, after, command, of=last.id)
-        by_id = {entry.id: entry for entry in mine}
-        first = last
-        while first.command in (UNDO, REDO) and first.of in by_id:
-            first = by_id[first.of]
-        if first.command == COMPACT:
-            _update_notes(layout, place, first, again=command == REDO, warn=warn)
-        return Reversal(first, result, digest(present) != last.after, after is not None)
+        by_id = {entry.id: entry for entry in log}
+        while last.command in (UNDO, REDO) and last.of in by_id:  # report the change that was undone
+            last = by_id[last.of]
+        return Reversal(last, result, is_merged, after is not None)
 
 
-def _next_to_reverse(mine: list[Change], command: str, present: str) -> Change | None:
-    """The change to undo next; for a redo, the undo to reverse."""
+def _next_to_reverse(log: list[Change], key: str, command: str, present: str) -> Change | None:
+    """The change to undo next; for a redo, the undo to reverse. `present` is the hash of the current text."""
+    mine = [entry for entry in log if entry.key == key]
+    while mine and mine[-1].before == present != mine[-1].after:
+        mine.pop()  # never written because the process was killed, or reverted by hand
     done: list[Change] = []
     undone: list[Change] = []
     for entry in mine:
@@ -252,49 +254,11 @@ def _next_to_reverse(mine: list[Change], command: str, present: str) -> Change |
     return stack[-1] if stack else None
 
 
-def _update_notes(
-    layout: Layout, place: ConversationRef, compacting: Change, *, again: bool, warn: Warn
-) -> None:
-    """Keep one line in the notes for each exchange in the archive."""
-    from repoagent.memory.compaction import update_notes
-
-    before, after = _load_text(layout, compacting.before), _load_text(layout, compacting.after)
-    if before is not None and after is not None:
-        update_notes(place.path, before, after, again=again, warn=warn)
-
-
-def _without(
-    layout: Layout, worktree: WorkTree, place: ConversationRef, present: bytes | None, last: Change
-) -> bytes | None:
-    """The text `present` without the change `last`; None if that is no conversation. Raises Refused."""
-    before = _load_text(layout, last.before)
-    if digest(present) == last.after:
-        return before
-    where = f"; the previous text is {text_file(layout, last.before)}" if last.before else ""
-    if present is None:
-        raise Refused(f"{place.name} was deleted after its last {last.command}; restore it by hand{where}")
-    after = _load_text(layout, last.after)
-    changed = f"{place.name} has changed since its last {last.command}"
-    if before is not None and (joined := _with_later_turns(before, after, present)) is not None:
-        return joined
-    if before is None or after is None:
-        raise Refused(f"{changed}; use `repoagent conversation delete` to remove it")
-    merged = merge(worktree, present, after, before)
-    if isinstance(merged, Conflict):
-        lines = f" on {lines_text(merged.lines)}" if merged.lines else ""
-        raise Refused(f"{changed} in the same place{lines}; fix it by hand{where}")
-    try:
-        is_whole = loads(_decoded(merged)).nonce == loads(_decoded(before)).nonce
-    except _Unparsable:
-        is_whole = False
-    if not is_whole:
-        raise Refused(f"{changed}, and the two cannot be merged{where}")
-    return merged
-
-
-def _with_later_turns(before: bytes, after: bytes | None, present: bytes) -> bytes | None:
+def _with_later_turns(before: bytes | None, after: bytes | None, present: bytes | None) -> bytes | None:
     """`before` plus the turns of `present` that follow `after` (all if `after` is None); None if anything else
     changed."""
+    if before is None or present is None or not before.endswith(b"\n"):
+        return None
     if after is not None and not (present.startswith(after) and after.endswith(b"\n")):
         return None
     try:
@@ -306,7 +270,7 @@ def _with_later_turns(before: bytes, after: bytes | None, present: bytes) -> byt
     if not later or new.turns[: len(same)] != same:
         return None
     blocks = dumps(later, old.nonce)
-    if loads(blocks).nonce != old.nonce or not before.endswith(b"\n"):
+    if loads(blocks).nonce != old.nonce:
         return None
     return before + blocks[blocks.index("\n\n") + 2 :].encode("utf-8", "surrogateescape")
 
@@ -374,22 +338,34 @@ def save(
 ) -> Change:
     """Save a copy of `source` in `place`. With `force` it replaces an existing conversation, which undo restores.
 
-    Raises Refused if `place` exists, and as `change`.
+    Raises UsageError for a copy of itself, Refused if `place` exists, and as `change`.
     """
-    return _copy(layout, source, place, None, "save", force=force)
+    present = _to_replace(source, place)
+    if present is not None and not force:
+        raise Refused(f"a conversation {place.name!r} already exists; choose another name or use --force")
+    return change(layout, place, present, copied(source), "save")
 
 
 def branch(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, turns: int | None = None
 ) -> Change:
     """Start a new conversation in `place` with the first `turns` of `source`, by default all. Raises UsageError if
-    there are fewer turns, and as `save`."""
+    there are fewer turns, Refused if `place` exists, and as `change`."""
     count = len(source.conversation.turns)
     if turns is not None and not 0 < turns <= count:
         raise UsageError(
             f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
         )
-    return _copy(layout, source, place, turns, "branch")
+    if _to_replace(source, place) is not None:
+        raise Refused(f"a conversation {place.name!r} already exists; choose another name")
+    return change(layout, place, None, copied(source, turns), "branch")
+
+
+def _to_replace(source: StoredConversation, place: ConversationRef) -> bytes | None:
+    """What is in `place` now. Raises UsageError if that is `source`."""
+    if source.place.key == place.key:
+        raise UsageError(f"{place.name} would be a copy of itself; choose another name")
+    return read_regular(place.path)
 
 
 def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
@@ -408,21 +384,3 @@ def copied(source: StoredConversation, turns: int | None = None) -> bytes:
     if source.place.about:
         text = with_about(text, source.place.about)
     return text.encode("utf-8", "surrogateescape")
-
-
-def _copy(
-    layout: Layout,
-    source: StoredConversation,
-    place: ConversationRef,
-    turns: int | None,
-    command: str,
-    *,
-    force: bool = False,
-) -> Change:
-    if source.place.key == place.key:
-        raise UsageError(f"{place.name} would be a copy of itself; choose another name")
-    present = read_regular(place.path)
-    if present is not None and not force:
-        remedy = "choose another name" + ("" if command == "branch" else " or use --force")
-        raise Refused(f"a conversation {place.name!r} already exists; {remedy}")
-    return change(layout, place, present, copied(source, turns), command)

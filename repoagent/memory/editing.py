@@ -1,6 +1,6 @@
 """Edit, clear and restore the texts of a memory.
 
-An edited text is checked, then merged with concurrent changes. Cleared parts move to the archive of the memory and can
+Edited notes are merged with concurrent changes. Cleared parts move to the archive of the memory and can
 be restored from there; nothing is deleted.
 """
 
@@ -21,14 +21,12 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
-from repoagent.memory.edit_records import is_day
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import entries, rewrite_notes
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.locks import flock_until, locked, still_at
 
-NOTES_LIMIT = 256 * 1024  # bytes; a prompt shows a fraction of it
 _WAIT = 10.0  # seconds for another writer of edits.jsonl
 
 
@@ -36,51 +34,22 @@ class EditConflict(Refused):
     """Another program changed the same lines."""
 
 
-@dataclass(frozen=True)
-class TextProblem:
-    """A possible mistake; `line` is from 1."""
-
-    line: int
-    says: str
-
-
-def check_notes(data: bytes) -> list[TextProblem]:
-    """Find possible mistakes in a notes file."""
-    problems = _byte_problems(data)
-    if len(data) > NOTES_LIMIT:
-        size = f"the file has {len(data):,} bytes; a prompt shows a few thousand at most"
-        problems.append(TextProblem(1, size))
-    for entry in entries(data):
-        if entry.note.day and not is_day(entry.note.day):
-            problems.append(TextProblem(entry.first + 1, f"invalid date {entry.note.day}"))
-        if not entry.note.text:
-            problems.append(TextProblem(entry.first + 1, "empty note"))
-    return problems
-
-
-def _byte_problems(data: bytes) -> list[TextProblem]:
-    problems = []
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", line):
-            problems.append(TextProblem(number, "contains control characters"))
-        try:
-            line.decode()
-        except UnicodeDecodeError:
-            problems.append(TextProblem(number, "is not UTF-8"))
-    return problems
-
-
 def save_notes(memory: Memory, worktree: WorkTree, before: bytes, after: bytes) -> bool:
-    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes.
-    Notes that another process added or removed are added or removed in the result.
+    """Save the notes that a user edited from `before` to `after`; return whether they were merged with other changes:
+    notes that another process added follow the user's text.
 
-    Raises EditConflict if the other lines conflict, Busy, Refused.
+    Raises EditConflict if other changes conflict, Busy, Refused.
     """
 
     def change(current: bytes) -> tuple[bytes, bool]:
         if current == before:
             return after, False
-        return _merged_notes(worktree, before, after, current), True
+        if current.startswith(before):
+            return _ended(after) + current[len(before) :], True
+        merged = merge(worktree, current, before, after)
+        if isinstance(merged, Conflict):
+            raise EditConflict("another program changed the same lines of the notes")
+        return merged, True
 
     return rewrite_notes(memory.notes, change)
 
@@ -95,34 +64,6 @@ def keep_text(memory: Memory | None, name: str, data: bytes) -> Path:
     with tempfile.NamedTemporaryFile(prefix="repoagent-", suffix=f"-{name}", delete=False) as file:
         file.write(data)
     return Path(file.name)
-
-
-def _merged_notes(worktree: WorkTree, before: bytes, after: bytes, current: bytes) -> bytes:
-    old, rest = _split(before)
-    present, present_rest = _split(current)
-    if rest != present_rest:  # other lines than notes changed: merge by lines
-        merged = merge(worktree, current, before, after)
-        if isinstance(merged, Conflict):
-            raise EditConflict("another program changed the same lines of the notes")
-        return merged
-    mine, _ = _split(after)
-    dropped = set(old) - set(present)
-    lines = after.split(b"\n")
-    gone: set[int] = set()
-    for entry in entries(after):
-        if b"\n".join(lines[entry.first : entry.end]) in dropped:
-            gone |= set(range(entry.first, entry.end))
-    remaining = b"\n".join(line for number, line in enumerate(lines) if number not in gone)
-    added = [note for note in present if note not in old and note not in mine]
-    return (_ended(remaining) if remaining else b"") + b"".join(note + b"\n" for note in added)
-
-
-def _split(data: bytes) -> tuple[list[bytes], list[bytes]]:
-    """The source text of each note, and the other lines that are not blank."""
-    lines, notes = data.split(b"\n"), entries(data)
-    inside = {number for entry in notes for number in range(entry.first, entry.end)}
-    rest = [line for number, line in enumerate(lines) if number not in inside and line.strip()]
-    return [b"\n".join(lines[entry.first : entry.end]) for entry in notes], rest
 
 
 def _decoded(data: bytes) -> str:
@@ -147,6 +88,7 @@ class ArchivedParts:
 
 
 def part_file(memory: Memory, part: Part) -> Path:
+    """The file of one part of a memory; it may be missing."""
     return {"notes": memory.notes, "conversation": memory.conversation, "edits": memory.edits}[part]
 
 

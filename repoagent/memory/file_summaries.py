@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
@@ -57,17 +57,15 @@ _MOST_WORDS = 4  # factor: longer answers are rejected, and longer summaries cut
 _SPARE_WORDS = 100
 JOINED = 96_000  # characters of summaries that are joined in one call
 LEAST = 4_000
-_GROUP = 4  # least number of summaries joined into one section, if there are too many for one call
 FRESH = 0.9  # least share of unchanged bytes for a summary to be shown
 _LINE = 200  # most characters of the purpose of a file
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request for a summary of `about` in about `words` words, to be stored under `key`. `carries`: whether it
-    contains what a user wrote about an older version."""
+    """A request for a summary of `about` in about `words` words. `carries`: whether it contains what a user wrote about
+    an older version."""
 
-    key: str
     about: str
     request: Request
     words: int
@@ -133,122 +131,37 @@ def parse_summary(reply: str, words: int) -> str:
     return without_secrets(printable(text.replace("\r\n", "\n"))).strip()
 
 
-def _quoted(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+def _summarize(
+    file: SourceFile,
+    cache: SummaryCache,
+    words: int,
+    ask: Ask,
+    *,
+    context_tokens: int | None = None,
+    on_part: OnPart = ignore,
+) -> FileSummary:
+    """Summarize one file: take what the `cache` has, call `ask` for the rest, and store each answer at once.
 
-
-def _groups(texts: Sequence[str], room: int) -> Iterator[list[str]]:
-    """Split `texts` into groups to join in one call each. If there is room, the hash of its last text ends a group, so
-    that a new text changes only the groups near it."""
-    group: list[str] = []
-    for text in texts:
-        if len(group) >= _GROUP and sum(map(len, group)) + len(text) > room:
-            yield group
-            group = []
-        group.append(text)
-        if len(group) >= _GROUP and int(key_of("end", 0, text)[:2], 16) % 16 == 0:
-            yield group
-            group = []
-    if group:
-        yield group
-
-
-class _FileSummarizer:
-    """Summarizes one file. Takes what the `cache` has, asks the model for the rest and stores each answer at once.
-
-    `context_tokens` is the context length of the model.
+    `context_tokens` is the context length of the model. Raises Refused, and the errors of `ask`.
     """
+    path = file.path or "standard input"
+    name = path if path.isprintable() else json.dumps(path, ensure_ascii=False)
+    half = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
+    room, joined = max(LEAST, min(ONE_CALL, half)), max(LEAST, min(JOINED, half))
+    last = cache.last(file.path)
+    parts = cut(file, last, room=room)
+    is_single = len(parts) == 1
+    part_words = words if is_single else words_of_part(words)
 
-    def __init__(
-        self,
-        file: SourceFile,
-        cache: SummaryCache,
-        words: int,
-        ask: Ask,
-        *,
-        context_tokens: int | None = None,
-        on_part: OnPart = ignore,
-    ) -> None:
-        self._file, self._cache, self._words = file, cache, words
-        self._ask_model, self._on_part = ask, on_part
-        self._path = file.path or "standard input"
-        # quote a path that would break the line
-        self._name = self._path if self._path.isprintable() else _quoted(self._path)
-        room = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
-        self._room, self._joined = max(LEAST, min(ONE_CALL, room)), max(LEAST, min(JOINED, room))
-        self._part_words = words_of_part(words)
-        last = cache.last(file.path)
-        self._parts = cut(file, last, room=self._room)
-        self._is_single = len(self._parts) == 1
-        self._earlier = self._corrections(last) if last is not None else {}
+    def key_of_part(part: SummaryPart) -> str:
+        return key_of("whole" if is_single else "part", part_words, part.sha256)
 
-    def summarize(self) -> FileSummary:
-        """Return the summary. Raises Refused, and the errors of the model call."""
-        parts = tuple(self._summarize_part(number, part) for number, part in enumerate(self._parts))
-        texts = [part.summary.text for part in parts if part.summary.text]
-        if self._is_single:
-            whole, asked, key = parts[0].summary, parts[0].asked, self._key(self._parts[0])
-        elif texts:
-            while len(texts) > _GROUP and sum(map(len, self._clipped(texts))) > self._joined:
-                groups = _groups(self._clipped(texts), self._joined)
-                texts = [
-                    self._join("stretch", group, self._part_words)[0].text if len(group) > 1 else group[0]
-                    for group in groups
-                ]
-            whole, asked, key = self._join("join", self._clipped(texts), self._words)
-        else:
-            return FileSummary(self._file, self._words, Summary(""), parts, False)
-        self._cache.remember(SummaryRecord(self._file.path, self._file.sha256, key, self._words, self._parts))
-        return FileSummary(self._file, self._words, whole, parts, asked)
+    def correction(key: str) -> str:
+        """What a user wrote about the text of this key; "" if a model wrote the summary."""
+        stored = cache.kept(key)
+        return stored.text if stored is not None and (stored.edited or stored.carries) else ""
 
-    def _summarize_part(self, number: int, part: SummaryPart) -> PartSummary:
-        text = self._file.text(part.start, part.end)
-        if not text.strip():
-            return PartSummary(part, Summary(""), False)
-        key = self._key(part)
-        if (known := self._cache.known(key)) is not None:
-            return PartSummary(part, known, False)
-        self._on_part(self._path, number, len(self._parts))
-        shown, note = text[: self._room], ""
-        if len(shown) < len(text):
-            note = f"the last {len(text) - len(shown):,} of its {len(text):,} characters are not shown"
-        if self._is_single:
-            kind, about, words = "file", self._path, self._words
-            task = f"Summarize the file {self._name} in about {words} words."
-        else:
-            kind, words = "part", self._part_words
-            about = f"{self._path}, lines {part.first_line}-{part.last_line}"
-            scope = " > ".join(map(_quoted, part.scope))
-            inside = f", which begins inside {scope}," if scope else ""
-            task = (
-                f"This is one part of the larger file {self._name}. Summarize this part{inside} in about {words} "
-                "words, with the names of what is defined in it: your summary will be joined with those of the other "
-                "parts by a reader who does not see this part."
-            )
-        data = fence(shown, f"{kind} path={_quoted(self._path)}") + (f"\n({note})" if note else "")
-        return PartSummary(
-            part,
-            self._ask(key, about, data, task=task, words=words, earlier=self._earlier.get(number, "")),
-            True,
-        )
-
-    def _join(self, kind: str, texts: Sequence[str], words: int) -> tuple[Summary, bool, str]:
-        """Join summaries into one of the whole file or of a "stretch"; return it, whether the model was called, and its
-        key."""
-        key = key_of(kind, words, *texts)
-        if (known := self._cache.known(key)) is not None:
-            return known, False, key
-        self._on_part(self._path, len(self._parts), len(self._parts))
-        of, what = ("", "the whole file") if kind == "join" else ("a section of ", "that section")
-        task = (
-            f"These are the summaries of the parts of {of}the file {self._name}, in order. Combine them into one "
-            f"summary of {what} in about {words} words."
-        )
-        data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
-        earlier = self._earlier.get(-1, "") if kind == "join" else ""
-        return self._ask(key, f"{of}{self._path}", data, task=task, words=words, earlier=earlier), True, key
-
-    def _ask(self, key: str, about: str, data: str, *, task: str, words: int, earlier: str) -> Summary:
+    def request(key: str, about: str, data: str, *, task: str, words: int, earlier: str) -> Summary:
         if earlier:
             data += (
                 "\nA person wrote this description earlier, perhaps of an older version. Keep what is still true, in "
@@ -262,32 +175,64 @@ class _FileSummarizer:
             _THINKING + _TOKENS_A_WORD * 2 * words,
             json.dumps({"summary": key}),
         )
-        return self._cache.keep(key, self._ask_model(Question(key, about, request, words, bool(earlier))))
+        return cache.keep(key, ask(Question(about, request, words, bool(earlier))))
 
-    def _clipped(self, texts: Sequence[str]) -> list[str]:
-        return [clipped(text, self._part_words, self._joined // (_GROUP + 1)) for text in texts]
+    def summarize_part(number: int, part: SummaryPart, earlier: str) -> PartSummary:
+        text = file.text(part.start, part.end)
+        if not text.strip():
+            return PartSummary(part, Summary(""), False)
+        key = key_of_part(part)
+        if (known := cache.known(key)) is not None:
+            return PartSummary(part, known, False)
+        on_part(path, number, len(parts))
+        shown, note = text[:room], ""
+        if len(shown) < len(text):
+            note = f"\n(the last {len(text) - len(shown):,} of its {len(text):,} characters are not shown)"
+        about, task = path, f"Summarize the file {name} in about {words} words."
+        if not is_single:
+            about = f"{path}, lines {part.first_line}-{part.last_line}"
+            scope = " > ".join(json.dumps(symbol, ensure_ascii=False) for symbol in part.scope)
+            inside = f", which begins inside {scope}," if scope else ""
+            task = (
+                f"This is one part of the larger file {name}. Summarize this part{inside} in about {part_words} "
+                "words, with the names of what is defined in it: your summary will be joined with those of the other "
+                "parts by a reader who does not see this part."
+            )
+        label = f"{'file' if is_single else 'part'} path={json.dumps(path, ensure_ascii=False)}"
+        data = fence(shown, label) + note
+        return PartSummary(
+            part, request(key, about, data, task=task, words=part_words, earlier=earlier), True
+        )
 
-    def _key(self, part: SummaryPart) -> str:
-        if self._is_single:
-            return key_of("whole", self._words, part.sha256)
-        return key_of("part", self._part_words, part.sha256)
-
-    def _corrections(self, last: SummaryRecord) -> dict[int, str]:
-        """What a user wrote about the last version of this path, by the number of the part; -1 is the whole file."""
-        corrections = {}
-        if text := self._correction(last.key):
-            corrections[0 if self._is_single else -1] = text
-        if (
-            len(last.parts) == len(self._parts) > 1
-        ):  # else it is unclear which new part replaces which old one
-            for number in set(range(len(self._parts))) - unchanged(last, self._file.data).keys():
-                if text := self._correction(key_of("part", self._part_words, last.parts[number].sha256)):
-                    corrections[number] = text
-        return corrections
-
-    def _correction(self, key: str) -> str:
-        stored = self._cache.kept(key)
-        return stored.text if stored is not None and (stored.edited or stored.carries) else ""
+    of_whole = correction(last.key) if last is not None else ""
+    corrections: dict[int, str] = {0: of_whole} if is_single else {}
+    if last is not None and len(last.parts) == len(parts) > 1:  # else it is unclear which part replaces which
+        for number in set(range(len(parts))) - unchanged(last, file.data).keys():
+            corrections[number] = correction(key_of("part", part_words, last.parts[number].sha256))
+    done = tuple(
+        summarize_part(number, part, corrections.get(number, "")) for number, part in enumerate(parts)
+    )
+    texts = [part.summary.text for part in done if part.summary.text]
+    if is_single:
+        whole, asked, key = done[0].summary, done[0].asked, key_of_part(parts[0])
+    elif not texts:
+        return FileSummary(file, words, Summary(""), done, False)
+    else:
+        texts = [clipped(text, part_words, joined // len(texts)) for text in texts]
+        key = key_of("join", words, *texts)
+        known = cache.known(key)
+        asked = known is None
+        if known is None:
+            on_part(path, len(parts), len(parts))
+            task = (
+                f"These are the summaries of the parts of the file {name}, in order. Combine them into one summary of "
+                f"the whole file in about {words} words."
+            )
+            data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
+            known = request(key, path, data, task=task, words=words, earlier=of_whole)
+        whole = known
+    cache.remember(SummaryRecord(file.path, file.sha256, key, words, parts))
+    return FileSummary(file, words, whole, done, asked)
 
 
 @dataclass(frozen=True)
@@ -316,11 +261,9 @@ def plan(
 
     def ask(question: Question) -> Summary:
         questions.append(question)
-        return Summary(f"{'wording ' * question.words}{question.key}")
+        return Summary(f"{'wording ' * question.words}{question.request.key}")
 
-    summaries = [
-        _FileSummarizer(file, trial, words, ask, context_tokens=context_tokens).summarize() for file in files
-    ]
+    summaries = [_summarize(file, trial, words, ask, context_tokens=context_tokens) for file in files]
     usage = Usage(estimated=True)
     for question in questions:
         output = round(question.words * _TOKENS_AN_ANSWER_WORD)
@@ -335,7 +278,7 @@ def cached_summary(file: SourceFile, cache: SummaryCache, *, words: int = WORDS)
     def refuse(question: Question) -> Summary:
         raise ModelError(f"the summary of {question.about} has just been deleted; run the command again")
 
-    return _FileSummarizer(file, cache, words, refuse).summarize()
+    return _summarize(file, cache, words, refuse)
 
 
 def summarize(
@@ -368,9 +311,7 @@ def summarize(
         name = public(reply.model or model.spec)
         return Summary(text, question.about, name, now(), carries=question.carries)
 
-    return _FileSummarizer(
-        file, cache, words, ask, context_tokens=context_tokens, on_part=on_part
-    ).summarize()
+    return _summarize(file, cache, words, ask, context_tokens=context_tokens, on_part=on_part)
 
 
 def summary_block(layout: Layout, path: str, data: bytes) -> str:

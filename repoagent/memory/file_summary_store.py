@@ -20,7 +20,6 @@ from dataclasses import asdict, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any
 from zlib import crc32
 
 from repoagent.dataclass import dataclass
@@ -35,6 +34,7 @@ from repoagent.storage.locks import locked
 VERSION = 1
 LONGEST = 40_000  # characters of a summary; the rest of a longer file is ignored
 _FIELD = re.compile(r"([a-z]+):[ \t]*(.*)")
+_VERSION = re.compile(r"[1-9][0-9]{0,8}")
 _NAME = 200  # characters of a field
 _HEAD = 64  # bytes at the beginning of a part that identify candidates
 _TRIES = 8  # full comparisons for each part, on average
@@ -68,22 +68,18 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
     data = read_regular(place)
     if data is None:
         return None
-    try:
-        head, _, body = data.decode("utf-8-sig").replace("\r\n", "\n").partition("\n\n")
-    except UnicodeDecodeError:
-        head = body = ""
+    head, _, body = data.decode("utf-8-sig", "replace").replace("\r\n", "\n").partition("\n\n")
     matches = [_FIELD.fullmatch(line) for line in head.split("\n")]
     fields = {match[1]: match[2].strip() for match in matches if match}
-    version, text = fields.get("version", ""), printable(body.strip())[:LONGEST]
-    is_version = version.isascii() and version.isdigit() and int(version[:9]) > 0
-    if is_version and None not in matches and int(version[:9]) > VERSION:
-        raise NewerFormat(
-            f"{place} has format version {version}, newer than the supported {VERSION}; update repoagent "
-            "or move the file away"
-        )
-    if not is_version or None in matches or not text:
+    version, text = _VERSION.fullmatch(fields.get("version", "")), printable(body.strip())[:LONGEST]
+    if version is None or None in matches or (not text and int(version[0]) <= VERSION):
         set_aside_broken(place, "is broken or contains no summary", warn)
         return None
+    if int(version[0]) > VERSION:
+        raise NewerFormat(
+            f"{place} has format version {version[0]}, newer than the supported {VERSION}; update repoagent or move "
+            "the file away"
+        )
     about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
     edited = fields.get("written") != _mark(text)
     return Summary(text, about, model, date, edited, carries="carries" in fields, place=place)
@@ -230,26 +226,17 @@ def unchanged(last: SummaryRecord, data: bytes) -> dict[int, int]:
 def read_record(folder: Path, path: str, warn: Warn = to_stderr) -> SummaryRecord | None:
     """The last summary of `path`, or None. A broken file is renamed. Raises Refused for a link or a newer format."""
     value = json_files.read_document(_record_file(folder, path), version=VERSION, warn=warn)
+    if value is None or value.get("path") != path:
+        return None
     try:
-        return None if value is None else _record(value, path)
+        parts = tuple(SummaryPart(**{**part, "scope": tuple(part["scope"])}) for part in value["parts"])
+        record = SummaryRecord(path, value["sha256"], value["summary"], value["words"], parts)
+        starts = [0, *(part.end for part in parts)]
+        is_valid = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
+        hashes = [record.sha256, record.key, *(part.sha256 for part in parts)]
+        return record if parts and is_valid and all(map(_HASH.fullmatch, hashes)) else None
     except (KeyError, TypeError, ValueError):  # it can be summarized again
         return None
-
-
-def _record(value: dict[str, Any], path: str) -> SummaryRecord | None:
-    parts = tuple(
-        SummaryPart(
-            int(part["start"]), int(part["end"]), int(part["first_line"]), int(part["last_line"]),
-            tuple(map(str, part["scope"])), str(part["sha256"]), int(part["head"]),
-        )
-        for part in value["parts"]
-    )  # fmt: skip
-    hashes = [str(value["sha256"]), str(value["summary"]), *(part.sha256 for part in parts)]
-    starts = [0, *(part.end for part in parts)]
-    follow = all(part.start == start < part.end for part, start in zip(parts, starts, strict=False))
-    if value["path"] != path or not parts or not follow or not all(map(_HASH.fullmatch, hashes)):
-        return None
-    return SummaryRecord(path, hashes[0], hashes[1], int(value["words"]), parts)
 
 
 def write_record(folder: Path, record: SummaryRecord) -> None:
@@ -285,10 +272,6 @@ class SummaryCache:
     trial: bool = False
     _fresh: dict[str, Summary] = field(default_factory=dict)
 
-    @property
-    def folder(self) -> Path | None:
-        return None if self.layout is None else folder_of(self.layout)
-
     def aside(self) -> SummaryCache:
         """A copy of the cache for a trial, which does not change this one."""
         return replace(self, trial=True, _fresh=dict(self._fresh))
@@ -302,25 +285,27 @@ class SummaryCache:
 
     def kept(self, key: str) -> Summary | None:
         """The stored summary, even with `refresh`."""
-        return None if self.folder is None else read_summary(self.folder, key, self.warn)
+        return None if self.layout is None else read_summary(folder_of(self.layout), key, self.warn)
 
     def keep(self, key: str, summary: Summary) -> Summary:
         """Store a summary by a model and return it, or the one that another process or a user has just stored. Raises
         Refused, Busy."""
-        if self.layout is not None and self.folder is not None and not self.trial:
+        if self.layout is not None and not self.trial:
             ensure(self.layout)
-            with locked(self.folder / ".lock", what="the summaries of files"):
-                summary = self.known(key) or write_summary(self.folder, key, summary)
+            folder = folder_of(self.layout)
+            with locked(folder / ".lock", what="the summaries of files"):
+                summary = self.known(key) or write_summary(folder, key, summary)
         self._fresh[key] = summary
         return summary
 
     def last(self, path: str) -> SummaryRecord | None:
         """The last summary of `path`."""
-        return None if self.folder is None or not path else read_record(self.folder, path, self.warn)
+        return (
+            read_record(folder_of(self.layout), path, self.warn) if self.layout is not None and path else None
+        )
 
     def remember(self, record: SummaryRecord) -> None:
         """Store the last summary of a path. Raises Refused."""
-        is_stored = self.layout is not None and record.path and not self.trial
-        if self.layout is not None and is_stored and self.last(record.path) != record:
+        if self.layout is not None and not self.trial and record.path and self.last(record.path) != record:
             ensure(self.layout)
             write_record(folder_of(self.layout), record)

@@ -5,10 +5,10 @@ Only the rows that are shown are located.
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
 from itertools import islice
@@ -21,7 +21,7 @@ from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.memory.identity.git_renames import changed_files, renames_since
 from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, Hint, IdentityIndex, open_index
 from repoagent.memory.identity.record import FILE
-from repoagent.memory.identity.resolve import MANY, file_at, find, key_at, key_of
+from repoagent.memory.identity.resolve import MANY, file_at, find, key_of
 from repoagent.memory.notes import entries
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout, Warn
@@ -81,8 +81,6 @@ class FileLocator:
 
     def _candidates(self, name: str, path: str, hints: Collection[Hint]) -> Iterator[str]:
         """Files that may be the missing one, most likely first."""
-        for key in (value for kind, value in hints if kind == KEY):
-            yield from self._by_key.get(key, ())
         value = json_files.parse(quick_read(f"{self.layout.memory}/{name}/{FILE}")) or {}
         commit = value.get("commit")
         if isinstance(commit, str) and is_full_id(commit):
@@ -94,15 +92,6 @@ class FileLocator:
         yield from islice((same for blob in blobs for same in self._by_blob.get(blob, ())), _TRIED)
         yield from islice((value for kind, value in hints if kind == EARLIER), _TRIED)
         yield from self._new_files
-
-    @cached_property
-    def _by_key(self) -> dict[str, list[str]]:
-        listed = git(self.worktree.top, "ls-files", "-c", "-o", "--exclude-standard", "-z")
-        by_key: dict[str, list[str]] = {}
-        for path in map(os.fsdecode, dict.fromkeys(listed.split(b"\0"))):
-            if path and (key := key_at(self.worktree, path)):
-                by_key.setdefault(key, []).append(path)
-        return by_key
 
     @cached_property
     def _by_blob(self) -> dict[str, list[str]]:
@@ -144,18 +133,13 @@ def quick_read(path: str) -> bytes:
         os.close(descriptor)
 
 
-def _status(path: str) -> os.stat_result | None:
-    """The status of a regular file, else None. (Called 100,000 times; a Path would double the time.)"""
+def _file_key(path: str) -> str:
+    """The key of a regular file; "" if there is none. (Called 100,000 times; a Path would double the time.)"""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
-
-
-def _file_key(path: str) -> str:
-    status = _status(path)
-    return "" if status is None else key_of(status)
+        return ""
+    return key_of(status) if stat.S_ISREG(status.st_mode) else ""
 
 
 Order = Literal["path", "used", "size", "edits"]
@@ -198,72 +182,34 @@ def rows(layout: Layout, worktree: WorkTree, query: RowFilter, warn: Warn) -> It
         locator = FileLocator(layout, worktree, index)
         selected = sorted((path, name) for name, path in index.paths() if _is_in(path, query.paths))
         if query.order != "path":
-            selected.sort(key=lambda pair: -_rank(f"{memory}/{pair[1]}", query.order))  # stable
-
-        def located() -> Iterator[Row]:
-            for path, name in selected:
-                location = locator.locate(name, path)
-                if not query.states or location.state in query.states:
-                    yield Row(name, measured(f"{memory}/{name}"), location)
-
-        yield from islice(located(), query.limit)
+            selected.sort(key=lambda pair: -getattr(measured(f"{memory}/{pair[1]}"), query.order))  # stable
+        left = query.limit
+        for path, name in selected:
+            if left == 0:
+                return
+            location = locator.locate(name, path)
+            if not query.states or location.state in query.states:
+                left = None if left is None else left - 1
+                yield Row(name, measured(f"{memory}/{name}"), location)
 
 
 def _is_in(path: str, folders: Collection[str]) -> bool:
     return not folders or any(folder in (".", path) or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _rank(folder: str, order: Order) -> float:
-    """The sort key of a row, computed from as few files as possible."""
-    if order == "size":
-        return _sum(folder, {})
-    if order == "edits":
-        return _count_edits(quick_read(f"{folder}/edits.jsonl"))
-    statuses = {name: status for name in _USED if (status := _status(f"{folder}/{name}"))}
-    if not statuses and (status := _status(f"{folder}/{FILE}")):
-        statuses[FILE] = status
-    return _last_used(statuses)
-
-
-def _last_used(statuses: Mapping[str, os.stat_result]) -> float:
-    times = [statuses[name].st_mtime for name in _USED if name in statuses]
-    return max(times) if times else statuses[FILE].st_mtime if FILE in statuses else 0.0
-
-
 def measured(folder: str | os.PathLike[str]) -> Measure:
     """Measure the files of a memory; links and unreadable files count as empty."""
     base = os.fspath(folder)
-    files: dict[str, os.stat_result] = {}
-    size = _sum(base, files)
-    edits = _count_edits(quick_read(f"{base}/edits.jsonl")) if "edits.jsonl" in files else 0
-    notes = len(entries(quick_read(f"{base}/notes.md"))) if "notes.md" in files else 0
-    return Measure(size, edits, notes, _last_used(files))
-
-
-def _sum(folder: str, files: dict[str, os.stat_result]) -> int:
-    """The total size of the regular files below a folder; the status of those directly in it is added to `files`."""
-    size = 0
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    size += _sum(entry.path, {})
-                elif status := _status(entry.path):
-                    files[entry.name] = status
+    size, times = 0, dict[str, float]()
+    for path, _, names in os.walk(base):
+        for name in names:
+            with suppress(OSError):  # just renamed or deleted
+                status = os.lstat(f"{path}/{name}")
+                if stat.S_ISREG(status.st_mode):
                     size += status.st_size
-    except OSError:
-        pass
-    return size
-
-
-def _count_edits(data: bytes) -> int:
-    """The number of edits in `edits.jsonl`, which has another line for each change of a state."""
-    ids = set()
-    for line in data.split(b"\n"):
-        try:
-            value = json.loads(line) if line else None
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict) and isinstance(value.get("id"), str):
-            ids.add(value["id"])
-    return len(ids)
+                    times |= {name: status.st_mtime} if path == base else {}
+    lines = map(json_files.record_of, quick_read(f"{base}/edits.jsonl").split(b"\n"))
+    ids = {value.get("id") for value in lines if value}  # another line for each change of a state
+    notes = len(entries(quick_read(f"{base}/notes.md"))) if "notes.md" in times else 0
+    used = max((times[name] for name in _USED if name in times), default=times.get(FILE, 0.0))
+    return Measure(size, len({identity for identity in ids if isinstance(identity, str)}), notes, used)

@@ -169,15 +169,10 @@ def add_notes(path: Path, notes: Iterable[Note], *, is_stale: IsStale | None = N
 
 
 def drop_note(path: Path, text: str) -> bool:
-    """Remove the note `text` from the file; return whether the file contained it."""
-    return drop_notes(path, lambda note: note.text == _one_line(text))
-
-
-def drop_notes(path: Path, is_dropped: Callable[[Note], bool]) -> bool:
-    """Remove notes from the file; return whether there were any. Raises as `add_notes`."""
+    """Remove the note `text` from the file; return whether the file contained it. Raises as `add_notes`."""
 
     def change(data: bytes) -> tuple[bytes, bool]:
-        dropped = [entry for entry in entries(data) if is_dropped(entry.note)]
+        dropped = [entry for entry in entries(data) if entry.note.text == _one_line(text)]
         return _without(data, dropped), bool(dropped)
 
     return read_regular(path) is not None and rewrite_notes(path, change)
@@ -395,56 +390,18 @@ def _added(memory: Memory, notes: list[Note], is_stale: IsStale | None, *, maske
 
 
 _MARKS = re.compile(  # words that change the meaning of an otherwise equal sentence
-    r"`([^`]+)`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*|\w+\(\))|"
+    r"`([^`(]+)|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*)|"
     r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
 )
-_NEGATIONS = {"cannot": "not", "never": "not", "n't": "not", "n’t": "not"}
-_ALIKE, _PREFIX = 75.0, 4  # two forms of one word: least similarity in percent, length of the common prefix
-# a repetition: least length relative to the old sentence, least share of words in the same order
-_SHORTER, _ORDER = 0.6, 0.7
 
 
 def says_nothing_new(new: str, old: str) -> bool:
-    """Whether `old` says all that `new` does: it contains each word in some form, in about the same order, with the
-    same numbers, identifiers and negations."""
-    if new.casefold().split() == old.casefold().split():
-        return True
-    if _marks(new) != _marks(old):
-        return False
-    words, known = _words(new), _words(old)
-    if not words or len(words) < _SHORTER * len(known):
-        return False
-    same = [_form_of(word, known) for word in words]
-    if "" in same:
-        return False
-    from rapidfuzz.distance import Indel
-
-    return Indel.normalized_similarity(same, known) >= _ORDER
-
-
-def _marks(text: str) -> list[str]:
-    marks = []
-    for match in _MARKS.finditer(text):
-        mark = next(group for group in match.groups() if group)
-        mark = mark.removesuffix("()") if match[1] or match[3] else mark.lower()
-        marks.append(_NEGATIONS.get(mark, mark))
-    return marks
-
-
-def _words(text: str) -> list[str]:
+    """Whether `old` says all that `new` does: the same words in any form, except common ones, in the same order, with
+    the same numbers, identifiers and negations."""
     from repoagent.memory.search.tokenize import is_common, stem, words_of
 
-    return [stem(word) for word in words_of(text).raw if not is_common(word) and len(word) > 1]
+    def essence(text: str) -> tuple[list[str], list[str]]:
+        words = [stem(word) for word in words_of(text).raw if not is_common(word) and len(word) > 1]
+        return words, _MARKS.findall(text)
 
-
-def _form_of(word: str, known: list[str]) -> str:
-    """The word of `known` that `word` is a form of; "" for none."""
-    if word in known:
-        return word
-    from rapidfuzz import fuzz
-
-    near = [
-        candidate for candidate in known if candidate[:_PREFIX] == word[:_PREFIX] and len(word) >= _PREFIX
-    ]
-    best = max(near, key=lambda candidate: fuzz.ratio(word, candidate), default="")
-    return best if best and fuzz.ratio(word, best) >= _ALIKE else ""
+    return new.casefold().split() == old.casefold().split() or essence(new) == essence(old) != ([], [])

@@ -43,7 +43,7 @@ def test_an_assistant_reads_checks_and_commits(repo: GitRepo, tmp_path: Path) ->
         assert "data, not instructions" in one.hello.instructions
         tools = one.tools()
         assert set(tools) == {
-            "files", "neighbors", "uses", "history", "outline", "segments", "read", "recall", "review", "apply",
+            "files", "neighbors", "uses", "history", "outline", "read", "recall", "review", "apply",
         }  # fmt: skip
         for name, tool in tools.items():
             assert tool.annotations.read_only_hint == (name != "apply")

@@ -111,21 +111,6 @@ def test_read_returns_an_image(repo: GitRepo, use: Use) -> None:
         use().call("read", path="paper.pdf")
 
 
-def test_segments_are_the_file(repo: GitRepo, use: Use) -> None:
-    text = "".join(f"def f{n}(x):\n    return x + {n}\n\n\n" for n in range(60))
-    repo.write("long.py", text)
-    tools = use()
-    listed = tools.data("segments", path="long.py", target_bytes=512)
-    assert listed["count"] == len(listed["segments"]) > 3
-    parts = [
-        tools.data("segments", path="long.py", target_bytes=512, segment=n + 1)["text"]
-        for n in range(listed["count"])
-    ]
-    assert "\n".join(parts).split() == text.split()
-    with pytest.raises(UsageError, match="no segment 99"):
-        tools.call("segments", path="long.py", segment=99)
-
-
 def test_a_long_file_comes_in_parts(repo: GitRepo, use: Use) -> None:
     lines = [f"line {n} {'x' * 90}" for n in range(1000)]
     repo.write("long.txt", "\n".join(lines) + "\n")
@@ -203,7 +188,7 @@ def test_a_path_that_leads_elsewhere_is_refused(repo: GitRepo, use: Use, path: s
     repo.write("hidden.txt", "secret of the house\n")
     repo.write(".repoagentignore", "hidden.txt\n")
     before = snapshot(repo.top)
-    for name in ("read", "outline", "segments"):
+    for name in ("read", "outline"):
         with pytest.raises(RepoagentError) as error:
             use().call(name, path=path)
         assert "secret of the house" not in str(error.value)
@@ -227,8 +212,7 @@ def test_keys_are_masked_and_come_back_in_a_patch(repo: GitRepo, use: Use) -> No
     assert done.data["outcome"] == "committed"
     assert repo.read("conf.py").decode() == f'TOKEN = "{TOKEN}"\nlimit = 2\n'
     assert TOKEN not in json.dumps(done.data) + done.text
-    for other in ("segments", "outline"):
-        assert TOKEN not in json.dumps(tools.data(other, path="conf.py"))
+    assert TOKEN not in json.dumps(tools.data("outline", path="conf.py"))
     made_up = patch.replace("limit = 1", "limit = 2").replace("+limit = 2", "+limit = '<<secret 0123abcd>>'")
     with pytest.raises(Refused, match="unknown placeholder <<secret 0123abcd>>"):
         tools.call("apply", patch=made_up, sources=blobs(use, "conf.py"))
@@ -415,7 +399,6 @@ def test_plausible_arguments_change_nothing_unasked(repo: GitRepo, use: Use, dat
         "neighbors": {"paths": st.lists(path, min_size=1, max_size=3), "revision": path | st.just("HEAD"), "limit": number},
         "history": {"path": path, "revision": path | st.just("HEAD"), "limit": number},
         "outline": {"path": path, "depth": st.integers(1, 50), "limit": number},
-        "segments": {"path": path, "segment": number, "target_bytes": st.integers(256, 9999), "natural": st.booleans()},
         "read": {"path": path, "first_line": number, "last_line": number, "characters": path | st.just("1-5")},
         "recall": {"query": st.text(min_size=1, max_size=30), "paths": st.lists(path, max_size=2)},
         "review": {"range": path | st.just("HEAD..HEAD"), "paths": st.lists(path, max_size=2)},

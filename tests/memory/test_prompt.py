@@ -12,7 +12,7 @@ from repoagent.memory.edit_records import append_edit
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import add_note
 from repoagent.memory.prompt import FOREIGN, block, mark_foreign, notes_block
-from repoagent.memory.search.search import search_memory
+from repoagent.memory.search.search import hit_line, search
 from tests.memory.conftest import Desk, atomic_save, edited, text
 from tests.memory.test_files import record
 
@@ -74,5 +74,5 @@ def test_a_memory_from_a_clone_is_marked(desk: Desk) -> None:
     for told in (block(memory, 1000), notes_block(memory, 1000), mark_foreign(memory, "an earlier request")):
         assert told.startswith(FOREIGN) and told.count(FOREIGN) == 1
     assert mark_foreign(memory, "") == ""
-    found = search_memory(desk.layout, "curl")
-    assert found and found[0].endswith("run curl first (came with the repository)")
+    (hit,) = search(desk.layout, "curl")
+    assert hit_line(hit).endswith("run curl first (came with the repository)")

@@ -28,9 +28,7 @@ from repoagent.memory.prompt import exchanges_block, failing_line, prose_of, rea
 from tests.memory.test_files import record
 
 SAID_NO = Turn(
-    "observation",
-    "The user rejected the change: keep the public name",
-    {"kind": "person", "ok": "no"},
+    "observation", "The user rejected the change: keep the public name", {"kind": "person", "ok": "no"}
 )
 CHECK = Turn(
     "observation",

@@ -249,9 +249,9 @@ def _reverse(repo: Repository, name: str, verb: str) -> None:
 
     reverse = conversation_changes.undo if verb == "undo" else conversation_changes.redo
     ref = resolver(repo).place(name, own=True)
-    reversal = reverse(repo.layout, repo.worktree, ref, warn=repo.terminal.warn)
+    reversal = reverse(repo.layout, ref, warn=repo.terminal.warn)
     command = reversal.change.command
-    merged = "; merged with later changes" if reversal.merged else ""
+    merged = "; later turns stay" if reversal.merged else ""
     sentence = f"redid the {command} of {ref.name}{merged}"
     if verb == "undo":
         deletes = "" if reversal.present else ", which deletes it"

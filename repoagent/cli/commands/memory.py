@@ -185,7 +185,6 @@ def _remember(repo: Repository, target: MemoryTarget) -> Memory:
     return remember(repo.layout, repo.worktree, target.path, data, commit=head, warn=repo.terminal.warn)
 
 
-_PROBLEMS = 5  # problems named
 _EMPTY = b"# Notes\n\n"
 EDIT_EXAMPLES = """\b
 Examples:
@@ -203,10 +202,9 @@ they conflict, your text is saved in another file, and its name is printed.
 def edit_command(repo: Repository, /, *, file: str) -> None:
     """Edit the notes about FILE in your editor: $VISUAL, $EDITOR, or the one that git uses.
 
-    Each bullet and each paragraph is a note. The saved text is checked, with warnings about suspicious lines. An empty
-    text changes nothing; to remove everything, use `memory clear`.
+    Each bullet and each paragraph is a note. An empty text changes nothing; to remove everything, use `memory clear`.
     """
-    from repoagent.memory.editing import check_notes, keep_text, save_notes
+    from repoagent.memory.editing import keep_text, save_notes
     from repoagent.storage.atomic import read_regular
     from repoagent.storage.secrets import mask
 
@@ -224,11 +222,6 @@ def edit_command(repo: Repository, /, *, file: str) -> None:
     if masked != saved:
         terminal.warn("masked what looks like a key or token in the text")
     after = masked.encode("utf-8", "surrogateescape")
-    problems = check_notes(after)
-    for problem in problems[:_PROBLEMS]:
-        terminal.warn(f"line {problem.line}: {problem.says}")
-    if len(problems) > _PROBLEMS:
-        terminal.warn(f"and {len(problems) - _PROBLEMS} more")
     try:
         memory = memory or _remember(repo, target)
         merged = save_notes(memory, repo.worktree, before, after)

@@ -386,7 +386,7 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> N
     from repoagent.tasks.worktree import delete_linked
 
     if back:
-        name = restore_conversation(repo.layout, repo.worktree, run, warn=repo.terminal.warn).name
+        name = restore_conversation(repo.layout, run, warn=repo.terminal.warn).name
         restored = _find(repo, name)
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
         report(repo, [restored], f"restored the conversation of {name}; {more}")

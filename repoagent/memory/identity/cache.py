@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import wraps
-from pathlib import Path
-from typing import Any, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.memory.database import (
@@ -49,7 +46,6 @@ CREATE INDEX unborn ON memory (name) WHERE stamp IS NULL;
 SCHEMA = Schema(0x7270614D, 1, _TABLES)  # "rpaM"
 _WAIT = 10.0  # seconds to wait for another process that writes
 _COARSE = 2_000_000_000  # ns: the coarsest resolution of file times (FAT)
-_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 @contextmanager
@@ -57,42 +53,26 @@ def open_cache(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
     """Open and update the hints. If `memory.db` cannot be used, warns and reads all identity files."""
     path = cache_file(layout)
     with ExitStack() as stack:
-        index: IdentityIndex
         try:
             connection = stack.enter_context(closing(open_database(path, SCHEMA, warn, timeout=_WAIT)))
-            index = cache = IdentityCache(connection, layout, warn)
+            cache = IdentityCache(connection, layout, warn)
             with sqlite_errors(path):
                 cache.refresh()
         except (Damaged, Unusable, OSError, Refused) as error:
             stack.close()
-            _report(path, error, warn)
-            index = IdentityIndex(layout, warn, keep_file=isinstance(error, Unusable))
-        yield index
-
-
-def _report(path: Path, error: Exception, warn: Warn) -> None:
-    if isinstance(error, Damaged):
-        set_damaged_aside(path, error, warn)
-    else:
-        warn(f"{error}; reading every memory instead, which is slower")
-
-
-def _or_read_all(method: _Method) -> _Method:
-    """Read all identity files instead if the database turns out to be unusable."""
-
-    @wraps(method)
-    def call(self: IdentityCache, *arguments: Any) -> Any:
-        if not self.is_broken:
-            try:
-                return method(self, *arguments)
-            except sqlite3.Error as raw:  # not sqlite_errors: it would take as long as the query
-                path = cache_file(self.layout)
-                _report(path, explained(path, raw), self.warn)
-                self.is_broken = True
-                self._read_all()
-        return getattr(IdentityIndex, method.__name__)(self, *arguments)
-
-    return call  # type: ignore[return-value]
+            if isinstance(error, Damaged):
+                set_damaged_aside(path, error, warn)
+            else:
+                warn(f"{error}; reading every memory instead, which is slower")
+            yield IdentityIndex(layout, warn, keep_file=isinstance(error, Unusable))
+            return
+        try:
+            yield cache
+        except sqlite3.Error as raw:  # damage that the update did not touch
+            reason = explained(path, raw)
+            if isinstance(reason, Damaged):
+                set_damaged_aside(path, reason, warn)
+            raise Refused(f"cannot use {path} ({raw}); run the command again") from raw
 
 
 class IdentityCache(IdentityIndex):
@@ -100,48 +80,39 @@ class IdentityCache(IdentityIndex):
 
     def __init__(self, connection: sqlite3.Connection, layout: Layout, warn: Warn) -> None:
         self.connection, self.layout, self.warn = connection, layout, warn
-        self.is_broken = self._keep_file = False
         self._loaded: dict[str, Identity | None] = {}
 
-    @_or_read_all
     def names(self, kind: str, value: str) -> list[str]:
         rows = self._column("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, _packed(value))
         return sorted(name for name in rows if "/" not in name and not name.startswith("."))
 
-    @_or_read_all
     def identity(self, name: str) -> Identity | None:
         if name not in self._loaded:
             self._loaded[name] = load_or_warn(self.layout.memory / name, self.warn)
         return self._loaded[name]
 
-    @_or_read_all
     def paths(self) -> list[tuple[str, str]]:
         rows = self.connection.execute("SELECT name, path FROM memory WHERE path IS NOT NULL")
         return [(_unpacked(name), _unpacked(path)) for name, path in rows]
 
-    @_or_read_all
     def hints_of(self, name: str) -> Collection[Hint]:
         rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (_packed(name),))
         return [(kind, _unpacked(value)) for kind, value in rows]
 
-    @_or_read_all
     def paths_from(self, prefix: str, limit: int) -> list[str]:
         low = _packed(prefix)  # no byte of a path in UTF-8 is 0xff
         sql = "SELECT DISTINCT value FROM hint WHERE kind = ? AND value >= ? AND value < ? ORDER BY 1 LIMIT ?"
         return self._column(sql, PATH, low, low + b"\xff", limit)
 
-    @_or_read_all
     def count(self, limit: int) -> int:
         rows = self.connection.execute("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", (limit,))
         return int(rows.fetchone()[0])
 
-    @_or_read_all
     def look_again(self) -> bool:
         self._loaded.clear()
         memory = str(self.layout.memory)
         rows = self.connection.execute("SELECT name, stamp FROM memory WHERE stamp IS NOT NULL").fetchall()
-        known = [(_unpacked(name), old) for name, old in rows]
-        changed = [name for name, old in known if stamp(memory, name) != old]
+        changed = [_unpacked(name) for name, old in rows if stamp(memory, _unpacked(name)) != old]
         if not changed:
             return False
         before = [set(self.hints_of(name)) for name in changed]
@@ -149,7 +120,6 @@ class IdentityCache(IdentityIndex):
             self._read(changed)
         return before != [set(self.hints_of(name)) for name in changed]
 
-    @_or_read_all
     def note(self, changes: Iterable[Change]) -> None:
         with self._writing():
             for name, before, after in changes:

@@ -27,6 +27,7 @@ Change = tuple[str, "Identity | None", Identity]  # folder, identity before, ide
 
 
 def hints(identity: Identity) -> set[Hint]:
+    """All values by which the memory with this identity can be found."""
     paths = {identity.path, *(seen.path for seen in identity.places.values())}
     blobs = {identity.blob, *(seen.blob for seen in identity.places.values())} - {""}
     return {
@@ -119,6 +120,7 @@ def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
 
 
 def cache_file(layout: Layout) -> Path:
+    """The path of `memory.db`, which may be missing."""
     return layout.root / "memory.db"
 
 

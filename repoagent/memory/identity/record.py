@@ -19,11 +19,10 @@ _KEYS = 8  # most inodes, and most work trees
 _BLOBS = 30  # most versions
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-LINKED, LINKED_ANEW, LINKED_BACK = (  # the former path follows
+LINKED, LINKED_ANEW = (
     "linked by hand, before that ",
     "linked by hand to another text, before that ",
-    "linked by hand to the text from before, not ",
-)
+)  # the former path
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,8 @@ class Identity:
 
     def is_of_older_text(self, day: str, blob: str) -> bool:
         """Whether a note of `day` (YYYY-MM-DD) about `blob` (abbreviated, or "") is about a version that was completely
-        replaced since, or that the memory was linked to by mistake."""
-        breaks: list[Rekeying] = []
-        mistakes: list[str] = []
-        for step in self.rekeyings:
-            if step.reason == REWRITTEN or step.reason.startswith(LINKED_ANEW):
-                breaks.append(step)
-            elif step.reason.startswith(LINKED_BACK) and breaks:
-                mistakes.append(breaks.pop().blob)
-        if blob and any(mistake.startswith(blob) for mistake in mistakes):
-            return True
+        replaced since."""
+        breaks = [step for step in self.rekeyings if step.reason.startswith((REWRITTEN, LINKED_ANEW))]
         if not breaks or day > breaks[-1].time[:10]:
             return False
         newest = breaks[-1]
@@ -126,6 +117,7 @@ class Identity:
         return replace(self, path=path, earlier_paths=earlier, places=places)
 
     def noted(self, step: Rekeying) -> Identity:
+        """A copy with `step` as the newest of at most a hundred events."""
         return replace(self, rekeyings=(*self.rekeyings, step)[-_REKEYINGS:])
 
 
@@ -160,6 +152,7 @@ def came_along(folder: Path) -> bool:
 
 
 def identity_file(folder: Path) -> Path:
+    """The path of `identity.json` in the folder of a memory."""
     return folder / FILE
 
 
@@ -168,18 +161,20 @@ def load(folder: Path, *, warn: Warn = to_stderr) -> Identity | None:
 
     Raises Refused if it has a newer format or is not a regular file.
     """
-    value = json_files.read_document(identity_file(folder), version=VERSION, warn=warn)
+    value = json_files.read_document(folder / FILE, version=VERSION, warn=warn)
     identity = None if value is None else from_dict(value)
     if value is not None and identity is None:
-        json_files.set_aside_broken(identity_file(folder), "has invalid content", warn)
+        json_files.set_aside_broken(folder / FILE, "has invalid content", warn)
     return identity
 
 
 def save(folder: Path, identity: Identity) -> None:
-    json_files.write_document(identity_file(folder), to_dict(identity), version=VERSION)
+    """Write `identity.json` atomically. Raises Refused if the folder is a link or a system call fails."""
+    json_files.write_document(folder / FILE, to_dict(identity), version=VERSION)
 
 
 def to_dict(identity: Identity) -> dict[str, Any]:
+    """The identity as JSON data, without a version."""
     return {
         **vars(identity),
         "earlier_paths": list(identity.earlier_paths),

@@ -35,7 +35,6 @@ from repoagent.memory.identity.similarity import (
     RENAME,
     is_alike,
     last_contents,
-    likeness,
     shares_lines,
     similarity,
     worked_over,
@@ -67,6 +66,7 @@ class WorkTreeFile:
 
 
 def key_of(status: os.stat_result) -> str:
+    """The device and inode of a file as "<device>:<inode>"."""
     return f"{status.st_dev}:{status.st_ino}"
 
 
@@ -186,7 +186,7 @@ class _Search:
 
     def rewritten(self, at_path: list[_Candidate]) -> MemoryMatch | None:
         for memory in at_path:
-            in_place = bool(self.file.key) and self.file.key in memory.identity.keys
+            in_place = self.file.key in memory.identity.keys
             if (in_place or self._is_replaced(memory)) and not self._has_moved_away(memory):
                 return MemoryMatch(memory.folder, REWRITTEN)
         return None
@@ -194,10 +194,12 @@ class _Search:
     def _exact_rename(self) -> MemoryMatch | None:
         """An exact rename, in git's words. If HEAD contains the file, both may have existed at the same time: then git
         must confirm the rename, also if another file has the old path now."""
-        same = [memory for memory in self.having(BLOB, self.file.blob) if self._is_lost(memory)]
-        if len(same) != 1:
+        others = [memory for memory in self.having(BLOB, self.file.blob) if memory.path != self.file.path]
+        others = [memory for memory in others if self.file.key not in memory.identity.keys]
+        lost = [memory for memory in others if not self._is_held(memory)]
+        if len(lost) != 1:
             return None
-        [memory] = same
+        [memory] = lost
         if not self._is_gone(memory):
             return (
                 memory.moved(f"renamed from {memory.path} in git") if self._is_renamed_from(memory) else None
@@ -224,7 +226,8 @@ class _Search:
 
         if commits and renamed_from(file.worktree, file.path, is_source, commits):
             [memory, *_] = sources
-            if file.key in memory.identity.keys or self._is_in_index():  # rewritten in place, or in git
+            staged = blob_at(file.worktree, f":0:{file.path}")  # the renamed file, and not another one?
+            if file.key in memory.identity.keys or (staged is not None and is_alike(staged, file.data)):
                 return (
                     None if self._is_elsewhere(memory) else memory.moved(f"renamed from {memory.path} in git")
                 )
@@ -263,14 +266,11 @@ class _Search:
         if file.blob in memory.identity.blobs:
             return 1.0
         contents = last_contents(self.layout.memory / memory.folder, file.worktree)
-        return min(max((likeness(content, file.data) for content in contents), default=0.0), 0.999)
+        return min(max((similarity(content, file.data) for content in contents), default=0.0), 0.999)
 
     def _is_worked_over(self, memory: _Candidate, file: WorkTreeFile) -> bool:
         contents = last_contents(self.layout.memory / memory.folder, file.worktree)
         return any(worked_over(content, file.data) for content in contents)
-
-    def _is_alike(self, memory: _Candidate, file: WorkTreeFile) -> bool:
-        return self.closeness(memory, file) >= RENAME or self._is_worked_over(memory, file)
 
     # -- the file of a memory now --
 
@@ -290,11 +290,6 @@ class _Search:
 
     def _is_gone(self, memory: _Candidate) -> bool:
         return memory.path != self.file.path and not key_at(self.file.worktree, memory.path)
-
-    def _is_lost(self, memory: _Candidate) -> bool:
-        """Whether the path is gone or another file has it now, with different content and inode."""
-        in_place = bool(self.file.key) and self.file.key in memory.identity.keys
-        return memory.path != self.file.path and not in_place and not self._is_held(memory)
 
     def _is_displaced(self, memory: _Candidate) -> bool:
         """Whether another file has the path now, according to git or the memory of that file."""
@@ -351,19 +346,15 @@ class _Search:
         data = blob_at(self.file.worktree, f"HEAD:{self.file.path}")
         return data is not None and similarity(data, self.file.data) >= RENAME
 
-    def _is_in_index(self) -> bool:
-        """Whether the index contains this file, and not another one, at the path: only then its renames apply."""
-        data = blob_at(self.file.worktree, f":0:{self.file.path}")
-        return data is not None and is_alike(data, self.file.data)
-
     def _was_in_git(self, memory: _Candidate, blob: str) -> bool:
         """Whether the memory has seen the `blob` that git had at its path."""
         if blob in memory.identity.blobs:
             return True
         data = as_in_work_tree(self.file.worktree, blob, memory.path)
-        return data is not None and self._is_alike(
-            memory, WorkTreeFile(self.file.worktree, memory.path, data, "")
-        )
+        if data is None:
+            return False
+        version = WorkTreeFile(self.file.worktree, memory.path, data, "")
+        return self.closeness(memory, version) >= RENAME or self._is_worked_over(memory, version)
 
     def _renames(self, memory: _Candidate) -> list[tuple[str, str]]:
         return renames_since(self.file.worktree, memory.identity.commit or "HEAD")

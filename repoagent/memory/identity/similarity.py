@@ -2,7 +2,7 @@
 
 `seen.z` stores the content that a memory last saw, with another file for each linked work tree: raw bytes, because the
 work tree may differ from any git object (filters, line endings, uncommitted work), and objects may be deleted by `git
-gc`. For a large file a sample of lines is stored, chosen by content, so that the next version yields the same lines.
+gc`. Of a large file only the beginning is stored and compared.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _SAME_LINES = 0.8  # least common share of the smaller version, if the file grew
 _SAME_WORDS = 0.8  # least common share of pairs of words, if the file was reformatted
 _SHARED = 0.1  # least common share of the smaller version, if git has the other at the same path
 _TOO_LITTLE = 64  # common bytes that prove nothing: an import, a heading
+LIMIT = 4 * 1024 * 1024  # bytes that are stored and compared
 
 
 def similarity(before: bytes, after: bytes) -> float:
@@ -32,8 +33,9 @@ def similarity(before: bytes, after: bytes) -> float:
 
     Both are cut into lines, long lines into pieces of 64 bytes, and equal pieces are matched, as in git's
     diffcore-delta; a carriage return before a newline is ignored (git counts it in the size only). Linear in size. 0.0
-    if the sizes alone rule out `RENAME`.
+    if the sizes alone rule out `RENAME`. Only the first LIMIT bytes count.
     """
+    before, after = before[:LIMIT], after[:LIMIT]
     if before == after:
         return 1.0
     before, after = before.replace(b"\r\n", b"\n"), after.replace(b"\r\n", b"\n")
@@ -42,17 +44,16 @@ def similarity(before: bytes, after: bytes) -> float:
         return 1.0
     if smaller < larger * RENAME:
         return 0.0
-    return _weight(Counter(pieces(before)) & Counter(pieces(after))) / larger
+    return _weight(Counter(_pieces(before)) & Counter(_pieces(after))) / larger
 
 
 def worked_over(before: bytes, now: bytes) -> bool:
     """Whether `now`, at the same path, is `before` extended, shortened, reindented or reformatted.
 
     For git the same path is proof. Here the larger version must contain most of the smaller one, ignoring white space,
-    or nearly all words must be the same. A sample of a large file proves nothing.
+    or nearly all words must be the same.
     """
-    if is_sample(before):
-        return False
+    now = now[:LIMIT]
     if _shares(_lines(before), _lines(now), _SAME_LINES, min):
         return True
     return _shares(_word_pairs(before), _word_pairs(now), _SAME_WORDS, max)
@@ -60,16 +61,15 @@ def worked_over(before: bytes, now: bytes) -> bool:
 
 def shares_lines(before: bytes, now: bytes) -> bool:
     """Whether the versions share enough lines to be the same file if they have the same path."""
-    return not is_sample(before) and _shares(_lines(before), _lines(now), _SHARED, min)
+    return _shares(_lines(before), _lines(now[:LIMIT]), _SHARED, min)
 
 
 def is_alike(content: bytes, data: bytes) -> bool:
     """Whether `data` may be a later version of the stored `content`."""
-    return likeness(content, data) >= RENAME or worked_over(content, data)
+    return similarity(content, data) >= RENAME or worked_over(content, data)
 
 
-def pieces(data: bytes) -> Iterator[bytes]:
-    """Lines with their ends, long ones in pieces of 64 bytes."""
+def _pieces(data: bytes) -> Iterator[bytes]:
     for line in data.splitlines(keepends=True):
         yield from (line[at : at + _CHUNK] for at in range(0, len(line), _CHUNK))
 
@@ -95,18 +95,10 @@ def _weight(counts: Counter[bytes]) -> int:
     return sum(len(piece) * times for piece, times in counts.items())
 
 
-_LIMIT = 4 * 1024 * 1024  # bytes; for a larger file a sample is stored
-_SAMPLE = 512 * 1024
-_HEAD = re.compile(rb"\0sample 1 of (\d{1,6})\n")
-
-
 def keep_content(folder: Path, worktree: WorkTree, data: bytes) -> None:
     """Store `data` as the content that the memory in `folder` last saw in `worktree`."""
-    content = data
-    if len(data) > _LIMIT:
-        share = len(data) // _SAMPLE
-        content = b"\0sample 1 of %d\n" % share + _sample(data, share)
-    write_whole(folder / _name(worktree.top, linked=worktree.is_linked), zlib.compress(content, 6))
+    path = folder / _name(worktree.top, linked=worktree.is_linked)
+    write_whole(path, zlib.compress(data[:LIMIT], 6))
 
 
 def drop_contents(folder: Path, tops: Collection[str]) -> None:
@@ -124,23 +116,6 @@ def last_contents(folder: Path, worktree: WorkTree) -> list[bytes]:
     return [content for content in map(_unpacked, (own, *others)) if content]
 
 
-def likeness(content: bytes, data: bytes) -> float:
-    """The `similarity` of the stored `content` and `data`."""
-    head = _HEAD.match(content)
-    if head is None:
-        return similarity(content, data)
-    return similarity(content[head.end() :], _sample(data, int(head[1]) or 1))
-
-
-def is_sample(content: bytes) -> bool:
-    return _HEAD.match(content) is not None
-
-
-def _sample(data: bytes, share: int) -> bytes:
-    chosen = (piece for piece in pieces(data) if zlib.crc32(piece) % share == 0)
-    return b"".join(piece if piece.endswith(b"\n") else piece + b"\n" for piece in chosen)
-
-
 def _name(top: Path | str, *, linked: bool) -> str:
     digest = sha256(str(top).encode(errors="surrogateescape")).hexdigest()
     return f"seen-{digest[:8]}.z" if linked else "seen.z"
@@ -150,6 +125,6 @@ def _unpacked(path: Path) -> bytes | None:
     try:
         packed = read_regular(path)
         # the limit prevents a forged file from exhausting memory
-        return None if packed is None else zlib.decompressobj().decompress(packed, _LIMIT)
+        return None if packed is None else zlib.decompressobj().decompress(packed, LIMIT)
     except (Refused, zlib.error):  # a link, a FIFO, or damaged
         return None

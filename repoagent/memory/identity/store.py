@@ -26,7 +26,6 @@ from repoagent.memory.identity.hints import (
 from repoagent.memory.identity.record import (
     LINKED,
     LINKED_ANEW,
-    LINKED_BACK,
     REWRITTEN,
     Identity,
     Memory,
@@ -143,6 +142,7 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 
 
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
+    """The lock for all identities of a repository. Raises Busy after ten seconds, Refused."""
     return locked(layout.memory_lock, what="the memory of this repository")
 
 
@@ -208,6 +208,7 @@ def save_all(
 
 
 def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
+    """An event of now: `file` was tied to a memory for this `reason`."""
     return Rekeying(now(), reason, file.path, file.key, file.blob)
 
 
@@ -275,57 +276,35 @@ def relink(
         if identity is None:
             raise Refused(f"cannot read the memory {memory.folder}; see `repoagent memory list`")
         read_source(worktree, path)
-        file, former = _file_or_none(worktree, path), _file_or_none(worktree, identity.path_in(top))
-        if not file.key and path not in {former.path, identity.path, *identity.earlier_paths}:
+        # without a key: missing, a link or a folder
+        file = file_at(worktree, path) or WorkTreeFile(worktree, path, b"", "")
+        former = file_at(worktree, identity.path_in(top))
+        if not file.key and path not in {identity.path_in(top), identity.path, *identity.earlier_paths}:
             raise Refused(f"no such file: {path}; name an existing file or an earlier path of this memory")
         match = find(layout, index, file) if file.key else None
         if match is not None and match.folder != name:
             raise Refused(
                 f"{path} already has a memory ({match.folder}); link that one to another file first"
             )
-        tied = _tied(layout, name, identity, file, former)
+        contents = last_contents(layout.memory / name, worktree)
+        is_same_text = not file.key or file.blob in identity.blobs
+        is_same_text = is_same_text or any(is_alike(content, file.data) for content in contents)
+        reason = (LINKED if is_same_text else LINKED_ANEW) + identity.path_in(top)
+        strangers = [other for other in identity.strangers if other != path]
+        tied = identity.at(path, top)
+        if former is not None and former.path != path:  # another file, which must not match again
+            tied = tied.without_key(former.key)
+            strangers.append(former.path)
+        tied = replace(tied, strangers=tuple(dict.fromkeys(strangers)))
+        if file.key:
+            tied = tied.keyed(file.key, top).seen(file.blob, top)
+        else:
+            tied = replace(tied, places={**tied.places, top: Seen(path, identity.blob)})
+        tied = tied.noted(rekeying(reason, file))
         if not dry_run:
             changes = [(name, identity, tied), *freed(index, file, name)]
             save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
-        return Memory(memory.folder, tied, tied.rekeyings[-1].reason)
-
-
-def _file_or_none(worktree: WorkTree, path: str) -> WorkTreeFile:
-    """The file at `path`; one without a key if it is missing, a link or a folder."""
-    return file_at(worktree, path) or WorkTreeFile(worktree, path, b"", "")
-
-
-def _tied(
-    layout: Layout, name: str, identity: Identity, file: WorkTreeFile, former: WorkTreeFile
-) -> Identity:
-    """`identity`, of the memory in the folder `name`, tied to `file` instead of `former`."""
-    top = str(file.worktree.top)
-    reason = _link_reason(layout, name, identity, file) + identity.path_in(top)
-    strangers = [path for path in identity.strangers if path != file.path]
-    identity = identity.at(file.path, top)
-    if former.key and former.path != file.path:  # another file, which must not match again
-        identity = identity.without_key(former.key)
-        strangers.append(former.path)
-    identity = replace(identity, strangers=tuple(dict.fromkeys(strangers)))
-    if file.key:
-        identity = identity.keyed(file.key, top).seen(file.blob, top)
-    else:
-        identity = replace(identity, places={**identity.places, top: Seen(file.path, identity.blob)})
-    return identity.noted(rekeying(reason, file))
-
-
-def _link_reason(layout: Layout, name: str, identity: Identity, file: WorkTreeFile) -> str:
-    """The reason for a link by hand: `file` has the text that the memory is about, another one, or an earlier one."""
-    if file.blob not in identity.blobs and file.key:
-        contents = last_contents(layout.memory / name, file.worktree)
-        return LINKED if any(is_alike(content, file.data) for content in contents) else LINKED_ANEW
-    wrong_texts: list[str] = []
-    for step in identity.rekeyings:
-        if step.reason.startswith(LINKED_ANEW):
-            wrong_texts.append(step.blob)
-        elif step.reason.startswith(LINKED_BACK) and wrong_texts:
-            wrong_texts.pop()
-    return LINKED_BACK if wrong_texts and wrong_texts[-1] != file.blob else LINKED
+        return Memory(memory.folder, tied, reason)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ _Result = TypeVar("_Result")
 
 
 def index_file(layout: Layout) -> Path:
+    """The path of the search index, which may be missing."""
     return layout.root / "recall.db"
 
 
@@ -112,6 +113,7 @@ def packed(text: str) -> bytes:
 
 
 def unpacked(data: bytes) -> str:
+    """The text that `packed` has encoded, with its surrogates."""
     return data.decode("utf-8", "surrogatepass")
 
 
@@ -225,8 +227,7 @@ def _update(
         memory_of(path): known[path][2] if path in same else _about(layout, path, warn)
         for path in filter(_is_identity, stamps)
     }
-    gone = [known[path][0] for path in known.keys() - stamps.keys()]
-    for number in gone:
+    for number in [known[path][0] for path in known.keys() - stamps.keys()]:
         _remove_passages(connection, number)
         connection.execute("DELETE FROM source WHERE id = ?", (number,))
     stale = [path for path in stamps if path not in same or known[path][2] != abouts.get(memory_of(path), "")]
@@ -342,26 +343,17 @@ def query_index(
                             if _meta(connection, "mark") != seen.mark:
                                 update(connection, layout, seen, warn, progress)
                     return query(connection)
-            except Damaged:
-                with _locked(layout):
-                    _mend(path, warn)
+            except Damaged as error:
+                with _locked(
+                    layout
+                ):  # it is derived: renaming one that another process has just made only costs time
+                    set_damaged_aside(path, error, warn)
         raise Unusable(f"{path} keeps breaking")
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:
         update(connection, layout, snapshot_files(layout), warn, progress)
         return query(connection)
-
-
-def _mend(path: Path, warn: Warn) -> None:
-    """Rename a damaged index, unless another process has created a new one."""
-    try:
-        with closing(open_index(path, warn)) as connection, sqlite_errors(path):
-            if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                raise Damaged("quick_check")
-            connection.execute("INSERT INTO words (words) VALUES ('integrity-check')")
-    except Damaged as error:
-        set_damaged_aside(path, error, warn)
 
 
 def _locked(layout: Layout) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads
+from repoagent.memory.notes import entries
 
 Kind = Literal["note", "edit", "conversation", "commit", "summary"]
 LONGEST = 1_500  # most characters of a passage; a long turn becomes several
@@ -15,7 +16,6 @@ LONGEST = 1_500  # most characters of a passage; a long turn becomes several
 _LOOKED_UP = {"read", "outline", "search", "history", "neighbors", "uses", "recall"}
 # calls of these tools by a model, left out so that a search does not find itself
 _ASKED = re.compile(rf"<({'|'.join(sorted(_LOOKED_UP))})\b[^<>]{{0,2000}}?(?:/>|>[^<]{{0,2000}}</\1>)")
-_STAMPED = re.compile(r"[-*+] (\d{4}-\d\d-\d\d)(?: ([0-9a-f]{7,64}))?(?: by .{1,80}?)?: ")
 _FIELDS = re.compile(r"(?m)^([a-z]+):[ \t]*(.*)$")
 
 
@@ -35,25 +35,11 @@ class Passage(NamedTuple):
 
 
 def notes(text: str, file: str) -> Iterator[Passage]:
-    """The notes of a `notes.md`: bullets and paragraphs, with the line of each."""
-    start, taken = 0, list[str]()
-    for number, line in enumerate([*text.split("\n"), ""], 1):
-        stripped = line.strip()
-        ends = not stripped or stripped.startswith("#")
-        if taken and (ends or re.match(r"[-*+] ", line)):
-            yield from _note("\n".join(taken), file, start)
-            taken = []
-        if not ends:
-            start = start if taken else number
-            taken.append(line)
-
-
-def _note(text: str, file: str, line: int) -> Iterator[Passage]:
-    stamped = _STAMPED.match(text)
-    body = text[stamped.end() :] if stamped else re.sub(r"\A[-*+] ", "", text)
-    day, blob = (stamped[1], stamped[2] or "") if stamped else ("", "")
-    for at, piece in _pieces(body):
-        yield Passage("note", file, day, line + at, piece, len(piece), "", blob)
+    """The notes of a `notes.md`: bullets and paragraphs, with the first line of each."""
+    for entry in entries(text.encode("utf-8", "replace")):
+        note = entry.note
+        for _, piece in _pieces(note.text):
+            yield Passage("note", file, note.day, entry.first + 1, piece, len(piece), "", note.blob)
 
 
 def edits(text: str, file: str) -> Iterator[Passage]:

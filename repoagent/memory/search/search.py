@@ -92,7 +92,6 @@ def _line_or_word(text: str, start: int) -> int:
 
 _RESULTS = 10
 _NAMED = 5  # most files listed in one hit
-_WIDTH_FOR_MODELS = 400  # characters of a line
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,6 @@ def search(layout: Layout, query: str, *, how: Search = DEFAULT_SEARCH, warn: Wa
     """The hits for `query`, which may be any text, best first. Raises Busy if another process builds the index for more
     than a minute, UsageError if SQLite lacks FTS5."""
     return list(answer(layout, query, how, warn=warn).hits)
-
-
-def search_memory(
-    layout: Layout, query: str, *, limit: int = _RESULTS, without: Path | None = None, warn: Warn = to_stderr
-) -> list[str]:
-    """The hits as lines for a model, each with its path and date."""
-    how = Search(limit=limit, width=_WIDTH_FOR_MODELS, without=without)
-    return [hit_line(hit) for hit in search(layout, query, how=how, warn=warn)]
 
 
 def answer(

@@ -15,7 +15,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from repoagent.errors import Busy, NothingDone, Refused, UsageError
-from repoagent.git.worktree import WorkTree
 from repoagent.memory.conversation_changes import change, undo
 from repoagent.memory.conversation_names import is_reserved, named
 from repoagent.storage.atomic import read_regular, set_aside, write_whole
@@ -198,15 +197,13 @@ def delete(run: Run) -> bool:
     return data is not None
 
 
-def restore_conversation(
-    layout: Layout, worktree: WorkTree, name: str, *, warn: Warn = to_stderr
-) -> RunDirectory:
+def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -> RunDirectory:
     """Restore the conversation of a deleted run, by its full name. Raises NothingDone if it still exists, UsageError if
     there was none, Refused."""
     conversation = named(layout, name)
     if conversation.path.exists():
         raise NothingDone(f"the conversation of {conversation.name} exists; there is nothing to restore")
-    undo(layout, worktree, conversation, warn=warn)
+    undo(layout, conversation, warn=warn)
     return RunDirectory(layout, conversation.name)
 
 

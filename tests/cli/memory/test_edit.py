@@ -69,28 +69,22 @@ def test_no_editor_and_no_terminal(context: Desk) -> None:
     assert str(known(context, "src/a.py").notes) in done.err
 
 
-def test_suspicious_lines_are_reported_and_secrets_masked(ask: Ask, context: Desk, editor: Path) -> None:
-    does(editor, f'printf -- "- 2026-13-01: when\\n- \\n- \\377 and {TOKEN}\\n" >> "$1"')
+def test_secrets_are_masked(ask: Ask, context: Desk, editor: Path) -> None:
+    does(editor, f'printf -- "- \\377 and {TOKEN}\\n" >> "$1"')
     done = ask("edit", "src/a.py")
-    assert done.code == 0
-    for message in (
-        "line 3: invalid date 2026-13-01",
-        "line 4: empty note",
-        "line 5: is not UTF-8",
-        "masked",
-    ):
-        assert message in done.err
+    assert done.code == 0 and "masked" in done.err
     data = known(context, "src/a.py").notes.read_bytes()
     assert b"\xff and <<secret " in data and TOKEN.encode() not in data
 
 
-def test_concurrent_notes_are_merged(ask: Ask, context: Desk, editor: Path) -> None:
+@pytest.mark.parametrize("theirs", ["- one\\n- two\\n- four\\n", "- none\\n\\n- two\\n"])
+def test_concurrent_notes_are_merged(ask: Ask, context: Desk, editor: Path, theirs: str) -> None:
     notes = known(context, "src/a.py").notes
-    notes.write_text("# Notes\n\n- one\n- two\n- three\n")
-    does(editor, f"sed -i 's/one/ONE/' \"$1\"; printf '# Notes\\n\\n- one\\n- three\\n- four\\n' > '{notes}'")
+    notes.write_text("- one\n- two\n" if "four" in theirs else "- one\n\n- two\n")
+    does(editor, f"sed -i 's/two/TWO/' \"$1\"; printf -- '{theirs}' > '{notes}'")
     done = ask("edit", "src/a.py")
     assert done.code == 0 and "merged with changes made while you edited" in done.err
-    assert notes.read_text() == "# Notes\n\n- ONE\n- three\n- four\n"
+    assert notes.read_text() == theirs.replace("two", "TWO").replace("\\n", "\n")
 
 
 def test_on_a_conflict_the_text_is_saved(ask: Ask, context: Desk, editor: Path) -> None:

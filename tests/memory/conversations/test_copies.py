@@ -26,7 +26,6 @@ from repoagent.memory.conversation_changes import (
 from repoagent.memory.conversation_names import ConversationRef
 from repoagent.memory.conversations import about_of, entries, entries_of_files, last_spoken
 from repoagent.memory.identity.store import remember, resolve
-from repoagent.memory.notes import add_note, read_notes
 from repoagent.storage.secrets import mask
 from tests.edit.prompt.test_masking import made
 from tests.memory.conftest import text
@@ -36,11 +35,11 @@ MORE = (Turn("user", "and now?", {"edit": "3"}), Turn("assistant", "Now it is do
 
 
 def back(talks: Talks, place: ConversationRef) -> str:
-    return undo(talks.desk.layout, talks.desk.worktree, place).change.command
+    return undo(talks.desk.layout, place).change.command
 
 
 def again(talks: Talks, place: ConversationRef) -> str:
-    return redo(talks.desk.layout, talks.desk.worktree, place).change.command
+    return redo(talks.desk.layout, place).change.command
 
 
 def test_a_copy_names_its_file_and_has_the_same_turns(talks: Talks) -> None:
@@ -124,29 +123,22 @@ def test_undoing_a_load_preserves_later_turns(talks: Talks) -> None:
     talks.make("fast", TALK[:2], nonce="bbbbbbbb")
     load(talks.desk.layout, talks.find("fast"), place)
     append(place.path, *MORE)
-    taken = undo(talks.desk.layout, talks.desk.worktree, place)
+    taken = undo(talks.desk.layout, place)
     assert taken.merged and place.path.read_bytes().startswith(before)
     assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(talks.desk.layout, talks.desk.worktree, place)
+    redo(talks.desk.layout, place)
     assert talks.find("file:a.py").conversation.turns == (*TALK[:2], *MORE)
 
 
-def test_a_later_change_elsewhere_is_merged(talks: Talks) -> None:
+def test_a_later_change_is_a_conflict(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
-    place.path.write_bytes(place.path.read_bytes().replace(b"make it faster", b"make it much faster"))
-    assert undo(talks.desk.layout, talks.desk.worktree, place).merged
-    assert place.path.read_bytes() == before.replace(b"make it faster", b"make it much faster")
-
-
-def test_a_later_change_in_the_same_place_is_a_conflict(talks: Talks) -> None:
-    place = talks.make("fast")
-    before = place.path.read_bytes()
-    change(talks.desk.layout, place, before, before.replace(b"- second", b"- 2nd"), "edit")
-    mine = place.path.read_bytes().replace(b"- 2nd", b"- deuxieme")
+    mine = place.path.read_bytes().replace(b"make it faster", b"make it much faster")
     place.path.write_bytes(mine)
-    with pytest.raises(Refused, match="in the same place on line") as caught:
+    with pytest.raises(
+        Refused, match="fast has changed since its last edit; restore it by hand: the prev"
+    ) as caught:
         back(talks, place)
     assert place.path.read_bytes() == mine
     kept = text_file(talks.desk.layout, hashlib.sha256(before).hexdigest())
@@ -167,10 +159,10 @@ def test_later_turns_follow_the_restored_conversation(talks: Talks) -> None:
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, None, "delete")
     append(place.path, *MORE)
-    assert undo(talks.desk.layout, talks.desk.worktree, place).merged
+    assert undo(talks.desk.layout, place).merged
     assert place.path.read_bytes().startswith(before)
     assert talks.find("file:a.py").conversation.turns == (*TALK, *MORE)
-    redo(talks.desk.layout, talks.desk.worktree, place)
+    redo(talks.desk.layout, place)
     assert talks.find("file:a.py").conversation.turns == MORE
 
 
@@ -179,7 +171,7 @@ def test_a_missing_text_is_reported(talks: Talks) -> None:
     before = place.path.read_bytes()
     change(talks.desk.layout, place, before, before + b"x\n", "edit")
     place.path.unlink()
-    with pytest.raises(Refused, match="was deleted after its last edit"):
+    with pytest.raises(Refused, match="has changed since its last edit"):
         back(talks, place)
 
 
@@ -233,7 +225,7 @@ def test_undo_never_loses_turns(talks: Talks) -> None:
                 place.path.write_bytes(present.replace(b"why is", b"why%d is" % number, 1))
             else:
                 try:
-                    (undo if act == "undo" else redo)(talks.desk.layout, talks.desk.worktree, place)
+                    (undo if act == "undo" else redo)(talks.desk.layout, place)
                 except (NothingDone, Refused):
                     assert place.path.read_bytes() == present
             turns = talks.find(place.name).conversation.turns
@@ -284,15 +276,12 @@ def test_compacting_can_be_taken_back(talks: Talks) -> None:
     assert memory.conversation.read_bytes() != before
     append(memory.conversation, Turn("user", "since", {"edit": "4"}))
     lines = memory.notes.read_bytes()
-    add_note(memory.notes, "mine", source="compact")
     assert back(talks, talks.at.place("file:a.py")) == "compact"
     assert memory.conversation.read_bytes().startswith(before)
     found = read(memory.conversation)
     assert found is not None and [turn.text for turn in found.turns[-2:]] == ["Now it is done.", "since"]
-    assert [note.text for note in read_notes(memory.notes)] == ["mine"]  # the lines of what is back are gone
     assert again(talks, talks.at.place("file:a.py")) == "compact"
-    kept = memory.notes.read_bytes().split(b"\n")
-    assert sorted(kept[:2] + kept[3:]) == sorted(lines.split(b"\n")) and b"mine" in kept[2]
+    assert memory.notes.read_bytes() == lines
 
 
 def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:

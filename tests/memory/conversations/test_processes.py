@@ -114,7 +114,7 @@ def kill_everywhere(talks: Talks, after: Callable[[bytes], bytes | None]) -> Non
         present = place.path.read_bytes() if place.path.exists() else None
         assert present in (old, new)
         try:
-            undo(desk.layout, desk.worktree, place)
+            undo(desk.layout, place)
         except RepoagentError:
             assert present == old
         else:

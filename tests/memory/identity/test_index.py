@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.errors import Refused
 from repoagent.memory.database import open_database
 from repoagent.memory.identity import cache, hints
 from repoagent.memory.identity.record import Identity, identity_file, load, save
@@ -116,16 +117,18 @@ def test_a_locked_or_read_only_index_only_costs_time(desk: Desk, monkeypatch: py
     assert asked(desk, "a.py") == (a, [])
 
 
-def test_damage_that_shows_late_is_noticed(desk: Desk) -> None:
-    from repoagent.memory.identity.cache import open_cache
-
+def test_damage_that_shows_late_is_reported_and_mended(desk: Desk) -> None:
     warnings: list[str] = []
-    with open_cache(desk.layout, warnings.append) as shelf:
+    with (
+        pytest.raises(Refused, match=r"memory\.db .* run the command again"),
+        cache.open_cache(desk.layout, warnings.append) as index,
+    ):
         with sqlite3.connect(file_of(desk)) as other:
             other.execute("DROP TABLE hint")
         other.close()
-        assert [name[:5] for name in shelf.names(hints.PATH, "a.py")] == ["a-py-"]
-    assert any("memory.db" in sentence for sentence in warnings)
+        index.names(hints.PATH, "a.py")
+    assert len(warnings) == 1 and "memory.db" in warnings[0]
+    assert desk.folder("a.py")
 
 
 @pytest.mark.parametrize("settled", [False, True])

@@ -92,12 +92,3 @@ def test_a_copy_names_the_original(desk: Desk) -> None:
     assert original("copy.py") == mine.folder
     assert original("empty.py") is original("other.py") is None
     assert copy_of(desk.layout, desk.worktree, "a.py", text("a")) is None  # it is the original
-
-
-def test_a_hard_link_takes_the_memory_and_gives_it_back(desk: Desk) -> None:
-    mine = known(desk, "a.py")
-    (desk.worktree.top / "link.py").hardlink_to(desk.worktree.top / "a.py")
-    link(desk, mine, "link.py")
-    assert desk.folder("link.py") == mine.folder.name and desk.folder("a.py") is None
-    link(desk, known(desk, "link.py"), "a.py")
-    assert desk.folder("a.py") == mine.folder.name and desk.folder("link.py") is None

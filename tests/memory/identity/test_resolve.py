@@ -1,4 +1,4 @@
-"""A memory follows its file, and no stranger inherits one: every way that people and tools move files."""
+"""Finding the memory of a file: what a lookup records, what it costs, and cases that test_matrix.py cannot express."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.identity.store import copy_of, memories, remember, resolve
+from repoagent.memory.identity.store import memories, remember, resolve
 from tests.conftest import GitRepo
 from tests.memory.conftest import Desk, atomic_save, desk_at, edited, text
-
-# -- strangers --
 
 
 def reuse_inode(old: Path, new: Path, data: bytes) -> bool:
@@ -49,30 +47,6 @@ def test_an_empty_file_on_a_reused_inode_is_a_new_file(desk: Desk) -> None:
     assert desk.resolve("other.py") is None
 
 
-def test_two_gone_files_of_equal_content_are_no_evidence(desk: Desk) -> None:
-    top = desk.worktree.top
-    for name in ("x.py", "y.py"):
-        (top / name).write_bytes(text("twin"))
-        desk.remember(name)
-    (top / "z.py").write_bytes(text("twin"))
-    (top / "x.py").unlink()
-    (top / "y.py").unlink()
-    assert desk.resolve("z.py") is None
-
-
-# -- the same file --
-
-
-def test_an_atomic_save_keeps_it(desk: Desk) -> None:
-    before = desk.resolve("a.py")
-    assert before is not None
-    atomic_save(desk.worktree.top / "a.py", edited(text("a")))
-    after = desk.resolve("a.py")
-    assert after is not None and after.folder == before.folder
-    assert list(after.identity.keys) != list(before.identity.keys) and len(after.identity.keys) == 1
-    assert after.identity.rekeyings[-1].reason == "another inode"
-
-
 def test_many_small_saves_add_up(desk: Desk) -> None:
     mine = desk.folder("a.py")
     lines = text("a").splitlines(keepends=True)
@@ -80,70 +54,6 @@ def test_many_small_saves_add_up(desk: Desk) -> None:
         lines[at : at + 5] = [f"other {n}\n".encode() for n in range(at, at + 5)]
         atomic_save(desk.worktree.top / "a.py", b"".join(lines))
         assert desk.folder("a.py") == mine
-
-
-@pytest.mark.parametrize("how", ["mv", "git mv", "mv and save", "mv by copying"])
-def test_a_move_takes_it_along(desk: Desk, how: str) -> None:
-    mine = desk.folder("a.py")
-    top = desk.worktree.top
-    (top / "deep").mkdir()
-    if how == "git mv":
-        desk.repo.git("mv", "a.py", "deep/c.py")
-    else:
-        (top / "a.py").rename(top / "deep" / "c.py")
-    if how == "mv and save":
-        (top / "deep" / "c.py").write_bytes(edited(text("a")))
-    if how == "mv by copying":
-        atomic_save(top / "deep" / "c.py", text("a"))
-    memory = desk.resolve("deep/c.py")
-    assert memory is not None and memory.folder.name == mine
-    assert memory.identity.path == "deep/c.py" and memory.identity.earlier_paths == ("a.py",)
-    (top / "a.py").write_bytes(text("quite new"))
-    assert desk.resolve("a.py") is None
-
-
-def test_a_rename_that_only_git_has_seen(desk: Desk) -> None:
-    """Renamed and saved again, then changed so much that the content alone is not enough."""
-    mine = desk.folder("a.py")
-    desk.repo.git("mv", "a.py", "c.py")
-    assert desk.repo.git("commit", "-qm", "rename") == ""
-    atomic_save(desk.worktree.top / "c.py", text("c"))
-    desk.repo.commit("rewrite")
-    assert desk.folder("c.py") == mine
-
-
-def test_a_rename_in_the_index(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    desk.repo.git("mv", "a.py", "c.py")
-    atomic_save(desk.worktree.top / "c.py", text("a") + text("much more", 60))
-    assert desk.folder("c.py") == mine
-
-
-def test_a_rename_in_the_index_and_rewritten_there(desk: Desk) -> None:
-    mine = desk.folder("a.py")
-    desk.repo.git("mv", "a.py", "c.py")
-    (desk.worktree.top / "c.py").write_bytes(b"import os\n" * 40)
-    assert desk.folder("c.py") == mine
-
-
-def test_a_rename_in_the_index_does_not_match_a_replaced_file(desk: Desk) -> None:
-    """git only knows of what it has: the renamed file is gone, and nothing of it is in this one."""
-    desk.repo.git("mv", "a.py", "c.py")
-    atomic_save(desk.worktree.top / "c.py", b"import os\n" * 40)
-    assert desk.resolve("c.py") is None
-    atomic_save(desk.worktree.top / "c.py", edited(text("a")))
-    assert desk.resolve("c.py") is not None
-
-
-def test_a_rename_in_the_index_of_an_unseen_version(desk: Desk) -> None:
-    """git's old name is that of a memory, but another file had that name when it was committed."""
-    desk.repo.write("s.py", text("stranger"))
-    desk.repo.commit("a stranger")
-    desk.repo.git("mv", "s.py", "t.py")
-    (desk.worktree.top / "a.py").rename(desk.worktree.top / "s.py")
-    assert desk.folder("s.py") is not None
-    (desk.worktree.top / "s.py").unlink()
-    assert desk.resolve("t.py") is None
 
 
 def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
@@ -156,41 +66,6 @@ def test_two_renames_in_a_row_pulled_at_once(desk: Desk) -> None:
     assert desk.resolve("z.py") is None  # that git can't tell yet
     desk.repo.commit("rewritten")
     assert desk.folder("z.py") == mine
-
-
-def test_inodes_that_swap_under_unchanged_names(desk: Desk) -> None:
-    """What a hook that stashes and restores may leave behind."""
-    top = desk.worktree.top
-    a, b = desk.folder("a.py"), desk.folder("b.py")
-    (top / "a.py").rename(top / "t")
-    (top / "b.py").rename(top / "a.py")
-    (top / "t").rename(top / "b.py")
-    (top / "a.py").write_bytes(text("a"))
-    (top / "b.py").write_bytes(edited(text("b")))
-    for _ in range(2):
-        assert (desk.folder("a.py"), desk.folder("b.py")) == (a, b)
-
-
-def test_a_hard_link_counts_as_a_copy(desk: Desk) -> None:
-    top = desk.worktree.top
-    os.link(top / "a.py", top / "link.py")
-    mine = desk.folder("a.py")
-    assert desk.folder("link.py") is None and desk.folder("a.py") == mine
-    original = copy_of(desk.layout, desk.worktree, "link.py", text("a"))
-    assert original is not None and original.folder.name == mine
-    (top / "a.py").unlink()
-    memory = desk.resolve("link.py")
-    assert memory is not None and memory.folder.name == mine and memory.identity.path == "link.py"
-
-
-def test_a_path_removed_and_added_again_in_history_is_another_file(desk: Desk) -> None:
-    later = desk.worktree.top / "later"
-    later.write_bytes(text("quite another"))  # made before, so that the inode differs
-    desk.repo.git("rm", "-q", "a.py")
-    desk.repo.git("commit", "-qm", "remove")
-    later.rename(desk.worktree.top / "a.py")
-    desk.repo.commit("add")
-    assert desk.resolve("a.py") is None
 
 
 def test_a_rewrite_that_is_not_committed_is_not_linked_by_history(desk: Desk) -> None:
@@ -220,9 +95,6 @@ def test_our_own_edit_may_change_everything(desk: Desk) -> None:
     after = remember(desk.layout, desk.worktree, "renamed.py", data, memory=before)
     assert before is not None and after.folder == before.folder and after.identity.path == "renamed.py"
     assert desk.folder("renamed.py") == before.folder.name
-
-
-# -- cost --
 
 
 def test_history_is_not_read_for_a_file_older_than_the_missing_ones(

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.llm.conversation import NewerConversation, Turn, dumps
-from repoagent.memory.notes import read_notes
 from repoagent.memory.search import passages
 from repoagent.memory.search.passages import LONGEST, Passage
 
@@ -23,18 +22,6 @@ def test_notes_with_and_without_a_date() -> None:
         (7, "", "", "A paragraph goes on."),
         (10, "", "", "last"),
     ]
-
-
-@given(st.text(alphabet="-* #ab\n\t2026:", max_size=60))
-def test_note_passages_match_read_notes(text: str) -> None:
-    import pathlib
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder) / "notes.md"
-        place.write_text(text, newline="")
-        mine = [" ".join(one.text.split()) for one in passages.notes(text, "")]
-        assert mine == [joined for note in read_notes(place) if (joined := " ".join(note.text.split()))]
 
 
 def test_the_last_line_of_an_edit_counts() -> None:

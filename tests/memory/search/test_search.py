@@ -12,12 +12,17 @@ from repoagent.llm.conversation import Turn
 from repoagent.memory.edit_records import append_edit
 from repoagent.memory.notes import add_note
 from repoagent.memory.search import index
-from repoagent.memory.search.search import Search
+from repoagent.memory.search.search import Search, hit_line
 from repoagent.memory.search.search import search as door
-from repoagent.memory.search.search import search_memory as lines
+from repoagent.storage.layout import Layout, Warn
 from tests.memory.conftest import Desk, text
 from tests.memory.search.shelf import Shelf
 from tests.memory.test_files import record
+
+
+def lines(layout: Layout, query: str, limit: int = 10, warn: Warn = pytest.fail) -> list[str]:
+    """The hits as lines for a model."""
+    return [hit_line(hit) for hit in door(layout, query, how=Search(limit=limit, width=400), warn=warn)]
 
 
 def test_nothing_is_remembered_and_nothing_is_made(desk: Desk, shelf: Shelf) -> None:

@@ -137,21 +137,12 @@ def test_refresh_preserves_corrections_by_the_user(desk: Desk) -> None:
     assert "And it must stay." in part.read_text()
 
 
-def test_very_many_parts_are_joined_over_stretches(desk: Desk) -> None:
-    more = large().replace(b"step_", b"leap_")
-    takes = 2000  # tokens: parts of 4,000 bytes, and as many characters of summaries in a call
-    done = desk.ask(large() + more, context_tokens=takes)
-    assert len(done.parts) > 12
-    assert max(len(prompt) for prompt in desk.model.prompts) < 3 * 4000
+def test_many_long_summaries_are_cut_to_fit_one_call(desk: Desk) -> None:
     desk.says(*[f"It is long {n}. " + "word " * 150 for n in range(200)])
-    before = len(desk.model.requests)
-    done = desk.ask(large() + more, context_tokens=takes, refresh=True)
-    stretches = sum("a section of" in prompt for prompt in desk.model.prompts[before:])
-    assert stretches >= 3
+    done = desk.ask(large(), context_tokens=2000)  # parts of 4,000 bytes, and as many characters in a call
+    assert len(done.parts) > 6
     assert max(len(prompt) for prompt in desk.model.prompts) < 3 * 4000
-    before = len(desk.model.requests)
-    desk.ask(changed(20) + more, context_tokens=takes)
-    assert len(desk.model.requests) - before <= 2 + stretches // 2
+    assert all(f"It is long {n}." in desk.model.prompts[-1] for n in range(len(done.parts)))
 
 
 # --- what a person wrote

@@ -228,11 +228,11 @@ def test_a_deleted_conversation_can_be_restored(repo: GitRepo) -> None:
     (layout.runs / ".gone-abc" / "x").touch()  # left by a killed deletion
     assert delete(find(layout, run_dir.name))
     assert runs(layout) == [] and not list(layout.runs.iterdir()) and not run_dir.conversation.exists()
-    assert control.restore_conversation(layout, worktree, run_dir.name) == run_dir
+    assert control.restore_conversation(layout, run_dir.name) == run_dir
     assert run_dir.conversation.read_bytes() == data
     assert find(layout, run_dir.name).state == "conversation"
     with pytest.raises(NothingDone, match="exists"):
-        control.restore_conversation(layout, worktree, run_dir.name)
+        control.restore_conversation(layout, run_dir.name)
     assert delete(find(layout, run_dir.name)) and runs(layout) == []
 
 
