@@ -7,7 +7,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
+from tests.git.edits import worktree
 
 # Side effects of any commit: objects, logs of refs, the last message; and the files of repoagent.
 _PASSING = ("objects", "logs", "refs", "repoagent", "worktrees")
@@ -42,6 +44,23 @@ def changed(before: Snapshot, after: Snapshot) -> set[str]:
 def untimed(seen: Snapshot) -> Snapshot:
     """Without the times of files: for comparing after something was written and undone."""
     return {key: value[:-1] if key.startswith(("file ", "index ")) else value for key, value in seen.items()}
+
+
+def untouched(repo: GitRepo, before: Snapshot) -> None:
+    """Check that nothing has been written since."""
+    assert changed(before, snapshot(repo)) == set()
+
+
+def as_before(repo: GitRepo, before: Snapshot) -> None:
+    """Check that everything is the same again, except the times of files."""
+    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+
+
+def undo_and_redo(repo: GitRepo, before: Snapshot, after: Snapshot, *, moved: bool = False) -> None:
+    """Undo and redo the last edit; `moved`: by moving the branch."""
+    for step, expected in ((undo, before), (redo, after)):
+        assert step(worktree(repo)).moved or not moved
+        as_before(repo, expected)
 
 
 Items = Iterator[tuple[str, tuple[object, ...]]]

@@ -21,7 +21,7 @@ from repoagent.git.undo import redo, undo
 from tests import program
 from tests.conftest import GitRepo
 from tests.git.edits import change, committed, edit, keep, lines, new_file, shout, worktree
-from tests.git.snapshot import changed, snapshot, untimed
+from tests.git.snapshot import as_before, changed, snapshot, undo_and_redo, untimed, untouched
 from tests.git.states import PATH, text
 
 EDITED = 11
@@ -168,7 +168,7 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
         with pytest.raises(Refused if wanted == "refused" else NothingDone) as caught:
             edit(repo, change)
         assert "--no-commit" in str(caught.value)
-        assert changed(before, snapshot(repo)) == set()
+        untouched(repo, before)
         if wanted == "refused":
             assert "--include-dirty" in str(caught.value)
             if kind != "delete":
@@ -186,10 +186,10 @@ def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str
     names = repo.git("diff-tree", "-r", "--no-renames", "--name-only", "HEAD^", "HEAD").split()
     assert set(names) == own
     undo(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
     assert changed(before, snapshot(repo)) <= keys(PATH)
     redo(worktree(repo))
-    assert changed(untimed(after), untimed(snapshot(repo))) == set()
+    as_before(repo, after)
 
 
 def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, ...]]) -> None:
@@ -198,7 +198,7 @@ def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, .
     allowed = {f"{kind} {path}" for path in (PATH, NEW_PATH) for kind in ("file", "status")}
     assert changed(before, snapshot(repo)) <= allowed | {"folder moved", "folder sub"}
     undo(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
     edit(repo, change, include_dirty=True)
     after = snapshot(repo)
     assert changed(before, after) <= keys(PATH, NEW_PATH) | {
@@ -209,7 +209,7 @@ def _offers(repo: GitRepo, change: FileChange, before: dict[str, tuple[object, .
     undo(worktree(repo))
     assert (repo.top / PATH).read_bytes() == change.before
     redo(worktree(repo))
-    assert changed(untimed(after), untimed(snapshot(repo))) == set()
+    as_before(repo, after)
 
 
 MADE = {
@@ -242,10 +242,7 @@ def test_several_files_amid_other_work(busy: GitRepo, kind: str) -> None:
     allowed = {f"{what} {path}" for path in paths for what in ("file", "index")} | {"ref refs/heads/main"}
     assert changed(before, after) <= allowed | {"folder new", "folder new/dir", "folder sub"}
     assert set(busy.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == paths
-    undo(worktree(busy))
-    assert changed(untimed(before), untimed(snapshot(busy))) == set()
-    redo(worktree(busy))
-    assert changed(untimed(after), untimed(snapshot(busy))) == set()
+    undo_and_redo(busy, before, after)
 
 
 @pytest.mark.parametrize("is_staged", [True, False])
@@ -262,12 +259,12 @@ def test_the_path_of_a_file_removed_by_the_user(repo: GitRepo, is_staged: bool, 
     before = snapshot(repo)
     with pytest.raises(Refused, match=f"{new} would replace {gone}, which git still tracks"):
         edit(repo, new_file(new, b"new\n"))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
     made = edit(repo, new_file(new, b"new\n"), include_dirty=True)
     assert set(repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD").split()) == {new, gone}
     assert repo.status() == "" and made.taken_out == ()
     undo(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
 
 
 @pytest.mark.parametrize("state", ["staged", "unstaged"])
@@ -280,11 +277,11 @@ def test_a_file_that_became_a_link(repo: GitRepo, state: str) -> None:
     the_change = FileChange("a.txt", "a.txt", b"README.md", b"src/app.py", "120000", "120000")
     with pytest.raises(Refused, match=r"cannot separate .* from uncommitted work in it.*--include-dirty"):
         edit(repo, the_change)
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
     edit(repo, the_change, include_dirty=True)
     assert repo.git("ls-tree", "HEAD", "a.txt").startswith("120000") and repo.status() == ""
     undo(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
 
 
 @pytest.mark.soak
@@ -417,11 +414,11 @@ def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRep
     the_edit = shout(fork, 5)
     with pytest.raises(Refused, match=rf"{name}.*--no-commit"):
         edit(fork, the_edit)
-    assert changed(before, snapshot(fork)) == set()
+    untouched(fork, before)
     keep(fork, the_edit)
     assert changed(before, snapshot(fork)) == {"file a.txt", "status a.txt"}
     undo(worktree(fork))
-    assert changed(untimed(before), untimed(snapshot(fork))) == set()
+    as_before(fork, before)
     fork.write("a.txt", lines().replace("line 5", "LINE 5"))
     if "README.md" in fork.git("ls-files", "-u"):
         fork.write("README.md", "resolved\n")
@@ -443,7 +440,7 @@ def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) 
     with pytest.raises(Refused, match=f"an? {operation} is in progress") as caught:
         undo(worktree(fork))
     assert "--no-commit" not in str(caught.value)  # undo has no such option
-    assert changed(before, snapshot(fork)) == set()
+    untouched(fork, before)
 
 
 def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> None:
@@ -467,7 +464,7 @@ def test_bisect(fork: GitRepo, detach: bool) -> None:
     where = "HEAD" if detach else "ref refs/heads/main"
     assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", where}
     undo(worktree(fork))
-    assert changed(untimed(before), untimed(snapshot(fork))) == set()
+    as_before(fork, before)
     fork.git("bisect", "reset")
 
 
@@ -485,13 +482,13 @@ def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], stag
     if staged:
         with pytest.raises(Refused, match=r"staged\.txt is staged but not in the last commit"):
             edit(repo, change(repo, "staged.txt", "staged", "STAGED"))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
     made = edit(repo, new_file("x/new.txt", b"new\n"))
     after = {"folder x", "file x/new.txt", "index x/new.txt", "ref refs/heads/main"}
     assert made.parent is None and changed(before, snapshot(repo)) == after
     assert repo.git("ls-tree", "-r", "--name-only", "HEAD") == "x/new.txt\n"
     undo(worktree(repo))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
 
 
 def test_a_replaced_head_is_what_git_shows_of_it(repo: GitRepo) -> None:
@@ -502,7 +499,7 @@ def test_a_replaced_head_is_what_git_shows_of_it(repo: GitRepo) -> None:
     assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
     assert repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD") == "a.txt\n"
     undo(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
 
 
 @pytest.mark.parametrize("kind", ["untracked", "ignored"])
@@ -517,4 +514,4 @@ def test_a_file_where_the_edit_would_make_one(repo: GitRepo, kind: str) -> None:
             Transaction(worktree(repo), [new_file(path, b"new\n")], options) as transaction,
         ):
             transaction.write()
-        assert changed(before, snapshot(repo)) == set()
+        untouched(repo, before)

@@ -29,7 +29,7 @@ from tests.git.edits import (
     visible,
     worktree,
 )
-from tests.git.snapshot import changed, snapshot, untimed
+from tests.git.snapshot import as_before, changed, snapshot, undo_and_redo, untouched
 
 ID = "0a1b2c3d4e5f"
 
@@ -235,12 +235,12 @@ def test_back_and_forth_is_byte_for_byte(repo: GitRepo, no_commit: bool) -> None
     for _ in range(2):
         for moment in reversed(moments[:-1]):
             undo(worktree(repo))
-            assert changed(untimed(moment), untimed(snapshot(repo))) == set()
+            as_before(repo, moment)
         with pytest.raises(NothingDone):
             undo(worktree(repo))
         for moment in moments[1:]:
             redo(worktree(repo))
-            assert changed(untimed(moment), untimed(snapshot(repo))) == set()
+            as_before(repo, moment)
         with pytest.raises(NothingDone):
             redo(worktree(repo))
 
@@ -275,7 +275,7 @@ def test_later_work_in_the_file_stays(repo: GitRepo, later: str, path: str) -> N
     redo(worktree(repo))
     assert repo.read(path) == with_later and repo.status() == status.replace("a.txt", path)
     if moved:
-        assert changed(untimed(after), untimed(snapshot(repo))) == set()
+        as_before(repo, after)
 
 
 @pytest.mark.parametrize("how", ["unstaged", "staged", "committed"])
@@ -289,7 +289,7 @@ def test_overlapping_later_work_is_refused_and_kept(repo: GitRepo, how: str) -> 
     before = snapshot(repo)
     with pytest.raises(Refused, match=r"a\.txt has later changes on the same lines \(line 2"):
         undo(worktree(repo))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
 
 
 def test_overlapping_staged_work_that_is_not_in_the_file(repo: GitRepo) -> None:
@@ -300,7 +300,7 @@ def test_overlapping_staged_work_that_is_not_in_the_file(repo: GitRepo) -> None:
     before = snapshot(repo)
     with pytest.raises(Refused, match=r"a\.txt has other staged changes on line 2"):
         undo(worktree(repo))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
 
 
 def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
@@ -311,7 +311,7 @@ def test_an_edit_undone_by_hand(repo: GitRepo) -> None:
         NothingDone, match="nothing to commit: the files are already in that state; choose another edit"
     ):
         undo(worktree(repo))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
 
 
 def test_redo_after_new_commits_and_gc(repo: GitRepo) -> None:
@@ -338,7 +338,7 @@ def test_a_failing_hook_leaves_everything(repo: GitRepo, what: str) -> None:
     before = snapshot(repo)
     with pytest.raises(HookFailed):
         (undo if what == "undo" else redo)(worktree(repo))
-    assert changed(untimed(before), untimed(snapshot(repo))) == set()
+    as_before(repo, before)
     assert list_edits(worktree(repo))[0].undone == (what == "redo")
 
 
@@ -351,9 +351,9 @@ def test_a_file_committed_whole_is_staged_again(repo: GitRepo) -> None:
     after = snapshot(repo)
     for _ in range(2):
         undo(open_worktree(repo.top))
-        assert changed(untimed(before), untimed(snapshot(repo))) == set()
+        as_before(repo, before)
         redo(open_worktree(repo.top))
-        assert changed(untimed(after), untimed(snapshot(repo))) == set()
+        as_before(repo, after)
 
 
 @pytest.mark.parametrize("kind", ["taken", "gone", "by hand"])
@@ -367,12 +367,12 @@ def test_a_rename_whose_places_have_changed(repo: GitRepo, kind: str) -> None:
     else:
         (repo.top / "b.txt").rename(repo.top / "a.txt")
         undo(worktree(repo))
-        assert changed(untimed(before), untimed(snapshot(repo))) == set()
+        as_before(repo, before)
         return
     after = snapshot(repo)
     with pytest.raises(Refused, match=r"a\.txt exists again" if kind == "taken" else r"b\.txt was deleted"):
         undo(worktree(repo))
-    assert changed(after, snapshot(repo)) == set()
+    untouched(repo, after)
 
 
 def amend(repo: GitRepo) -> None:
@@ -401,7 +401,7 @@ def test_a_rewritten_commit_is_undone_and_redone(repo: GitRepo, rewrite: Act) ->
     after = snapshot(repo)
     assert undo(worktree(repo)).moved and repo.read("a.txt").decode() == LINES
     assert redo(worktree(repo)).moved
-    assert changed(untimed(after), untimed(snapshot(repo))) == set()
+    as_before(repo, after)
 
 
 @pytest.mark.parametrize("indented", [True, False])
@@ -431,7 +431,7 @@ def test_an_edit_of_another_branch_is_refused_by_its_name(repo: GitRepo) -> None
     before = snapshot(repo)
     with pytest.raises(Refused, match=r"not in the history of this branch: switch to its branch \(topic\)"):
         undo(worktree(repo))
-    assert changed(before, snapshot(repo)) == set()
+    untouched(repo, before)
 
 
 @pytest.mark.parametrize("options", [["--detach"], ["-b", "other"]], ids=" ".join)
@@ -452,10 +452,7 @@ def test_in_a_linked_work_tree(repo: GitRepo, tmp_path: Path) -> None:
     after = snapshot(linked)
     with pytest.raises(NothingDone):
         undo(worktree(repo))  # it is not an edit of this work tree
-    assert undo(worktree(linked)).moved
-    assert changed(untimed(before), untimed(snapshot(linked))) == set()
-    assert redo(worktree(linked)).moved
-    assert changed(untimed(after), untimed(snapshot(linked))) == set()
+    undo_and_redo(linked, before, after, moved=True)
     assert changed(main, snapshot(repo)) == {"ref refs/heads/topic"}
 
 
@@ -481,7 +478,4 @@ def test_in_a_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
     before = snapshot(clone)
     edit_line_2(clone)
     after = snapshot(clone)
-    assert undo(worktree(clone)).moved
-    assert changed(untimed(before), untimed(snapshot(clone))) == set()
-    redo(worktree(clone))
-    assert changed(untimed(after), untimed(snapshot(clone))) == set()
+    undo_and_redo(clone, before, after, moved=True)
