@@ -7,17 +7,20 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Busy, Refused
-from repoagent.git.file_writer import Step
+from repoagent.git.file_writer import Moved, Step
 from repoagent.git.files import Content
 from repoagent.git.index import Entry, Staged
-from repoagent.git.transaction import finish, locks, other_files
+from repoagent.git.process import GitError
+from repoagent.git.transaction import finish, hook_changes, locks, other_files
 from repoagent.git.transaction.commit import encode
+from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.journal import (
     COMMITTING,
     PlannedPath,
@@ -247,6 +250,56 @@ def test_encoding_of_a_message(repo: GitRepo, name: str, stays: bool) -> None:
     else:
         assert encode(worktree(repo), "日本") == "日本".encode()
     assert encode(worktree(repo), b"\xff") == b"\xff" and encode(worktree(repo), "x") == b"x"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_file_that_is_saved_while_it_is_restored(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    repo.write("README.md", "mine\n")
+    repo.hook("pre-commit", "rm README.md\n")
+    write, saves = other_files.write_file, iter([Moved({})] * times)
+
+    def saved_first(*arguments: Any) -> None:
+        for error in saves:
+            raise error
+        write(*arguments)
+
+    monkeypatch.setattr(other_files, "write_file", saved_first)
+    result = edit(repo, shout(repo, 5))
+    assert result.restored == (("README.md",) if times == 1 else ())
+    if times == 1:
+        assert repo.read("README.md") == b"mine\n"
+    else:
+        assert "README.md changed while git was committing and was left unchanged" in result.notes[0]
+
+
+@pytest.mark.parametrize("code", [-9, 1])
+def test_git_that_is_killed_while_it_commits_again(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """The lock that it has left is removed; one of another program stays."""
+    repo.write("README.md", "mine\n")
+    repo.hook("pre-commit", "git add README.md\n")
+
+    def killed(*_: object) -> str:
+        repo.write(".git/refs/heads/main.lock", "")
+        raise GitError(("update-ref",), code, b"why")
+
+    monkeypatch.setattr(hook_changes, "_commit_again", killed)
+    lock, head = repo.top / ".git/refs/heads/main.lock", repo.head()
+    with pytest.raises(HookFailed if code < 0 else UnfinishedTransaction):
+        edit(repo, shout(repo, 5))
+    assert lock.exists() is (code == 1)
+    lock.unlink(missing_ok=True)
+    monkeypatch.undo()
+    notes = recover(worktree(repo))
+    assert (repo.status(), journals(repo)) == (" M README.md\n", [])
+    if code < 0:
+        assert (notes, repo.head(), repo.read("a.txt").decode()) == ([], head, lines())
+    else:
+        assert "is complete now" in notes[0] and repo.git("rev-parse", "HEAD^").strip() == head
+        assert repo.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
 
 
 def test_sentences_about_other_changes() -> None:

@@ -294,12 +294,29 @@ def test_no_commit(repo: GitRepo) -> None:
     assert repo.head() == parent and repo.status() == " M a.txt\n"
 
 
+def test_files_are_kept_if_there_is_no_commit_after_all(repo: GitRepo) -> None:
+    parent = repo.head()
+    with Transaction(worktree(repo), [shout(repo, 5)]) as transaction:
+        transaction.write()
+        transaction.keep()
+    assert not (repo.top / ".git/index.lock").exists() and journals(repo) == []
+    assert repo.head() == parent and repo.status() == " M a.txt\n"
+    undo(worktree(repo))
+    assert repo.status() == ""
+
+
 def test_new_branch(repo: GitRepo) -> None:
     parent = repo.head()
     repo.write("README.md", "mine\n")
     assert edit(repo, shout(repo, 5), branch="topic/one").branch == "topic/one"
     assert repo.git("symbolic-ref", "--short", "HEAD") == "topic/one\n"
     assert repo.git("rev-parse", "main").strip() == parent and repo.status() == " M README.md\n"
+    actions = repo.git("log", "-g", "--format=%gs", "HEAD").splitlines()
+    assert actions[1].startswith("checkout: moving from main to topic/one (")
+    detached = repo.head()
+    repo.git("checkout", "-q", "--detach")
+    edit(repo, shout(repo, 6), branch="two")
+    assert f"checkout: moving from {detached} to two (" in repo.git("log", "-g", "--format=%gs", "HEAD")
 
 
 def test_foreign_index_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,6 +487,7 @@ def test_a_hook_that_commits_what_was_to_be_committed(repo: GitRepo) -> None:
     before = snapshot(repo)
     made = edit(repo, shout(repo, 2))
     assert repo.head() == made.commit and repo.git("log", "-1", "--format=%s") == "theirs\n"
+    assert "git failed, but the commit exists: a hook made it" in made.notes
     assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
     undo(worktree(repo))
     as_before(repo, before)
