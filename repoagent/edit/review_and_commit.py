@@ -109,6 +109,11 @@ def agreed(
             raise SentBack("person", f"The user rejected the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{CANCELLED}.")
+        elif decision.kind == "revise" and decision.changes:
+            if reason := _parses_worse(session, decision.changes):
+                ui.say(f"not accepted: {reason}")
+            else:
+                proposal = _propose(session, decision.changes, message, remarks)
         else:
             break
     if decision.changes is not None and decision.changes != proposal.changes:
