@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import LimitReached, ModelError
 from repoagent.llm.complete import ATTEMPTS, Fallback, complete
-from repoagent.llm.model import Reply, Retryable, Usage
+from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage
 from repoagent.llm.providers.anthropic import AnthropicModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.llm.ask import Scripted, ask
@@ -164,6 +164,20 @@ def test_an_endless_reply_is_discarded(monkeypatch: pytest.MonkeyPatch, parts: i
     with pytest.raises(ModelError, match="was discarded"):
         complete(model, ask("x"), Meter(), on_text=heard.append)
     assert len("".join(heard)) <= 1_200 and len(model.seen) == parts
+
+
+def test_an_endless_stream_is_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Scripted):
+        def complete(self, request: Request, on_text: OnText) -> Reply:
+            for _ in range(1_000):
+                on_text("x" * 100)
+            return Reply("", "end")
+
+    monkeypatch.setattr("repoagent.llm.complete.LONGEST_REPLY", 1_000)
+    heard: list[str] = []
+    with pytest.raises(ModelError, match="was discarded"):
+        complete(Endless([]), ask("x"), Meter(), on_text=heard.append)
+    assert len("".join(heard)) == 1_000
 
 
 BUSY = Retryable("the server is overloaded", usage=Usage(10, 1))
