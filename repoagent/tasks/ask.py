@@ -37,45 +37,28 @@ _HEAD = (
 )
 
 
-def _ignore(*_: object) -> None:
-    """The default of the callbacks."""
-
-
-@dataclass(frozen=True)
-class AnswerCallbacks:
-    """`text` gets each piece of the reply, `void` the text of an attempt that failed, `waiting` pauses (seconds,
-    reason), `warn` warnings for the user."""
-
-    text: Callable[[str], None] = _ignore
-    void: Callable[[str], None] = _ignore
-    waiting: Callable[[float, str], None] = _ignore
-    warn: Warn = _ignore
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The whole reply. `seconds` is how long it took; `sent` is the name of the prompt in `sent/`, "" if it was not
-    stored."""
-
-    reply: Reply
-    seconds: float
-    sent: str = ""
-
-
-def ask(request: Request, ready: ModelSetup, layout: Layout | None, callbacks: AnswerCallbacks) -> Answer:
-    """Send `request` and wait for the whole reply. In a repository (`layout`) the prompt is stored, as for an edit.
+def ask(
+    request: Request,
+    ready: ModelSetup,
+    layout: Layout | None,
+    *,
+    on_text: Callable[[str], None],
+    on_void: Callable[[str], None],
+    on_wait: Callable[[float, str], None],
+    warn: Warn,
+) -> tuple[Reply, float, str]:
+    """Send `request` and wait for the whole reply. Returns it, how many seconds it took, and the name of the prompt in
+    `sent/`, "" if it was not stored: in a repository (`layout`) it is, as for an edit. The callbacks are those of
+    `complete`.
 
     Raises UsageError before anything is sent if the prompt does not fit the model, or if the model does not accept an
     image or PDF; and what `complete` raises.
     """
     if doubt := check_attachments(ready.settings, ready.model.spec, request.media):
-        callbacks.warn(doubt)
+        warn(doubt)
     check_fits(request, ready.context_tokens)
     started = time.monotonic()
-    reply = complete(
-        ready.model, request, ready.meter,
-        on_text=callbacks.text, on_void=callbacks.void, on_wait=callbacks.waiting,
-    )  # fmt: skip
+    reply = complete(ready.model, request, ready.meter, on_text=on_text, on_void=on_void, on_wait=on_wait)
     seconds, sent = time.monotonic() - started, ""
     if layout is not None:
         # imported after the reply, because it takes longer than all other imports together
@@ -86,8 +69,8 @@ def ask(request: Request, ready: ModelSetup, layout: Layout | None, callbacks: A
             sent = keep_sent(layout, request)
             forget_sent(layout, ready.settings.whole("sent.keep_days"))
         except (RepoagentError, OSError) as error:  # return the reply, which is already paid for
-            callbacks.warn(f"could not save the prompt: {error}")
-    return Answer(reply, seconds, sent)
+            warn(f"could not save the prompt: {error}")
+    return reply, seconds, sent
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.loop import account
@@ -47,6 +48,7 @@ TRIES = 3  # how often a file may be saved during the commit
 
 
 def resume_hint(context: RunContext) -> str:
+    """The sentence for the user that the files contain the change, and how to resume the run."""
     command = resume_command(context.run_dir.name, context.request.kind)
     return f"Your files contain the change; resume with `{command}`."
 
@@ -137,13 +139,8 @@ def _commit(
     )
 
     def make_commit() -> CommitOutcome:
-        proposal = agreed(
-            session,
-            edit_id,
-            lambda planned: _message(context, planned, edit_id, summary),
-            context.ui,
-            lambda: summary,
-        )
+        message = partial(_message, context, edit_id=edit_id, summary=summary)
+        proposal = agreed(session, edit_id, message, context.ui, lambda: summary)
         return commit(session, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
@@ -183,13 +180,8 @@ def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[Fil
     tool_context = context.tool_context
 
     def make_commit() -> CommitOutcome:
-        return review_and_commit(
-            tool_context,
-            edit_id,
-            lambda planned: _message(context, planned, edit_id, ""),
-            context.ui,
-            lambda: "",
-        )
+        message = partial(_message, context, edit_id=edit_id, summary="")
+        return review_and_commit(tool_context, edit_id, message, context.ui, lambda: "")
 
     context.change_set.will_commit(edit_id, mark)
     outcome = _with_memory(context, tool_context.draft.edits, edit_id, "", make_commit)
@@ -218,32 +210,29 @@ def _with_memory(
         with uninterrupted():
             try:
                 if enabled:
-                    story = replace(
-                        _story(context, edit_id, summary), usage=replace(context.model_setup.meter.usage)
-                    )
+                    usage = replace(context.model_setup.meter.usage)
+                    story = replace(_story(context, edit_id, summary), usage=usage)
                     limit = settings.whole("memory.limit")
                     remember_changes(worktree, story, recorded_changes(outcome), memories, limit=limit)
             except (RepoagentError, OSError) as error:
-                context.ui.say(
-                    f"warning: could not add this change to the memory ({error}); the next command tries "
-                    "again"
-                )
+                sentence = f"could not add this change to the memory ({error}); the next command tries again"
+                context.ui.say(f"warning: {sentence}")
             else:
                 pending_memory.drop()
     return outcome
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
-    message, _, prompt, model = _exchange(context)
-    text = compose(message or summary, prompt, context.settings.text("commit.trailer"))
-    trailers = trailers_of(context.worktree, context.settings, model, edit_id, changes)
+    message, _ = account(context.tools, context.state)
+    text = compose(message or summary, _prompt(context), context.settings.text("commit.trailer"))
+    trailers = trailers_of(context.worktree, context.settings, _model(context), edit_id, changes)
     return with_trailers(text, trailers, context.worktree.top)
 
 
 def _story(context: RunContext, edit_id: str, summary: str) -> Story:
     """The prompt and the result of the run, for the memory of each file."""
-    message, notes, prompt, model = _exchange(context)
-    answer = mask(without_secrets(summary or message))
+    message, notes = account(context.tools, context.state)
+    answer, prompt, model = mask(without_secrets(summary or message)), _prompt(context), _model(context)
     text = f"{answer or '(no words)'}\n\n(The full text is in the conversation {context.run_dir.name}.)"
     turns = (
         Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
@@ -253,15 +242,16 @@ def _story(context: RunContext, edit_id: str, summary: str) -> Story:
     return Story(edit_id, prompt, turns, notes, "answered", answer, model, Usage(), cost)
 
 
-def _exchange(context: RunContext) -> tuple[str, tuple[str, ...], str, str]:
-    """The model's commit message and notes, the user's prompt, and the name of the model."""
+def _prompt(context: RunContext) -> str:
+    """The prompt of this process, or the last one of the conversation."""
+    prompts = [turn.text for turn in context.state.turns if turn.role == "user" and "extra" not in turn.meta]
+    return context.request.prompt or (prompts[-1] if prompts else "")
+
+
+def _model(context: RunContext) -> str:
     from repoagent.edit.sent_requests import model_of_record
 
-    turns = context.state.turns
-    message, notes = account(context.tools, context.state)
-    prompts = [turn.text for turn in turns if turn.role == "user" and "extra" not in turn.meta]
-    prompt = context.request.prompt or (prompts[-1] if prompts else "")
-    return message, notes, prompt, model_of_record(context.model_setup.model.spec, turns)
+    return model_of_record(context.model_setup.model.spec, context.state.turns)
 
 
 def _memories(context: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:

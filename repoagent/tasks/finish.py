@@ -61,6 +61,7 @@ class Finishing:
     refused: tuple[int, SentBack] | None = None
 
     def tool(self) -> Tool:
+        """The tool `finish`; its line in the prompt depends on what the run may do."""
         summary = "what was done, and how it was checked"
         if self.context.request.plan_only:
             summary = "the plan in a few sentences, and what is uncertain in it"
@@ -86,12 +87,11 @@ class Finishing:
                 f'Tasks of the plan are open: {names}. Do them, set their state, or finish with open="why".'
             )
             return Observation("finish", text, ok=False, shown=f"tasks of the plan are open: {names}")
-        if reminder := self._remind_of_files() or self._remind_of_edit():
+        if reminder := self._reminder():
             return reminder
         if failed := self.failed_check():
             raise failed
-        refusal = self._run_check() or self._run_hook() or self._commit(summary)
-        if refusal:
+        if refusal := self._run_check() or self._run_hook() or self._commit(summary):
             return refusal
         open_text = f"\n\nStill open: {open_reason}" if unfinished else ""
         return Observation("finish", summary + open_text, final=True)
@@ -138,30 +138,29 @@ class Finishing:
             where = f"the branch {branch}" if branch else "no branch (detached HEAD)"
             context.ui.say(f"note: you checked out another branch during the run; its commit is on {where}")
 
-    def _remind_of_files(self) -> Observation | None:
-        """Once: list the files that commands created and that are not in the commit."""
-        created = [change.name for change in self.context.change_set.candidates if change.after is not None]
-        turns = self.context.state.turns
-        if not created or any("kept_out" in turn.meta.get("reasons", "") for turn in turns):
-            return None
-        text = (
-            f"Files that your commands created are not in the commit: {names_of(created)}. Use "
-            '<keep path="FILE"/> for those that belong to the change, then finish again.'
-        )
-        return Observation("finish", text, ok=False, data={"reasons": ["kept_out"]}, shown="")
-
-    def _remind_of_edit(self) -> Observation | None:
-        """Once: report that the last edit was refused."""
-        turns = turns_since_user(self.context.state)
-        if not self.context.edit_is_missing or any(
-            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns
+    def _reminder(self) -> Observation | None:
+        """Once each: list the files that commands created and that are not in the commit; report that the last edit was
+        refused."""
+        context = self.context
+        created = [change.name for change in context.change_set.candidates if change.after is not None]
+        turns = context.state.turns
+        if created and not any("kept_out" in turn.meta.get("reasons", "") for turn in turns):
+            reason = "kept_out"
+            text = (
+                f"Files that your commands created are not in the commit: {names_of(created)}. Use "
+                '<keep path="FILE"/> for those that belong to the change, then finish again.'
+            )
+        elif context.edit_is_missing and not any(
+            REFUSED_EDIT in turn.meta.get("reasons", "") for turn in turns_since_user(context.state)
         ):
+            reason = REFUSED_EDIT
+            text = (
+                "Your last edit was refused, and nothing has changed since, so the files do not contain "
+                "it. Send it again, corrected; if it is not needed, finish again."
+            )
+        else:
             return None
-        text = (
-            "Your last edit was refused, and nothing has changed since, so the files do not contain "
-            "it. Send it again, corrected; if it is not needed, finish again."
-        )
-        return Observation("finish", text, ok=False, data={"reasons": [REFUSED_EDIT]}, shown="")
+        return Observation("finish", text, ok=False, data={"reasons": [reason]}, shown="")
 
     def failed_check(self) -> CheckFailed | None:
         """The error that ends a run which has changed and run nothing since its check or hook failed: it would fail

@@ -32,6 +32,7 @@ WINDOW = 128_000  # tokens, if the context window of the model is unknown
 
 
 def prompt_text(name: str) -> str:
+    """The text of prompts/NAME.md, a part of the system prompt."""
     return (files("repoagent.tasks") / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 

@@ -24,17 +24,31 @@ NOTES_TOKENS = 800
 
 
 def output_name(path: Path) -> str:
+    """The path of an output of the run, as the model uses it."""
     return OUTPUT + path.name
 
 
 def reading_tools(context: RunContext) -> tuple[Tool, ...]:
     """`read`, `files`, `search`, `outline`, `history`, `neighbors`, `uses` and `recall`."""
     tool_context = context.tool_context
-    read = _with_outputs(context, _with_notes(context, look_up(tool_context, "read")), _read_output)
+
+    def read_output(name: str, text: str, action: Action) -> str:
+        lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
+        part = read_part(text, lines, characters, tool_context.read_limit)
+        label = f'output path={quoted(OUTPUT + name)} lines="{part.first}-{part.last}"'
+        return "\n".join(filter(None, [fence(part.text, label), part.rest]))
+
+    def search_output(name: str, text: str, action: Action) -> str:
+        pattern = action.args.get("pattern") or action.body.strip()
+        if not pattern.strip():
+            raise UsageError("Name what to search for.")
+        return matches_text(search(context.run_dir.output, pattern, lambda name: "", name, output=True))
+
+    read = _on_outputs(context, _with_notes(context, look_up(tool_context, "read")), read_output)
     tools = [
         replace(read, text=f'{read.text} An output of this run is path="{OUTPUT}NAME".'),
         look_up(tool_context, "files"),
-        _with_outputs(context, look_up(tool_context, "search"), _search_output),
+        _on_outputs(context, look_up(tool_context, "search"), search_output),
         *(look_up(tool_context, name) for name in ("outline", "history", "neighbors", "uses", "recall")),
     ]
 
@@ -72,45 +86,22 @@ def _with_notes(context: RunContext, tool: Tool) -> Tool:
     return replace(tool, perform=perform)
 
 
-def _with_outputs(
-    context: RunContext, tool: Tool, on_output: Callable[[RunContext, str, Action], str]
-) -> Tool:
-    """The tool, which also accepts the path of an output."""
+def _on_outputs(context: RunContext, tool: Tool, on_output: Callable[[str, str, Action], str]) -> Tool:
+    """The tool, which also accepts the path of an output: `on_output` gets its name and text."""
 
     def perform(action: Action) -> Observation:
         path = action.args.get("path", "").strip()
         if not path.startswith(OUTPUT):
             return tool.perform(action)
+        name = path.removeprefix(OUTPUT)
         try:
-            return Observation(tool.name, on_output(context, path, action))
+            if not re.fullmatch(r"[\w][\w.,+=-]*", name):
+                raise UsageError(f"{path} is not an output of this run")
+            data = read_regular(context.run_dir.output / name)
+            if data is None:
+                raise UsageError(f"this run has no output {path}")
+            return Observation(tool.name, on_output(name, shown(data), action))
         except RepoagentError as error:
             return Observation(tool.name, str(error), ok=False)
 
     return replace(tool, perform=perform)
-
-
-def _read_output(context: RunContext, path: str, action: Action) -> str:
-    lines, characters = action.args.get("lines", ""), action.args.get("characters", "")
-    part = read_part(_output(context, path), lines, characters, context.tool_context.read_limit)
-    label = f'output path={quoted(path)} lines="{part.first}-{part.last}"'
-    return "\n".join(filter(None, [fence(part.text, label), part.rest]))
-
-
-def _search_output(context: RunContext, path: str, action: Action) -> str:
-    pattern = action.args.get("pattern") or action.body.strip()
-    if not pattern.strip():
-        raise UsageError("Name what to search for.")
-    _output(context, path)  # refuses other paths
-    name = path.removeprefix(OUTPUT)
-    matches = search(context.run_dir.output, pattern, lambda name: "", name, output=True)
-    return matches_text(matches)
-
-
-def _output(context: RunContext, path: str) -> str:
-    name = path.removeprefix(OUTPUT)
-    if not re.fullmatch(r"[\w][\w.,+=-]*", name):
-        raise UsageError(f"{path} is not an output of this run")
-    data = read_regular(context.run_dir.output / name)
-    if data is None:
-        raise UsageError(f"this run has no output {path}")
-    return shown(data)

@@ -90,6 +90,7 @@ class Confinement:
 
     @property
     def name(self) -> str:
+        """The name of the sandbox, "" if there is none."""
         return self.sandbox.name if self.sandbox is not None else ""
 
     def program(self, argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
@@ -106,6 +107,8 @@ class Confinement:
         return [*("the work tree" if root == top else named(root) for root in roots), "$TMPDIR"]
 
     def wrap(self, argv: Sequence[str], report: Path | None = None, may: May = "all") -> list[str]:
+        """The command that runs `argv` in the sandbox, with hidden files unless it `may` see "all". The sandbox writes
+        its report on a failure to `report`."""
         if self.sandbox is None:
             return unconfined(argv, self.policy, report)
         policy = self.policy

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from repoagent.edit.checks import preflight
 from repoagent.edit.prompt.blocks import facts_block, quoted
 from repoagent.edit.request import EditRequest
 from repoagent.errors import RepoagentError, UsageError
-from repoagent.git.facts import Facts, gather_facts, unmerged
+from repoagent.git.facts import gather_facts, unmerged
 from repoagent.git.files import is_ignored
 from repoagent.git.index import Status, read_status
 from repoagent.git.transaction.plan import refuse_operation, refuse_unmerged
@@ -79,13 +79,19 @@ def start_conversation(
     earlier_names = "\n".join(turn.text for turn in state.turns if turn.meta.get("kind") == NAMES)
     known = re.findall(r"^`(.+?)`", earlier_names, re.MULTILINE)
     search = start_search(context.worktree, request.prompt, tool_context.why_not, known)
-    changed_by_run = paths_of(context.change_set.changes)
-    repository = repository_text(
-        gather_facts(context.worktree),
-        sorted(read_status(context.worktree).changed.keys() - changed_by_run),
-        linked=bool(request.worktree),
-        inside=current_folder(context.worktree.top),
-    )
+    facts = [facts_block(gather_facts(context.worktree))]
+    others = read_status(context.worktree).changed.keys() - paths_of(context.change_set.changes)
+    if others:
+        facts.append(f"the user's uncommitted work: {names_of(sorted(others))}")
+    if folder := current_folder(context.worktree.top):
+        relative = "all paths here are relative to the top of the repository"
+        facts.append(f"the user is in the folder {quoted(folder)}; {relative}")
+    if request.worktree:
+        facts.append(
+            "This is a linked work tree, created for you: it does not contain files that git ignores "
+            "(environments, builds)."
+        )
+    repository = "\n".join(["The repository now:", *facts])
     environment = environment_text(context, confinement)
     for kind, text in ((ENVIRONMENT, mask(environment)), ("repository", mask(repository))):
         earlier = [turn.text for turn in state.turns if turn.meta.get("kind") == kind]
@@ -161,24 +167,6 @@ def current_folder(top: Path) -> str:
     return "" if outside else folder
 
 
-def repository_text(facts: Facts, changed: Sequence[str], *, linked: bool, inside: str = "") -> str:
-    """Facts about the repository for the start of a run, and for its next prompts if they have changed."""
-    lines = [facts_block(facts)]
-    if changed:
-        lines.append(f"the user's uncommitted work: {names_of(changed)}")
-    if inside:
-        lines.append(
-            f"the user is in the folder {quoted(inside)}; all paths here are relative to the top of the "
-            "repository"
-        )
-    if linked:
-        lines.append(
-            "This is a linked work tree, created for you: it does not contain files that git ignores "
-            "(environments, builds)."
-        )
-    return "The repository now:\n" + "\n".join(lines)
-
-
 def environment_text(context: RunContext, confinement: Confinement) -> str:
     """The environment of this run: system, limits of commands, mode, check, tests and the top folder."""
     tools = {tool.name for tool in context.tools}
@@ -191,9 +179,8 @@ def environment_text(context: RunContext, confinement: Confinement) -> str:
         lines.append(f"check: the run is done only when `{context.request.check}` passes")
     names = tuple(_top(context))
     if "run" in tools and (tests := _tests(context.worktree.top, names)):
-        lines.append(
-            "tests: " + ", ".join(f"`{command}` ({file})" for command, file in [*tests.items()][:MOST])
-        )
+        commands = [f"`{command}` ({file})" for command, file in tests.items()]
+        lines.append(f"tests: {', '.join(commands[:MOST])}")
     lengths = accumulate(len(named(name)) + 1 for name in names)
     listed = list(map(named, names[: sum(length <= LISTED for length in lengths)]))
     omitted = [f"and {len(names) - len(listed)} more"] if len(names) > len(listed) else []
@@ -225,11 +212,8 @@ def _asks(gate: Gate, *, runs: bool, edits: bool) -> str:
     if mode == "read-only":
         return "mode read-only: only commands that are known to only read are run" if runs else ""
     if mode == "auto":
-        return (
-            "mode auto: commands are refused, because no sandbox is available"
-            if runs and not gate.sandbox
-            else ""
-        )
+        refused = runs and not gate.sandbox
+        return "mode auto: commands are refused, because no sandbox is available" if refused else ""
     actions = ["each edit"] if edits and mode == "ask" else []
     actions += ["each command that does more than read"] if runs else []
     rules = " except what their rules allow" if gate.allow else ""
@@ -251,13 +235,11 @@ def _top(context: RunContext) -> Iterator[str]:
     environments and installed packages."""
     top = context.worktree.top
     with os.scandir(top) as entries:
-        is_folder = {
-            entry.name: entry.is_dir(follow_symlinks=False)
-            for entry in entries
-            if entry.name not in {".git", ".repoagent"}
-        }
+        is_folder = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
     ignored = is_ignored(context.worktree, list(is_folder))
-    for name in sorted(is_folder, key=lambda name: (name.startswith("."), name)):
+    for name in sorted(
+        is_folder.keys() - {".git", ".repoagent"}, key=lambda name: (name.startswith("."), name)
+    ):
         label = f"{name}/" if is_folder[name] else name
         if context.tool_context.why_not(label) is not None or os.access(top / name / "CACHEDIR.TAG", os.F_OK):
             continue

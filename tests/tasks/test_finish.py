@@ -47,7 +47,7 @@ def test_a_read_only_run_offers_no_changes(repo: GitRepo, only: dict[str, object
         "what was done, and how it was checked" not in model.last_prompt
         and "\n- edit:" not in model.last_prompt
     )
-    assert "unknown kind edit: choose one of explore, review" in model.last_prompt
+    assert "unknown kind edit: choose one of explore" in model.last_prompt
 
 
 def _plan(repo: GitRepo) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
@@ -290,3 +292,61 @@ def test_commits_before_a_declined_task_are_reported(repo: GitRepo) -> None:
     with pytest.raises(NothingDone):
         go(repo, EDIT, "<reject>no</reject>", commit_per_edit=True, user=user)
     assert user.messages[-1].startswith(f"note: committed before that: {repo.head()[:7]} (`repoagent undo`")
+
+
+@pytest.mark.parametrize(
+    ("command", "keep", "paths"),
+    [
+        (
+            "rm g.txt; mv h.txt i.txt; chmod +x f.txt; ln -s f.txt link",
+            ["i.txt", "link"],
+            "f.txt g.txt h.txt i.txt link",
+        ),
+        ('for f in *.txt; do echo more >> "./$f"; done', [], "* a.txt f.txt g.txt h.txt"),
+        ("echo x >> f.txt; sed -i '$d' f.txt", [], ""),
+    ],
+    ids=["move", "odd names", "reverted"],
+)
+def test_changes_by_commands_are_committed_and_undone(
+    repo: GitRepo, command: str, keep: list[str], paths: str
+) -> None:
+    odd = [
+        "a b.txt",
+        "ü.txt",
+        'quo"te.txt',
+        "-dash.txt",
+        "new\nline.txt",
+        ":(top).txt",
+        os.fsdecode(b"caf\xe9.txt"),
+    ]
+    names = odd if paths.startswith("*") else []
+    for name in ("g.txt", "h.txt", *names):
+        (repo.top / name).write_text(f"{name!r}\n")
+    before = repo.commit("Add more")
+    reply = f"<run>{command}</run>" + "".join(f'<keep path="{path}"/>' for path in keep)
+    outcome, _, _ = go(repo, reply, DONE, confine=False, mode="ask", user=User())
+    changed = repo.git("diff", "-z", "--name-only", "--no-renames", before, "HEAD").split("\0")[:-1]
+    assert sorted(changed) == sorted([*names, *paths.removeprefix("* ").split()])
+    assert (outcome.kind, len(outcome.commits), repo.status()) == ("done", bool(paths), "")
+    if paths:
+        undo(open_worktree(repo.top))
+    assert (repo.head(), repo.status()) == (before, "")
+
+
+def test_a_file_that_the_user_deletes_during_the_run_is_not_committed(repo: GitRepo) -> None:
+    repo.commit(**{"g.txt": "g\n"})
+
+    def delete(request: Request) -> str:
+        (repo.top / "g.txt").unlink()
+        return DONE
+
+    go(repo, EDIT + diff("g.txt", "g", "G"), delete)
+    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
+    assert repo.status() == " D g.txt\n"
+
+
+def test_in_a_repository_without_a_commit(repo: GitRepo) -> None:
+    repo.git("update-ref", "-d", "HEAD")
+    repo.git("rm", "-r", "-q", "--cached", ".")
+    outcome, _, _ = go(repo, "```diff\n--- /dev/null\n+++ b/FIRST.md\n@@\n+# First\n```\n", DONE)
+    assert (outcome.kind, repo.git("ls-tree", "-r", "--name-only", "HEAD")) == ("done", "FIRST.md\n")

@@ -9,7 +9,6 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.edit.guards.off_limits import gate
-from repoagent.tasks.markdown_files import cut
 from repoagent.tasks.skills import Skill, find_skills, skill_folders, skill_tool, skills_block
 
 
@@ -182,7 +181,3 @@ def test_the_list_of_skills_is_limited_and_fenced(top: Path) -> None:
     assert "s69" in ask(skills).text
     assert "This skill comes from the repository" not in ask(skills, name="zz").text
     assert skills_block(()) == "" and ask(()).text == "There are no skills."
-
-
-def test_a_text_is_cut_at_a_word() -> None:
-    assert cut("one two three", 9) == "one two…" and cut("one", 3) == "one" and len(cut("x" * 20, 10)) == 10

@@ -81,7 +81,7 @@ def command(session: Session, /, **values: Any) -> None:
         if file.note:
             terminal.warn(file.note)
     from repoagent.llm.model import display_name
-    from repoagent.tasks.ask import AnswerCallbacks, ask, build_request
+    from repoagent.tasks.ask import ask, build_request
 
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
@@ -96,10 +96,11 @@ def command(session: Session, /, **values: Any) -> None:
     request = build_request(question, max_output_tokens=ready.max_output_tokens)
     with terminal.working("asking the model") as working:
         stream = Stream(terminal, working, live=terminal.output_tty and not (options.as_json or output))
-        hearing = AnswerCallbacks(stream.text, stream.void, stream.waiting, stream.warn)
-        answer = ask(request, ready, dirs, hearing)
-        stream.end(answer.reply.text)
-    reply = answer.reply
+        reply, seconds, sent = ask(
+            request, ready, dirs,
+            on_text=stream.text, on_void=stream.void, on_wait=stream.waiting, warn=stream.warn,
+        )  # fmt: skip
+        stream.end(reply.text)
     _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
         content = {
@@ -107,9 +108,9 @@ def command(session: Session, /, **values: Any) -> None:
             "text": reply.text,
             "model": display_name(reply.model or ready.model.spec),
             "stop": reply.stop,
-            "seconds": round(answer.seconds, 3),
+            "seconds": round(seconds, 3),
             "files": [_file_object(file) for file in question.files],
-            "saved_request": answer.sent or None,
+            "saved_request": sent or None,
         }
         write_json(terminal, content)
     summaries.report(terminal, ready)

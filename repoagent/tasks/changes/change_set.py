@@ -47,10 +47,12 @@ def change_between(
 
 
 def before_of(change: FileChange) -> Content | None:
+    """The content before a change, None if the file is new."""
     return None if change.before is None else Content(change.before, change.old_mode or "")
 
 
 def after_of(change: FileChange) -> Content | None:
+    """The content after a change, None if the file is deleted."""
     return None if change.after is None else Content(change.after, change.mode or "")
 
 

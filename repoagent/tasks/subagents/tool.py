@@ -1,24 +1,16 @@
-"""The tools `delegate` and `wait`: run sub-agents, and merge their changes into the run's.
-
-The kind `review` runs `repoagent review` on the uncommitted change.
-"""
+"""The tools `delegate` and `wait`: run sub-agents, and merge their changes into the run's."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
-from typing import Any
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused, UsageError
-from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
@@ -37,7 +29,6 @@ from repoagent.tasks.subagents.types import AgentType, narrowed
 
 AT_ONCE = 6
 MOST = 30  # sub-agents of one run
-FINDINGS = 40  # of a review
 # seconds for a sub-agent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
 _ENDS = {
@@ -124,40 +115,6 @@ def _usage_text(record: Record) -> str:
     return calls if record.cost is None else f"{calls}, {cost_text(record.cost)}"
 
 
-def _review(top: str, model: str, limits: Limits) -> Observation:
-    """Review the work tree against HEAD with `model`."""
-    arguments = ["review", "--worktree", "--json", "--ask", "--model", model]
-    if limits.cost is not None:
-        arguments += ["--max-cost", str(limits.cost)]
-    try:
-        result = subprocess.run(
-            [sys.executable, *ITSELF, *arguments],
-            cwd=top, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limits.seconds,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        text = f"The review took more than {limits.seconds:g} s and was stopped."
-        return Observation("delegate", text, ok=False)
-    try:
-        report = json.loads(result.stdout)
-        findings = list(report["findings"])
-    except (ValueError, KeyError, TypeError):
-        output = (result.stderr.strip() or result.stdout.strip()).decode("utf-8", "replace")
-        return Observation("delegate", f"The review failed: {output[:500]}", ok=False)
-    lines = []
-    for finding in findings[:FINDINGS]:
-        location = f"{finding.get('path')}:{finding.get('line') or finding.get('start') or ''}".rstrip(":")
-        rule = f"[{finding.get('level')}, {finding.get('rule')}]"
-        reason = finding.get("why") or finding.get("message") or ""
-        lines.append(f"{location} {rule} {finding.get('title')}: {reason}")
-    text = fence("\n".join(lines), "findings") if lines else "The review found nothing."
-    tokens, cost = report.get("tokens") or 0, report.get("cost")
-    price = f", {cost_text(cost)}" if isinstance(cost, (int, float)) else ""
-    notes = [str(note) for note in report.get("notes") or ()]
-    data = {"kind": "review", "findings": len(findings), "ended": "done", "tokens": tokens, "cost": cost}
-    head = f"The sub-agent finished, {tokens:,} tokens{price}:"
-    return Observation("delegate", "\n".join([head, text, *notes]), data=data)
-
-
 @dataclass
 class SubagentPool:
     """The sub-agents of a run. `tools` are the names of the run's own tools; `running` has the sub-agents by number."""
@@ -185,11 +142,13 @@ class SubagentPool:
         self.running.clear()
 
     def delegate(self, action: Action) -> Observation:
+        """Start a sub-agent, and wait for its answer unless it runs in the background. Raises UsageError for an invalid
+        action."""
         context, request, task = self.context, self.context.request, action.body.strip()
         type_ = self.types.get(name := action.args.get("kind", "explore").strip())
         if type_ is None:
             raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.types))}")
-        if not task and type_.name != "review":
+        if not task:
             raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
             raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
@@ -202,10 +161,6 @@ class SubagentPool:
         if model == AbsentModel.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
         self.count += 1
-        if type_.name == "review":
-            observation = _review(str(context.worktree.top), model, child.limits)
-            self._count_usage({"input": observation.data.get("tokens"), "estimated": True}, observation.data)
-            return observation
         run_dir = RunDirectory(context.layout, new_name("run"))
         child_request = RunRequest(
             mask(task), run_dir.name, type_.name, context.run_dir.name, child.mode or mode, tools=child.tools,
@@ -223,12 +178,12 @@ class SubagentPool:
         return self._wait_for(number)
 
     def needs(self, action: Action) -> Needs:
-        """A sub-agent that only reads needs nothing; a review needs the edits to be written."""
+        """A sub-agent that only reads needs nothing."""
         type_ = self.types.get(action.args.get("kind", "explore").strip())
-        reads = type_ is not None and type_.mode == "read-only" and type_.name != "review"
-        return "nothing" if reads else "writes"
+        return "nothing" if type_ is not None and type_.mode == "read-only" else "writes"
 
     def wait(self, action: Action) -> Observation:
+        """Wait for the answer of a sub-agent in the background. Raises UsageError if there is none of that number."""
         number = action.args.get("child", "").strip()
         if number not in self.running:
             if number in {f"c{n}" for n in range(1, self.count + 1)}:
@@ -247,23 +202,18 @@ class SubagentPool:
             raise
         return self._collect(number)
 
-    def _count_usage(self, counts: object, last: Mapping[str, Any]) -> None:
-        """Add the usage and the `cost` in the final event `last` of a sub-agent to those of the run."""
-        if isinstance(counts, Mapping):
-            names = ("input", "output", "cache_read", "cache_write")
-            tokens = {name: int(counts.get(name) or 0) for name in names}
-            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
-            cost = last.get("cost")
-            price = cost if isinstance(cost, int | float) else None
-            self.context.model_setup.meter.add_child(usage, int(counts.get("calls") or 0), price)
-
     def _collect(self, number: str) -> Observation:
         """The answer, usage and changes of a sub-agent that has ended."""
         subagent = self.running.pop(number)
         subagent.end()
         run_dir = RunDirectory(self.context.layout, subagent.name)
         last = subagent.last or {}
-        self._count_usage(last.get("usage"), last)
+        if isinstance(counts := last.get("usage"), Mapping):
+            names = ("input", "output", "cache_read", "cache_write")
+            tokens = {name: int(counts.get(name, 0)) for name in names}
+            usage = Usage(**tokens, estimated=bool(counts.get("estimated")))
+            price = last["cost"] if isinstance(last.get("cost"), int | float) else None
+            self.context.model_setup.meter.add_child(usage, int(counts.get("calls", 0)), price)
         changed = _take_over(self.context, run_dir)
         run = read_run(run_dir)
         record = run.record

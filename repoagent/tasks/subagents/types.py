@@ -1,4 +1,4 @@
-"""Types of agents: three built-in types, and those that a user defines in Markdown files.
+"""Types of agents: two built-in types, and those that a user defines in Markdown files.
 
 A sub-agent never gets more permissions than its parent has.
 """
@@ -60,7 +60,6 @@ BUILT_IN = {
             "changed, how you know that it is right, and what is left to do.",
             EXPLORE | {"edit", "write", "run", "wait", "kill", "task", "skill"},
         ),
-        AgentType("review", "reviews the change so far; changes nothing", tools=EXPLORE, mode="read-only"),
     )
 }
 

@@ -119,17 +119,6 @@ def test_the_first_end_counts_and_a_missing_end_is_a_failure(layout: Layout) -> 
     assert of(run_dir).state == "failed" and "without a result" in record(run_dir).text
 
 
-def test_only_new_progress_is_written(layout: Layout) -> None:
-    run_dir = RunDirectory(layout, "task")
-    with live_run(run_dir, Record("x")) as live:
-        live.turn(turns=9, activity="step 9", usage=USED, cost=0.0)
-        assert record(run_dir).turns == 9
-        before = run_dir.record.stat().st_ino
-        live.turn(turns=9, activity="step 9", usage=USED, cost=0.0)
-        assert run_dir.record.stat().st_ino == before
-        live.ended("done", "")
-
-
 def test_files_are_private(layout: Layout, start: Start) -> None:
     old = os.umask(0)
     try:
