@@ -152,14 +152,6 @@ def test_init_creates_shared_files(repo: GitRepo) -> None:
     ]
 
 
-def test_init_in_a_linked_work_tree_names_the_main_one(repo: GitRepo, tmp_path: Path) -> None:
-    repo.commit()
-    repo.git("worktree", "add", "-q", str(tmp_path / "linked"))
-    done = program(tmp_path / "linked", "config", "init")
-    assert done.stderr == f"to share it: git -C {repo.top} add .repoagent && git -C {repo.top} commit\n"
-    assert (repo.top / ".repoagent/config.toml").exists() and not (tmp_path / "linked/.repoagent").exists()
-
-
 def test_init_again_changes_nothing(repo: GitRepo) -> None:
     program(repo.top, "config", "init")
     repo.write(".repoagent/config.toml", "max_turns = 3\n")

@@ -156,10 +156,3 @@ def test_cost(spending: GitRepo, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert "1,000" in program(elsewhere, "activity", "--cost").stdout
-
-
-def test_nothing_spent_and_a_wrong_day(tmp_path: Path) -> None:
-    nothing = program(tmp_path, "activity", "--cost", "--since", "today")
-    assert (nothing.returncode, nothing.stdout) == (1, "")
-    assert "no model calls since today" in nothing.stderr
-    assert program(tmp_path, "activity", "--cost", "--since", "soon").returncode == 2

@@ -6,8 +6,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.cli.applying import program
 from tests.cli.conversation.conftest import Talk, texts
 from tests.cli.screens import PROGRAM, Screen
@@ -148,18 +146,6 @@ def test_a_broken_conversation_can_be_shown_and_deleted(talked: GitRepo, ui: Tal
     assert ui("show", "broken").code == 3
     assert ui("delete", "broken", "--yes").code == 0 and not file.exists()
     assert ui("undo", "broken").code == 0 and file.read_bytes() == b"no \xff\n"
-
-
-@pytest.mark.soak
-def test_delete_asks(talked: GitRepo) -> None:
-    command = [*PROGRAM, "conversation", "delete", "fast"]
-    file = talked.top / ".repoagent/conversations/fast.md"
-    for answer, code in (("n", 1), ("y", 0)):
-        with Screen(command, talked.top) as window:
-            window.expect("Delete fast (5 turns) [y,n,?]? ")
-            window.send(f"{answer}\n")
-            assert window.end() == code
-        assert file.exists() == (answer == "n")
 
 
 def test_the_result_of_each_is_json(talked: GitRepo, ui: Talk) -> None:

@@ -137,12 +137,6 @@ def test_not_a_repository_and_no_commit(
     assert (done.code, done.err) == (1, "repoagent: no history: this repository has no commits yet\n")
 
 
-@pytest.mark.parametrize("revision", ["nope", "HEAD~99", "-x", "--all", "HEAD:a.txt", "", "a..b"])
-def test_an_unknown_revision(repo: GitRepo, ask: Ask, revision: str) -> None:
-    done = ask("a.txt", f"--at={revision}")
-    assert done.code == 2 and f"no such commit: {revision}" in done.err
-
-
 def test_odd_names(repo: GitRepo, ask: Ask) -> None:
     for path in ("-x.py", ":(top)y.py", "a\nb.py", "[a]*.py", os.fsdecode(b"caf\xe9.py"), "--json"):
         repo.write(path, "x = 1\n")
@@ -203,16 +197,6 @@ def test_the_configured_model_and_no_model(repo: GitRepo, ask: Ask, model: Progr
     assert lines(done) == ["says 1.1 in call 0"] and done.json["spent"] is None
 
 
-def test_many_commits_need_confirmation(repo: GitRepo, ask: Ask, model: Program) -> None:
-    grow(repo, 6)
-    done = ask("a.txt", "--model", model.spec)
-    assert done.code == 2 and done.out == ""
-    assert "would summarize 7 commits in 1 call" in done.err and "confirm with --yes" in done.err
-    assert model.prompts == []
-    assert ask("a.txt", "--model", model.spec, "--yes").code == 0
-    assert len(model.prompts) == 1
-
-
 @pytest.mark.soak
 def test_a_failing_model_shows_the_history(repo: GitRepo, ask: Ask, model: Program) -> None:
     grow(repo, 12)
@@ -247,24 +231,3 @@ def test_completed_summaries_survive_an_interrupt(repo: GitRepo, ask: Ask, model
         assert window.end() == 130
         assert "interrupted; the summaries of 10 commits are saved" in window.seen
     assert len([line for line in lines(ask("a.txt", "--json")) if line]) == 10
-
-
-def test_an_odd_name_is_exact(repo: GitRepo, ask: Ask) -> None:
-    repo.commit("odd", **{"a\n  b\t.txt": "some text\n" * 9})
-    repo.git("mv", "a\n  b\t.txt", "c.txt")
-    repo.commit("move")
-    lines = ask("c.txt").out.splitlines()
-    assert "as a^J  b^I.txt:" in lines
-    done = ask("c.txt", "--at=HEAD~1")
-    assert done.code == 1 and "no c.txt in HEAD~1 or its history" in done.err
-    assert ask("a\n  b\t.txt", "--at=HEAD~1").out.startswith("a^J  b^I.txt: 1 commit\n")
-
-
-def test_ascii_in_an_ascii_locale(repo: GitRepo) -> None:
-    repo.commit("long " * 60, **{"a.txt": "1\n"})
-    done = subprocess.run(
-        [*PROGRAM, "history", "a.txt", "--limit=1"],
-        cwd=repo.top, env={**os.environ, "LC_ALL": "C"}, capture_output=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.isascii() and b"####" in done.stdout and b"+1 -10" in done.stdout
-    assert done.stderr == b"1 older commit; show more with --limit\n"

@@ -51,15 +51,6 @@ def test_a_file_without_a_memory_gets_one(ask: Ask, context: Desk) -> None:
     assert memory.notes == Path(value["file"]) and memory.identity.commit == context.repo.head()
 
 
-def test_a_note_about_a_deleted_file(ask: Ask, context: Desk) -> None:
-    memory = known(context, "src/a.py")
-    (context.worktree.top / "src/a.py").unlink()
-    assert ask("note", "src/a.py", "gone since the move to rust").code == 0
-    assert ask("note", memory.folder.name[-8:], "second thought").code == 0
-    assert ask("note", str(memory.folder), "third one is this").code == 0
-    assert [note.blob for note in read_notes(memory.notes)] == ["", "", ""]
-
-
 @pytest.mark.soak  # the rules for secrets are loaded
 def test_several_notes_from_standard_input_are_masked(context: Desk) -> None:
     given = f"# Notes\n\n- one is one\n- two\n  goes on\n\n#3 is a ticket\nthe token is {TOKEN}\n".encode()

@@ -121,24 +121,6 @@ def test_json_has_full_ids_dates_and_every_byte_of_a_name(pair: GitRepo) -> None
     )
 
 
-def test_names_with_a_dash_and_a_line_break(pair: GitRepo) -> None:
-    for number in range(2):
-        pair.commit("odd", **{"-dash.py": f"{number}", "new\nline.py": f"{number}"})
-    assert "-dash.py" in rows(as_json(pair.top, "new\nline.py"))
-    done = neighbors(pair.top, "--json", "--", "-dash.py")
-    assert "new\nline.py" in rows(json.loads(done.stdout))
-
-
-def test_errors_as_json(pair: GitRepo) -> None:
-    for arguments, sentence in (
-        (["core.py", "--json", "--format", "svg"], "--json cannot be combined with --format svg"),
-        (["nope.py", "--json"], "no such file: nope.py"),
-    ):
-        done = neighbors(pair.top, *arguments)
-        assert (done.returncode, done.stderr) == (2, "")
-        assert sentence in json.loads(done.stdout)["error"]["message"]
-
-
 def test_an_untracked_file_gets_candidates_by_name_that_are_marked(pair: GitRepo) -> None:
     pair.write("lib/core.c", "new")
     pair.write("lib/near.c", "1")
@@ -234,19 +216,6 @@ def test_on_a_terminal_a_page_opens_in_the_browser(
     assert (tmp_path / "opened").read_text().strip() == page.as_uri()
     assert page.stat().st_mode & 0o777 == 0o600
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-
-
-def test_without_a_browser_the_path_is_printed(pair: GitRepo, tmp_path: Path) -> None:
-    git = next(
-        Path(folder) / "git" for folder in os.environ["PATH"].split(":") if (Path(folder) / "git").exists()
-    )
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "git").symlink_to(git)
-    env = {"BROWSER": "/nonexistent", "PATH": str(tmp_path / "bin"), "TMPDIR": str(tmp_path)}
-    with Screen([*PROGRAM, "neighbors", "--map"], pair.top, width=200, env=env) as screen:
-        assert screen.end() == 0
-    assert "no browser found; open the file yourself" in screen.seen
-    assert any(page.suffix == ".html" for page in tmp_path.iterdir())
 
 
 def test_slow_modules_are_not_imported(pair: GitRepo) -> None:

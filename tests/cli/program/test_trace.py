@@ -80,10 +80,3 @@ def test_an_edit_shows_phases_and_models_without_content(repo: GitRepo, tmp_path
     assert re.search(r"\d+ \+ \d+ tokens, end$", request)
     assert "hush" not in text
     assert "uno" not in text
-
-
-def test_a_line_stays_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REPOAGENT_TRACE", str(tmp_path / "trace"))
-    tracing.line("git", tracing.quoted(["log", "a\nb\x1b[2J", b"\xff", "x" * 500]))
-    (only,) = (tmp_path / "trace").read_text().splitlines()
-    assert "\x1b" not in only and len(only) < 300

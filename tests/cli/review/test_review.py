@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -130,36 +129,3 @@ def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
 
 
 HOOK = f'exec {sys.executable} -m repoagent review --json > "$OUT"\n'
-
-
-def hooked(repo: GitRepo, out: Path, *arguments: str) -> tuple[str, list[tuple[str, str]]]:
-    """The report of the pre-commit hook of `git commit ARGUMENTS`."""
-    repo.hook("pre-commit", HOOK)
-    env = {**os.environ, **QUIET, "OUT": str(out)}
-    subprocess.run(
-        ["git", "commit", "-qm", "x", *arguments], cwd=repo.top, env=env, check=True, capture_output=True
-    )
-    report = json.loads(out.read_text())
-    return report["title"], [(one["rule"], one["key"]) for one in report["findings"]]
-
-
-@pytest.mark.soak
-def test_a_hook_sees_what_is_committed(pair: GitRepo, tmp_path: Path) -> None:
-    out, missing = tmp_path / "out", [("partner-missing", "api.md")]
-    pair.git("reset", "-q")
-    pair.write("noise/1.c", "staged\n")
-    pair.git("add", "noise")
-    # only the named file is committed, not other staged files
-    assert hooked(pair, out, "--date=2024-05-01T12:00:00", "--only", "api.py") == (
-        "the staged change",
-        missing,
-    )
-    # the rest of it joins the commit before: then nothing is missing
-    pair.write("api.md", "new\n")
-    title, result = hooked(pair, out, "--amend", "--only", "api.md")
-    assert (title.startswith("the staged change (amends "), result) == (True, [])
-    assert pair.status() == "M  noise/1.c\n"
-    # all that is changed
-    pair.git("commit", "-qnm", "the noise")
-    pair.write("api.md", "newer\n")
-    assert hooked(pair, out, "-a") == ("the staged change", [("partner-missing", "api.py")])

@@ -98,11 +98,6 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     return run_dir
 
 
-def test_a_status_is_shown_without_markdown(ask: Ask, layout: Layout) -> None:
-    past(layout, "bold", text="**Added** `mean_of` to the __api__")
-    assert ask().out.splitlines()[1].endswith("Added mean_of to the api")
-
-
 def test_no_runs(ask: Ask) -> None:
     done = ask()
     assert (done.code, done.out) == (1, "") and "no runs yet" in done.err

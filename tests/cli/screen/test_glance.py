@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.cli.ui.output_style import Page
 from repoagent.cli.ui.table import Column, table
 from repoagent.cli.ui.terminal_text import display_width
 
@@ -62,10 +60,3 @@ def test_a_pipe_gets_the_whole_values_and_the_head_is_dim_on_a_terminal() -> Non
     ]
     head, row = table(HEADS, cells, 80, color=True)
     assert head.startswith("\x1b[2mfile") and row.startswith("\x1b[2msrc/\x1b[m") and "\x1b[32mww" in row
-
-
-@pytest.mark.parametrize("width", [20, 60, 120])
-def test_a_sentence_is_folded_between_words(width: int) -> None:
-    lines = list(Page(width).sentence("a sentence of words " * 9 + "src/" + "x" * 200))
-    assert all(display_width(line) <= width for line in lines)
-    assert [line for line in lines if "…" in line] == lines[-1:]

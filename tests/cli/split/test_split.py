@@ -177,11 +177,3 @@ def test_a_file_of_a_split_is_not_taken_for_the_split(code: GitRepo) -> None:
     for option in ("--join", "--refresh"):
         done = split(code.top, option, "parts/001.py")
         assert done.returncode == 2 and "name the folder of the split, or its" in done.stderr
-
-
-def test_standard_input_is_split_in_a_bare_repository_too(tmp_path: Path, code: GitRepo) -> None:
-    bare = tmp_path / "bare.git"
-    code.git("clone", "-q", "--bare", ".", str(bare))
-    done = split(bare, "-", "--language", "python", "-o", str(tmp_path / "parts"), stdin=SOURCE)
-    assert done.returncode == 0 and (tmp_path / "parts/001").read_bytes() == SOURCE
-    assert as_json(bare, "-", "--language", "python", stdin=SOURCE)["folder"] is None
