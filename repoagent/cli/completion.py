@@ -98,7 +98,7 @@ def models(incomplete: str) -> Candidates:
 
 
 def keys(incomplete: str) -> Candidates:
-    """Keys of options."""
+    """The keys of all options, with their descriptions."""
     from repoagent.config.options import OPTIONS
 
     return ((option.key, option.doc) for option in OPTIONS)

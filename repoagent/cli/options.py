@@ -181,7 +181,7 @@ def require_answers(terminal: Terminal, options: SimpleNamespace, to: str = "app
 
 
 def parse_check(options: SimpleNamespace) -> dict[str, object]:
-    """The setting of `--no-parse-check`."""
+    """The setting of `--no-parse-check`, by its key; empty without it."""
     return {"edit.parse_check": False} if options.no_parse_check else {}
 
 

@@ -84,10 +84,12 @@ class Chat:
 
     @property
     def run_dir(self) -> RunDirectory:
+        """The folder of the run that records this chat."""
         return RunDirectory(self.layout, self.name)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
+        """All turns of the conversation, read from its file."""
         return open_state(self.run_dir.conversation).turns
 
     @property
@@ -178,6 +180,7 @@ class Chat:
         return refreshed(Run(self.run_dir, Record(name=self.name), ""), warn=self.terminal.warn)
 
     def uncommitted(self) -> tuple[str, ...]:
+        """The files that this chat has changed without committing."""
         return uncommitted_files(self.worktree, self.run_dir)
 
     def show_uncommitted(self, paths: tuple[str, ...] | None = None) -> None:

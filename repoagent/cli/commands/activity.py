@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, NothingDone, UsageError

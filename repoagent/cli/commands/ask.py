@@ -19,8 +19,7 @@ import click
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import summaries
-from repoagent.cli.repository import find_worktree
-from repoagent.cli.session import Session, json_option, pass_session, write_json
+from repoagent.cli.session import Session, find_worktree, json_option, pass_session, write_json
 from repoagent.dataclass import dataclass
 from repoagent.errors import RepoagentError, UsageError
 

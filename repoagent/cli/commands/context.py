@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.repository import open_repository
-from repoagent.cli.session import Session, json_option, pass_session, select, write_json
-from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import Cell, Column, bar
+from repoagent.cli.session import Session, json_option, open_repository, pass_session, select, write_json
+from repoagent.cli.ui.table import Cell, Column, Page, bar
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, ModelError, UsageError

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, fold, one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 

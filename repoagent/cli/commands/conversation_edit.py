@@ -11,9 +11,8 @@ import click
 from repoagent.cli import options as shared
 from repoagent.cli.commands import summaries
 from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.output_style import Page, plural
+from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, select
+from repoagent.cli.ui.table import Page, plural
 from repoagent.errors import NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:

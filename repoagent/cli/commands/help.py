@@ -75,6 +75,7 @@ def read_page(name: str) -> str:
 
 
 def exit_codes() -> str:
+    """The help page about all exit codes."""
     formatter = click.HelpFormatter(width=80)
     with formatter.section("Exit codes"):
         formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODES.items()])

@@ -11,10 +11,8 @@ import click
 
 from repoagent.cli.commands import summaries
 from repoagent.cli.options import max_cost_option, record_option
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session, write_json
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.errors import ModelError, RepoagentError
 from repoagent.history.commit_details import NAMES, did, lines_of

@@ -17,8 +17,7 @@ import click
 
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.options import together
-from repoagent.cli.repository import Repository
-from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
+from repoagent.cli.session import Repository, Session, emit, json_option, pass_session, select, write_json
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:

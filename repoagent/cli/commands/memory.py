@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.app import LazyGroup
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select
-from repoagent.cli.ui.output_style import plural
+from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.ui.table import plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 

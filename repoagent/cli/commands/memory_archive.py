@@ -17,10 +17,16 @@ import click
 
 from repoagent.cli.commands.memory import amount, complete, find_memories
 from repoagent.cli.options import max_cost_option, model_option, record_option
-from repoagent.cli.repository import Repository, open_repository, pass_repository
-from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import (
+    Repository,
+    Session,
+    json_option,
+    open_repository,
+    pass_repository,
+    pass_session,
+    select,
+)
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.commands.memory import amount, complete, file_argument, find, find_memory, quoted_name
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Exit, NothingDone, UsageError
 

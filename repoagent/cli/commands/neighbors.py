@@ -13,8 +13,7 @@ import click
 
 from repoagent.cli.options import limit_option
 from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import Cell, Column, ago, bar
+from repoagent.cli.ui.table import Cell, Column, Page, ago, bar
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import UsageError
 from repoagent.history import render

@@ -16,9 +16,8 @@ import click
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
 from repoagent.cli.commands import summaries
-from repoagent.cli.repository import find_worktree
-from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
-from repoagent.cli.ui.output_style import Page, plural
+from repoagent.cli.session import Session, emit, find_worktree, json_option, pass_session, select, write_json
+from repoagent.cli.ui.table import Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line, paint
 from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
 

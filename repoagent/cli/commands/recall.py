@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.session import select
-from repoagent.cli.ui.output_style import Page, fit
-from repoagent.cli.ui.table import columns
+from repoagent.cli.session import Repository, pass_repository, select
+from repoagent.cli.ui.table import Page, columns, fit
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import Exit, NothingDone, UsageError
 

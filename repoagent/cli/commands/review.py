@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,7 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ VERBS = {
 FORMS = ("text", "json", "sarif", "github", "gitlab", "markdown")
 LEVELS = ("note", "warning", "error", "never")
 _WAYS: tuple[How, ...] = ("staged", "worktree", "base", "commit")
+_ID = re.compile(r"[0-9a-fA-F]{4,12}")  # a prefix of a finding's id
+_RANGE = re.compile(r"(?!\.{0,2}/).*\.\.")  # A..B, but not a path
 
 EXAMPLES = """\b
 Examples:
@@ -206,8 +208,13 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
             raise UsageError(f"--also {text}: use FORM=FILE, where FORM is {forms}")
         outputs.append((also, path))
     flags = {"model": options.model, "max_cost": options.max_cost, **shared.parse_check(options)}
-    if options.fix and options.words and all(map(_is_id, options.words)):
-        return _fix_named(open_repository(session, flags), options)
+    if options.fix and options.words and all(map(_ID.fullmatch, options.words)):
+        from repoagent.review.finding import find_in, read_last
+
+        repo = open_repository(session, flags)
+        last = read_last(repo.layout, warn=repo.terminal.warn)
+        findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
+        return _fix(repo, options, findings, commits=last is not None and bool(last.head))
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
     from repoagent.cli.ui.terminal import deliver
     from repoagent.git.worktree import layout, open_at_head
@@ -250,7 +257,7 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
     value = ""
     if words and words[0] == "-":
         ways["diff"] = words.pop(0)
-    elif words and _is_range(words[0], cwd):
+    elif words and _RANGE.match(words[0]) and not os.path.lexists(cwd / words[0]):
         value = ways["range"] = words.pop(0)
     if len(ways) > 1:
         raise UsageError(f"{' and '.join(ways.values())} cannot be combined")
@@ -264,10 +271,6 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
         value = getattr(options, how)
     diff = sys.stdin.buffer.read() if how == "diff" else b""
     return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
-
-
-def _is_range(word: str, cwd: Path) -> bool:
-    return ".." in word and not word.startswith(("../", "./", "/")) and not os.path.lexists(cwd / word)
 
 
 def _review(
@@ -318,24 +321,10 @@ def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _is_id(word: str) -> bool:
-    """Whether an argument can be a prefix of a finding's id."""
-    return 4 <= len(word) <= 12 and not word.lower().strip("0123456789abcdef")
-
-
 def _require_answers(terminal: Terminal, options: SimpleNamespace) -> None:
     if not (options.yes or terminal.can_ask):
         remedy = "use --yes to fix findings without asking"
         raise UsageError(f"cannot ask for confirmation without a terminal; {remedy}")
-
-
-def _fix_named(repo: Repository, options: SimpleNamespace) -> Exit:
-    """Fix the named findings of the last review. Raises UsageError for an unknown id."""
-    from repoagent.review.finding import find_in, read_last
-
-    last = read_last(repo.layout, warn=repo.terminal.warn)
-    findings = list(dict.fromkeys(find_in(last, word) for word in options.words))
-    return _fix(repo, options, findings, commits=last is not None and bool(last.head))
 
 
 def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding], *, commits: bool) -> Exit:

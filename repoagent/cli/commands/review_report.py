@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.cli.ui.output_style import Page, fit, plural
-from repoagent.cli.ui.table import ago, columns
+from repoagent.cli.ui.table import Page, ago, columns, fit, plural
 from repoagent.cli.ui.terminal_text import clean, one_line, width
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines

@@ -17,8 +17,7 @@ from repoagent.cli import Ended
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import run_options
 from repoagent.cli.options import Committing, file_path, refuse_conflicts, show_prompt_option
-from repoagent.cli.repository import Repository, open_repository
-from repoagent.cli.session import Session, json_option, pass_session
+from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
 from repoagent.errors import Exit, RepoagentError, UsageError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.cli.ui.outcome import ModelOutput, show_check, spending
-from repoagent.cli.ui.output_style import plural
+from repoagent.cli.ui.table import plural
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.commands.runs import pass_run, refuse_live, report, run_argument, status_line
-from repoagent.cli.repository import Repository
-from repoagent.cli.session import write_json
-from repoagent.cli.ui.output_style import plural
+from repoagent.cli.session import Repository, write_json
+from repoagent.cli.ui.table import plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, UsageError
 

@@ -10,8 +10,7 @@ import click
 
 from repoagent.cli.options import edit_request, flag, is_given, parse_check, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.output_style import Page, plural
-from repoagent.cli.ui.table import Cell, Column, bar
+from repoagent.cli.ui.table import Cell, Column, Page, bar, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path

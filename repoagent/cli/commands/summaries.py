@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repoagent.cli.repository import Repository
-from repoagent.cli.session import Session
-from repoagent.cli.ui.output_style import Page
+from repoagent.cli.session import Repository, Session
+from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import NothingDone, UsageError
 

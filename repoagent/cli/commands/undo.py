@@ -7,9 +7,8 @@ import os
 
 import click
 
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import Repository, pass_repository
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import NothingDone, UsageError
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from repoagent.cli.options import limit_option
-from repoagent.cli.repository import Repository, pass_repository
-from repoagent.cli.ui.output_style import Page
-from repoagent.cli.ui.table import Cell, Column
+from repoagent.cli.session import Repository, pass_repository
+from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit
 from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within

@@ -55,7 +55,7 @@ def show_outcome(
 
 
 def show_json(content: Mapping[str, object], result: CommitOutcome | None, terminal: Terminal) -> None:
-    """Print the result as JSON."""
+    """Print `content` as JSON, even to a broken output if the change was written."""
     write = terminal.done if result is not None and result.written else terminal.result
     write(json.dumps(content, indent=2) + "\n")
 

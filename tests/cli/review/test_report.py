@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from repoagent.cli.commands.review_report import Brief, show
 from repoagent.cli.commands.review_report import lines as lines_at
-from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal import Terminal
 from repoagent.cli.ui.terminal_text import clean, display_width
 from repoagent.review.finding import Evidence, Level, Location, Report, Suggestion

@@ -17,7 +17,7 @@ import pytest
 from repoagent.cli.app import cli
 from repoagent.cli.commands.runs import table_lines
 from repoagent.cli.run_program import run as run_here
-from repoagent.cli.ui.output_style import Page
+from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
