@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.loop_detection import repetition
 from repoagent.agent.parse_reply import Parsed, parse
 from repoagent.agent.reply_lexer import advice
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
@@ -239,6 +238,8 @@ class _Run:
             end = self.perform(reply)
         if end is not None:
             return end
+        from repoagent.agent.loop_detection import repetition
+
         repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
         if repeated is not None and repeated.over:
             stuck = "the model is stuck in a loop; rephrase the request, or use another --model"

@@ -8,11 +8,10 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import capitalised, compose, without_claims
+from repoagent.edit.commit import compose, without_claims
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash
 from repoagent.git.index import Entry
@@ -33,17 +32,6 @@ _SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.M
 _SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
 _COMMIT = re.compile(r"<commit>(.*?)</commit>", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-# The small talk of a chat answer: an assent, and sentences that only announce the patch.
-_ASSENT = re.compile(
-    r"(?:sure|certainly|of course|okay|ok|absolutely|yes|great)\b[^.!,:\n]{0,30}[.!,:]\s*", re.IGNORECASE
-)
-_POINTER = re.compile(
-    r"(?:here(?:'s|\u2019s| is| are)|below|the following|this (?:is|diff|patch)|apply this|you can|let me"
-    r"|i(?:'|\u2019)?(?:ll| will))\b",
-    re.IGNORECASE,
-)
-_LIST_OR_PATCH = re.compile(r"[-*+>|`~<]|\d+[.)]|(?:diff|index|---|\+\+\+|@@)\b")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\"'(])")
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     text = data.decode("utf-8", "surrogateescape")
     commits = list(_SHOWN.finditer(text))
     if not commits or commits[0].start() != 0:
-        return PatchInput(name, text, _from_prose(text))
+        return PatchInput(name, text, _from_tag(text))
     if len(commits) > 1:
         raise Refused(
             f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
@@ -117,31 +105,15 @@ def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
     return PatchInput(name, text, without_claims(subject, people=False), author)
 
 
-def _from_prose(text: str) -> str:
-    """Make a commit message from the text around a patch: the content of a `<commit>` tag, else the first sentence
-    before the patch that is about the change, with the rest of its paragraph."""
-    spans = patch_spans(text)
-    before = text[: spans[0].start] if spans else text
-    between = [text[span.end : following.start] for span, following in pairwise(spans)]
-    rest = " ".join([before, *between, text[spans[-1].end :] if spans else ""])
-    if tag := _COMMIT.search(rest):
-        return compose(_plain(tag[1]), "") if tag[1].strip() else ""
-    for paragraph in re.split(r"\n\s*\n", _plain(before)):
-        words = " ".join(paragraph.split()).strip("#* ")
-        if (bare := _ASSENT.sub("", words)) != words:
-            words = capitalised(bare)
-        first, *more = _SENTENCE.split(words, maxsplit=1)
-        if _POINTER.match(first) and more:
-            first, *more = _SENTENCE.split(more[0], maxsplit=1)
-        # skip single words, announcements, captions, and lines of a list or a patch
-        is_noise = first.endswith(":") or _POINTER.match(first) or _LIST_OR_PATCH.match(first)
-        if len(first.split()) > 1 and not is_noise:
-            return compose("\n\n".join([first, *more]), "")
-    return ""
-
-
-def _plain(text: str) -> str:
-    return _CONTROL.sub("", text.encode("utf-8", "replace").decode())
+def _from_tag(text: str) -> str:
+    """The message in a `<commit>` tag outside of the patches."""
+    outside, at = [], 0
+    for span in patch_spans(text):
+        outside.append(text[at : span.start])
+        at = span.end
+    tag = _COMMIT.search(" ".join([*outside, text[at:]]))
+    words = _CONTROL.sub("", tag[1].encode("utf-8", "replace").decode()) if tag else ""
+    return compose(words, "") if words.strip() else ""
 
 
 def plain_message(name: str, changes: Sequence[FileChange]) -> str:
@@ -165,15 +137,10 @@ def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[
 
 
 def with_names(
-    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str], exists: Callable[[str], bool]
+    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str]
 ) -> tuple[FilePatch, ...]:
-    """Give the name in `paths` to patches without a name, and to a diff of one file whose names do not exist
-    (`before.c`, `after.c`). Raises UsageError if a name is missing, or if the patches name other files."""
-    names = {(patch.old, patch.new) for patch in patches}
-    if paths and len(names) == 1 and all(p.form == "diff" and p.action == "edit" for p in patches):
-        old, new = names.pop()
-        if old and new and not any(exists(name) for side in spellings(old, new) for name in side):
-            return tuple(replace(patch, old=f"a/{paths[0]}", new=f"b/{paths[0]}") for patch in patches)
+    """Give the name in `paths` to patches without a name. Raises UsageError if a name is missing, or if the patches
+    name other files."""
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
         raise UsageError(f"{patch_input.name} does not say which file it changes: name it with --path FILE")

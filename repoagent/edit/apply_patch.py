@@ -26,7 +26,7 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.patch.apply_answer import Applied, apply_patches
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
-from repoagent.patch.paths import NO_FILE, known_path, spellings
+from repoagent.patch.paths import NO_FILE, spellings
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import ensure
 
@@ -198,12 +198,8 @@ def _placed(
     def exists(name: str) -> bool:
         return apply_input.is_there(worktree.top, name, known)
 
-    def exists_somewhere(name: str) -> bool:
-        return exists(name) or exists(prefix + name) or known_path([name], known) is not None
-
-    patches = apply_input.with_names(
-        apply_input.read_patches(patch_input, known), patch_input, request.paths, exists_somewhere
-    )
+    patches = apply_input.read_patches(patch_input, known)
+    patches = apply_input.with_names(patches, patch_input, request.paths)
     patches = apply_input.from_here(patches, exists, prefix)
     names = apply_input.spelled(patches)
     # all names count as named by the user here, so that only `.repoagentignore` applies; `_read` checks for secrets

@@ -19,6 +19,7 @@ from repoagent.git.process import git_output
 from repoagent.git.transaction.locks import lock_path
 from repoagent.git.transaction.plan import refuse_no_branch, sparse_advice
 from repoagent.git.worktree import WorkTree
+from repoagent.storage.atomic import read_regular
 from repoagent.storage.secrets import without_secrets
 
 OUTPUT_LIMIT = 8 * 1024  # bytes of the output of a failed check that a model sees
@@ -104,11 +105,7 @@ def run_check(
         running(without_secrets(check.command), base / "output")
         try:
             if not command.wait(check.timeout):
-                whole, rest = divmod(check.timeout or 0, 60)
-                limit = f"{check.timeout:g} seconds"
-                if whole and not rest:
-                    limit = f"{whole:g} minute{'s' if whole > 1 else ''}"
-                command.end(f"was stopped after {limit}, the limit that check.timeout sets")
+                command.end(f"was stopped after {check.timeout:g} seconds, the limit that check.timeout sets")
         except BaseException:
             command.end()
             raise
@@ -141,21 +138,14 @@ def preflight(worktree: WorkTree, request: EditRequest) -> None:
             "`git config --global user.email ADDRESS`"
         )
     path, deadline = lock_path(worktree), time.monotonic() + LOCK_SECONDS
-    while path.exists() and not _is_of_an_edit(path):  # the lock of an edit will be gone before the commit
+    # the lock of an edit will be gone before the commit
+    while path.exists() and not (read_regular(path) or b"").startswith(b"repoagent "):
         if time.monotonic() > deadline:
             raise Busy(
                 f"{path} exists: another git command is running in this work tree. Try again when it is done; "
                 "if none is running, remove that file"
             )
         time.sleep(LOCK_POLL_SECONDS)
-
-
-def _is_of_an_edit(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(10) == b"repoagent "
-    except OSError:
-        return False
 
 
 def refuse_untracked(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source]) -> None:

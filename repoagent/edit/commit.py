@@ -276,22 +276,15 @@ def without_claims(message: str, trailer: str = "", *, people: bool = True) -> s
     """Remove from `message` what a model must not claim: trailers that vouch for the change (unless `people` is False),
     trailers that instruct programs, and requests to skip CI, with their continuation lines; also the trailer named
     `trailer`. `Fixes:`, `Closes:` and other descriptions stay."""
-
-    def is_claim(line: str) -> bool:
-        match = _TRAILER.match(line)
-        name = (match[1] or "").lower() if match else None
-        if name is None:
-            return False
-        if name in _STEERING or name.startswith("repoagent-"):
-            return True
-        return people and (name in ("", trailer.lower()) or _PEOPLE.fullmatch(name) is not None)
-
     lines: list[str] = []
     dropping = False
     for line in message.split("\n"):
         if dropping and line[:1] in (" ", "\t") and line.strip():
             continue
-        dropping = is_claim(line)
+        match = _TRAILER.match(line)
+        name = (match[1] or "").lower() if match else ""
+        vouches = people and (name in ("", trailer.lower()) or _PEOPLE.fullmatch(name) is not None)
+        dropping = match is not None and (vouches or name in _STEERING or name.startswith("repoagent-"))
         if not dropping:
             lines.append(line)
     return _SKIP_CI.sub("", "\n".join(lines))

@@ -76,21 +76,18 @@ class RewriteResult:
     words: str = ""
 
 
-@dataclass(frozen=True)
-class RewriteCallbacks:
-    """Called on progress of the model: with pieces of its reply, waits, and the reason why a reply was rejected."""
-
-    text: OnText
-    void: OnText
-    wait: Callable[[float, str], None]
-    again: Callable[[str], None]
-
-
 def rewrite(
-    layout: Layout, rewrite_request: RewriteRequest, setup: ModelSetup, callbacks: RewriteCallbacks
+    layout: Layout,
+    rewrite_request: RewriteRequest,
+    setup: ModelSetup,
+    *,
+    on_text: OnText,
+    on_void: OnText,
+    on_wait: Callable[[float, str], None],
+    on_again: Callable[[str], None],
 ) -> RewriteResult:
     """Ask the model of `setup` for the change, a second time if its diff is rejected. Writes nothing but the sent
-    requests.
+    requests. `on_again` is called with the reason why a reply was rejected, the others as by `complete`.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.
@@ -99,10 +96,7 @@ def rewrite(
     problem: Refused = NoPatch()
     for number in range(TRIES):
         check_fits(request, setup.context_tokens)
-        reply = complete(
-            setup.model, request, setup.meter,
-            on_text=callbacks.text, on_wait=callbacks.wait, on_void=callbacks.void,
-        )  # fmt: skip
+        reply = complete(setup.model, request, setup.meter, on_text=on_text, on_wait=on_wait, on_void=on_void)
         keep_sent(layout, request)
         answer = without_thought(reply.text)
         try:
@@ -115,7 +109,7 @@ def rewrite(
             if isinstance(error, PatchRefused) and error.reasons <= NOTHING_TO_DO:
                 raise NothingDone(NO_CHANGE) from error
         if number + 1 < TRIES:
-            callbacks.again(str(problem))
+            on_again(str(problem))
             correction = (
                 Message("assistant", (Part(reply.text, "reply"),)),
                 Message("user", (Part(_AGAIN.format(problem=mask(str(problem))), "problem"),)),

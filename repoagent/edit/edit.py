@@ -13,7 +13,7 @@ from repoagent.agent.loop import LoopEvent, Outcome, account
 from repoagent.agent.state import EDIT, State, open_state, steps
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit import patch_tool
+from repoagent.edit import patch_tool, unfinished
 from repoagent.edit.checks import preflight, refuse_untracked
 from repoagent.edit.commit import (
     CommitOutcome,
@@ -30,20 +30,11 @@ from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
 from repoagent.edit.pending_memory import Pending, pending, to_remember
 from repoagent.edit.prompt.blocks import request_key
-from repoagent.edit.prompt.build import copies, prepare
+from repoagent.edit.prompt.build import prepare
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.sent_requests import forget_sent, model_of_record
 from repoagent.edit.ui import UserInterface
-from repoagent.edit.unfinished import (
-    conversation_file,
-    edit_lock,
-    find_unfinished,
-    forget,
-    forget_unanswered,
-    request_mark,
-    set_aside,
-)
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
 from repoagent.git.process import GitError, uninterrupted
@@ -110,20 +101,18 @@ def edit(
     refuse_untracked(worktree, request, session.draft.sources)
     for warning in prepared.context.context_files.warnings:
         ui.say(f"warning: {warning}")
-    for sentence in copies(prepared.context):
-        ui.say(sentence)
     dirs = layout(worktree)
     ensure(dirs)
     key = request_key(session.request.instruction, prepared.blobs, 0)
-    before = find_unfinished(dirs, key)
+    before = unfinished.find_unfinished(dirs, key)
     if before and (request.fresh or edit_folder(worktree, before).exists()):  # it was killed after its commit
-        set_aside(dirs, before)
+        unfinished.set_aside(dirs, before)
         before = None
     edit_id = before or new_edit_id()
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
-    with edit_lock(dirs, edit_id), pending(worktree, edit_id, "edit") as record:
-        run = _Run(prepared, setup, ui, record, open_state(conversation_file(dirs, edit_id)))
+    with unfinished.edit_lock(dirs, edit_id), pending(worktree, edit_id, "edit") as record:
+        run = _Run(prepared, setup, ui, record, open_state(unfinished.conversation_file(dirs, edit_id)))
         try:
             run.begin(key)
             outcome = run.run()
@@ -131,7 +120,7 @@ def edit(
             ui.interrupted(run.interrupted())
             raise
         finally:
-            forget_unanswered(dirs, edit_id)
+            unfinished.forget_unanswered(dirs, edit_id)
     result = run.result
     words = [outcome.words, outcome.text if result is not None else ""]
     return EditOutcome(
@@ -175,7 +164,7 @@ class _Run(ModelCalls):
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
-            meta = {"edit": self.pending.name, "asked": request_mark(key), "time": now()}
+            meta = {"edit": self.pending.name, "asked": unfinished.request_mark(key), "time": now()}
             meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
@@ -202,7 +191,7 @@ class _Run(ModelCalls):
         text = "interrupted; nothing was changed"
         if session.request.instead_of is not None:
             text = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
-        if paid := _replies(open_state(conversation_file(layout(session.worktree), name)).turns):
+        if paid := _replies(open_state(unfinished.conversation_file(layout(session.worktree), name)).turns):
             text += f". Run the same command again to resume (replies already paid for: {paid})"
         return text
 
@@ -358,23 +347,23 @@ class _Run(ModelCalls):
         with uninterrupted():
             try:
                 if settings.switch("memory.enabled"):
-                    story = self.story(open_state(conversation_file(dirs, name)), ended, answer)
+                    story = self.story(open_state(unfinished.conversation_file(dirs, name)), ended, answer)
                     remember(
                         session.worktree, story, session.draft.sources, self.prepared.context.memories,
                         session.request.paths, result=self.result, limit=settings.whole("memory.limit"),
                     )  # fmt: skip
             except (RepoagentError, OSError) as error:
                 if self.result is not None and self.pending.descriptor is not None:
-                    forget(dirs, name)
+                    unfinished.forget(dirs, name)
                     what = "the next command will retry"
                 else:
-                    what = f"its conversation is saved in {set_aside(dirs, name)}"
+                    what = f"its conversation is saved in {unfinished.set_aside(dirs, name)}"
                 self.ui.say(f"warning: could not record this edit in memory ({error}); {what}")
                 return
             if self.result is not None:
                 self.pending.drop()
             try:
-                forget(dirs, name)
+                unfinished.forget(dirs, name)
                 forget_sent(dirs, settings.whole("sent.keep_days"))
                 if (days := settings.whole_or_none("conversations.keep_days")) is not None:
                     from repoagent.memory.archive.gc import forget_daily

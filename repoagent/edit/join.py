@@ -243,8 +243,8 @@ def _default_subject(edits: SegmentEdits) -> str:
     names = list(dict.fromkeys(symbol.qualified_name for symbol in symbols if symbol in innermost))
     if names and None not in innermost:
         listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-        for what in [listed] * (len(names) <= NAMED) + [f"{len(names)} parts"] * (len(names) > 1):
-            if len(subject := f"Change {what} in {path}") <= SUBJECT_WIDTH:
-                return compose(subject, "")
+        subject = f"Change {listed if len(names) <= NAMED else f'{len(names)} parts'} in {path}"
+        if len(subject) <= SUBJECT_WIDTH:
+            return compose(subject, "")
     low, high = max(1, min(first for first, _ in ranges)), max(last for _, last in ranges)
     return compose(f"Change {f'line {low}' if low >= high else f'lines {low}-{high}'} of {path}", "")

@@ -43,11 +43,6 @@ class RecordedChanges:
     levels: Mapping[str, tuple[str, ...]]
     written: bool = True
 
-    @property
-    def state(self) -> str:
-        """The state as in `EditRecord`."""
-        return "committed" if self.commit is not None else "written" if self.written else "proposed"
-
 
 @dataclass(frozen=True)
 class Story:
@@ -152,6 +147,9 @@ def _write(
     """Write the turns, the notes and the edit record of one file; `data` is its current content, None if deleted."""
     before, after = change.before, change.after if again or data is None else data
     codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
+    state = story.ended
+    if done is not None:
+        state = "committed" if done.commit is not None else "written" if done.written else "proposed"
     record = EditRecord(
         id=story.edit_id,
         time=story.time,
@@ -164,7 +162,7 @@ def _write(
         usage=story.usage,
         cost=story.cost,
         levels=done.levels.get(change.name, ()) if done else (),
-        state=done.state if done else story.ended,
+        state=state,
         reasons=() if done else tuple(codes.split()),
     )
     if story.turns:
@@ -183,7 +181,11 @@ def _write(
                 notebook.drop_note(memory.notes, note.text)
     contents = {item.name: item.after or b"" for item in (done.changes if done and done.written else ())}
     texts = [
-        *model_notes(story.notes, story.model, record.path, contents),
+        *(
+            (shorten_note(note), story.model)
+            for note in story.notes[:MOST]
+            if record.path in files_of_note(note, contents) or record.path not in contents
+        ),
         *lessons(story.request, story.turns, record.state, story.answer, story.model),
     ]
     blob = record.result_blob or record.source_blob
@@ -194,15 +196,6 @@ def _write(
     )
     if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
         append_edit(memory.edits, record)
-
-
-def model_notes(
-    notes: Sequence[str], model: str, path: str, contents: Mapping[str, bytes]
-) -> Iterator[tuple[str, str]]:
-    """The model's notes about `path`, each with its source; `contents` has all changed files."""
-    for note in notes[:MOST]:
-        if path in files_of_note(note, contents) or path not in contents:
-            yield shorten_note(note), model
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:

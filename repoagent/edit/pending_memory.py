@@ -96,7 +96,7 @@ def complete(worktree: WorkTree) -> list[str]:
     Raises RepoagentError or OSError if a memory cannot be written; its record stays.
     """
     sentences = []
-    for path in waiting(worktree):
+    for path in sorted(layout(worktree).pending.glob("*")):
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -104,7 +104,10 @@ def complete(worktree: WorkTree) -> list[str]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with uninterrupted():
-                sentences += _complete(worktree, path)
+                if path.suffix == ".json":
+                    sentences += _complete(worktree, path)
+                else:  # a temporary file: the process was killed while it wrote
+                    path.unlink(missing_ok=True)
         except BlockingIOError:  # its process is running
             continue
         finally:
@@ -112,39 +115,33 @@ def complete(worktree: WorkTree) -> list[str]:
     return sentences
 
 
-def waiting(worktree: WorkTree) -> list[Path]:
-    """All records, including those of running commands."""
-    try:
-        return sorted(layout(worktree).pending.iterdir())
-    except FileNotFoundError:
-        return []
-
-
 def _complete(worktree: WorkTree, path: Path) -> list[str]:
-    if not path.name.endswith(".json"):  # a temporary file: the process was killed while it wrote
-        path.unlink(missing_ok=True)
-        return []
+    from repoagent.git.undo_log import list_edits
+
     value = json_files.read_document(path, version=VERSION)
     if value is None:
         return []
-    from repoagent.git.undo_log import list_edits
-
     sentences = []
     try:
-        name, event, folders = str(value["id"]), str(value["event"]), dict(value["memories"])
+        name, event = str(value["id"]), str(value["event"])
         is_made = _is_made(worktree, name, event)
         if is_made is None:
             return []
         if is_made:
             edit = next(edit for edit in list_edits(worktree) if edit.id == name)
             memories = {}
-            for file, folder in folders.items():
+            for file, folder in dict(value["memories"]).items():
                 root = layout(worktree).memory / folder
                 if (identity := load(root)) is not None:
                     memories[file] = Memory(root, identity)
             if event == "edit":
+                fields = {
+                    key: field for key, field in value["story"].items() if key != "landed"
+                }  # of old versions
+                fields["turns"] = tuple(Turn(**turn) for turn in fields["turns"])
+                fields |= {"notes": tuple(fields["notes"]), "usage": Usage(**fields["usage"])}
                 done = _committed(worktree, edit, value)
-                remember_changes(worktree, _story(value["story"]), done, memories, again=True)
+                remember_changes(worktree, Story(**fields), done, memories, again=True)
             else:
                 record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
             sentences.append(f"recorded the {event} {name} in memory")
@@ -162,13 +159,6 @@ def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
         return None
     edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
     return edit is not None and (event == "edit" or edit.undone == (event == "undo"))
-
-
-def _story(value: Mapping[str, Any]) -> Story:
-    turns = tuple(Turn(**turn) for turn in value["turns"])
-    fields = {name: field for name, field in value.items() if name != "landed"}  # of earlier versions
-    fields |= {"turns": turns, "notes": tuple(value["notes"]), "usage": Usage(**value["usage"])}
-    return Story(**fields)
 
 
 def _committed(worktree: WorkTree, edit: Edit, value: Mapping[str, Any]) -> RecordedChanges:

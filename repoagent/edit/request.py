@@ -107,26 +107,22 @@ def named_files(targets: Sequence[Target]) -> dict[str, str]:
 
 
 def files_named(meta: Mapping[str, str]) -> tuple[Target, ...]:
-    """The targets in the metadata of a turn; none if they are missing."""
-    files, places = _texts(meta.get("files", "")), _texts(meta.get("places", ""))
-    if len(places) != len(files):
-        return tuple(map(Target, files))
-    return tuple(_at(file, place) for file, place in zip(files, places, strict=True))
-
-
-def _texts(text: str) -> list[str]:
+    """The targets in the metadata of a turn; none if they are missing or malformed."""
     try:
-        value = json.loads(text)
-    except ValueError:
-        return []
-    return value if isinstance(value, list) and all(isinstance(item, str) for item in value) else []
-
-
-def _at(path: str, suffix: str) -> Target:
-    if suffix.startswith("::"):
-        return Target(path, symbol=suffix[2:])
-    match = _LINES.match(f"x{suffix}")
-    return Target(path, int(match["first"]), int(match["last"] or match["first"])) if match else Target(path)
+        files = json.loads(meta.get("files", "[]"))
+        places = json.loads(meta.get("places", "null")) or [""] * len(files)
+        targets = []
+        for file, place in zip(files, places, strict=True):
+            match = _LINES.match(f"x{place}")
+            if place.startswith("::"):
+                targets.append(Target(file, symbol=place[2:]))
+            elif match:
+                targets.append(Target(file, int(match["first"]), int(match["last"] or match["first"])))
+            else:
+                targets.append(Target(file))
+    except (ValueError, TypeError, AttributeError):
+        return ()
+    return tuple(targets)
 
 
 def parse_target(text: str, cwd: Path) -> Target:
@@ -154,9 +150,7 @@ def no_file(worktree: WorkTree, path: str) -> NoSuchFile:
     """The error for a missing file to edit."""
     from repoagent.git.similar_paths import no_such_file
 
-    swapped = " " in path and "." not in path.rpartition("/")[2]
-    remedy = "the instruction comes last, after the files" if swapped else "use --create to create it"
-    return no_such_file(path, worktree.top, remedy=remedy)
+    return no_such_file(path, worktree.top, remedy="use --create to create it")
 
 
 def split_arguments(

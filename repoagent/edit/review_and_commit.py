@@ -138,11 +138,8 @@ def rebind(session: EditSession, edit_id: str) -> tuple[str, ...]:
     edits, known = session.draft.edits, session.draft.sources
     touched = [path for change in edits for path in (change.old_path, change.path) if path]
     fresh = {path: read_source(session.worktree, path) for path in dict.fromkeys(touched)}
-    stale = [
-        path
-        for path, source in fresh.items()
-        if path in known and (known[path].data, known[path].mode) != (source.data, source.mode)
-    ]
+    old = {path: (source.data, source.mode) for path, source in known.items()}
+    stale = [path for path, s in fresh.items() if old.get(path, (s.data, s.mode)) != (s.data, s.mode)]
     new = [change.path for change in edits if change.path and change.path != change.old_path]
     appeared = [path for path in new if fresh[path].data is not None]
     if not stale and not appeared:
@@ -186,17 +183,6 @@ def _propose(
         remarks=(*remarks, *sentences, *hidden_changes(changes), *filter(None, doubts)),
         concerns=sensitive,
     )  # fmt: skip
-
-
-def _parses_worse(session: EditSession, changes: tuple[FileChange, ...]) -> str:
-    """The first file that would no longer parse, and why; "" if there is none, or with --no-parse-check."""
-    from repoagent.syntax.regressions import parses_worse
-
-    for change in changes if session.request.parse_check else ():
-        after = change.after if change.path is not None else None
-        if after is not None and (worse := parses_worse(change.name, change.before, after)):
-            return f"{worse} (use --no-parse-check to accept it)"
-    return ""
 
 
 def _diff(session: EditSession, changes: tuple[FileChange, ...]) -> tuple[str, DiffStat]:

@@ -135,30 +135,22 @@ def _outline(session: EditSession, action: Action) -> str:
     return fence(render_outline(symbols), "outline") if symbols else "No definitions found."
 
 
-def _path_in_history(session: EditSession, action: Action) -> str:
-    """The requested path, also of a deleted file. Raises RepoagentError if it is withheld."""
+def _history(session: EditSession, action: Action) -> str:
+    """The commits of a file, which may be deleted, or (`neighbors`) the files that change with it."""
     path = action.args.get("path", "")
     check_path(path)
     if reason := session.why_not(path):
         raise Refused(reason)
-    return path
+    if action.kind == "neighbors":
+        from repoagent.history.neighbors import neighborhood
+        from repoagent.history.render import candidates_block
 
-
-def _history(session: EditSession, action: Action) -> str:
+        block = candidates_block(neighborhood(session.worktree, [path]))
+        return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
     from repoagent.history.file_history import prompt_block
 
-    path = _path_in_history(session, action)
     block = prompt_block(session.worktree, path, 20, summaries=layout(session.worktree).summaries)
     return fence(block, "history") if block else f"No commits of {path}."
-
-
-def _neighbors(session: EditSession, action: Action) -> str:
-    from repoagent.history.neighbors import neighborhood
-    from repoagent.history.render import candidates_block
-
-    path = _path_in_history(session, action)
-    block = candidates_block(neighborhood(session.worktree, [path]))
-    return fence(f"{block}\n", "neighbors") if block else f"No file has changed together with {path}."
 
 
 def _uses(session: EditSession, action: Action) -> str:
@@ -190,7 +182,7 @@ LOOK_UPS: dict[str, tuple[Callable[[EditSession, Action], str | Observation], st
     ),
     "outline": (_outline, '<outline path="FILE"/> lists its definitions with their lines.'),
     "history": (_history, '<history path="FILE"/> shows its commits and authors.'),
-    "neighbors": (_neighbors, '<neighbors path="FILE"/> shows what changes with it.'),
+    "neighbors": (_history, '<neighbors path="FILE"/> shows what changes with it.'),
     "uses": (
         _uses,
         '<uses symbol="NAME"/> shows where a name is used; path="FILE" all names that it defines.',

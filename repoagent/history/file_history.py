@@ -9,7 +9,6 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, UsageError
 from repoagent.git.files import check_path
 from repoagent.git.process import GitError, git_output
-from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.history.authors import Authors, authors_of
 from repoagent.history.commit_details import Step, did, steps
@@ -110,6 +109,8 @@ def _nothing(top: Path, path: str, revision: str, history: FileHistory) -> Usage
     if not os.path.lexists(top / path):
         where = "" if revision == "HEAD" else f" at {revision}"
         missing = unseen if history.partial else f"git has no commit of it{where}"
+        from repoagent.git.similar_paths import no_such_file
+
         return no_such_file(path, top, reason=f"and {missing}")
     if history.partial:
         return NothingDone(unseen)

@@ -17,7 +17,6 @@ from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.edit_records import Exchange, exchanges, read_edits
 from repoagent.memory.identity.record import Memory, came_along
 from repoagent.memory.notes import COMPACTED, Note, Older, read_notes, stale_notes
-from repoagent.memory.search.tokenize import is_common, words_of
 from repoagent.storage.layout import Warn, to_stderr
 
 _NOTES_SHARE = 2 / 3  # share of the budget for notes, if there are edits
@@ -250,6 +249,8 @@ def _has_reason(exchange: Exchange) -> bool:
 
 
 def _terms(text: str) -> frozenset[str]:
+    from repoagent.memory.search.tokenize import is_common, words_of
+
     words = words_of(text)
     parts = (
         part for part, raw in zip(words.parts, words.raw, strict=True) if len(part) > 1 and not is_common(raw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
@@ -92,12 +92,6 @@ def _numbered_hunks(group: Sequence[Target]) -> list[Hunk]:
         replace(hunk, number=number, tolerances=needed)
         for number, (hunk, needed) in enumerate(tolerances.items(), 1)
     ]
-
-
-def hunk_numbers(group: Sequence[Target]) -> Callable[[Hunk], int]:
-    """A function that returns the number of a hunk of the group in problems."""
-    numbers = {_plain(hunk): hunk.number for hunk in _numbered_hunks(group)}
-    return lambda hunk: numbers[_plain(hunk)]
 
 
 def _new_content(

@@ -14,7 +14,6 @@ from repoagent.patch.model import Hunk, Text, decode
 from repoagent.patch.targets import Files, Outcome, Target
 
 _MOST_CORRECTED = 200  # blocks of one file that may correct each other
-_NO_LOCATION = frozenset({"not-found", "deleted-line-missing"})  # reasons
 Ranges = tuple[tuple[int, int], ...] | None
 Located = tuple[Target, Hunk, Ranges]  # a hunk with the rows that it changes; None if it does not fit
 

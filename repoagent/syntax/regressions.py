@@ -8,7 +8,6 @@ from collections import Counter
 from functools import lru_cache
 from itertools import islice
 
-from repoagent.syntax.c_errors import new_c_faults
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.parser import CHECK_BYTES, CHECK_SECONDS, Flaw, flaws, parse_within, source_text
 
@@ -59,6 +58,8 @@ def _new_error(path: str, before: bytes | None, after: bytes) -> tuple[str | Non
     else:
         added = sorted(new, key=lambda flaw: (not _touches(flaw, first, last_after), flaw.line))
     if language in ("c", "cpp"):
+        from repoagent.syntax.c_errors import new_c_faults
+
         if faults := new_c_faults(old_text, new_text):
             bracket = next((flaw for flaw in added if flaw.missing in _BRACKETS), None)
             error = _describe(bracket) if bracket is not None and faults[0].bracket else faults[0].message

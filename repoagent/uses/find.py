@@ -19,7 +19,6 @@ from repoagent.errors import RepoagentError
 from repoagent.git.files import read_source
 from repoagent.git.process import OFFLINE, GitError, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.history.cochange.score import stem
 from repoagent.syntax.occurrences import Occurrence, Role, is_prose, occurrences
 from repoagent.syntax.symbol import Symbol
 from repoagent.uses.query import (
@@ -97,32 +96,25 @@ def find(
     if bounds.common:
         names, rarity = _rare(texts, names, bounds)
         texts = {path: data for path, data in texts.items() if path in rarity}
-    scores: Mapping[str, float] = {}
-    scans: dict[str, Scan] = {}
+    defines = _looks_defining(names)
+    alike = [name.lower() for name in names if len(name) > 2]
 
     def order(path: str) -> tuple[object, ...]:
         is_alike = any(part in path.lower() for part in alike)
-        rank = (-scores.get(path, 0.0), is_test(path), not is_alike, path)
-        return rarity.get(path, 0), path != home, is_prose(path), *rank
+        is_far = path != home and not defines(texts[path])
+        return rarity.get(path, 0), is_far, is_prose(path), is_test(path), not is_alike, path
 
-    defines = _looks_defining(names)
-    first = [path for path in texts if defines(texts[path])][: bounds.parsed // 2]
+    scans: dict[str, Scan] = {}
     parsed, room = bounds.parsed, bounds.parsed_bytes
-    for is_first in (True, False):  # what looks as if it defined the name shows which files are near
-        at = home or next(iter(_definers(queries[0], scans)), "")
-        if near and not scores and len(paths) > 1 and at:
-            scores = near(at)
-        alike = [*names, stem(os.fsencode(at)).decode("utf-8", "replace")]
-        alike = [part.lower() for part in alike if len(part) > 2]
-        for path in first if is_first else sorted(texts.keys() - set(first), key=order):
-            data = texts[path]
-            has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
-            if has.parsed:
-                parsed, room = parsed - 1, room - len(data)
-            if has.found:
-                scans[path] = _scan(has.found, has.symbols, names, parsed=has.parsed)
-    if near and not scores and len(paths) > 1 and (definers := _definers(queries[0], scans)):
-        scores = near(definers[0])  # what defines it did not look so
+    for path in sorted(texts, key=order):
+        data = texts[path]
+        has = occurrences(path, data, names, parse=parsed > 0 and len(data) <= room)
+        if has.parsed:
+            parsed, room = parsed - 1, room - len(data)
+        if has.found:
+            scans[path] = _scan(has.found, has.symbols, names, parsed=has.parsed)
+    at = home or next(iter(_definers(queries[0], scans)), "")
+    scores = near(at) if near and at and len(paths) > 1 else {}
     uses = tuple(_uses(worktree, query, scans, scores) for query in queries)
     return uses, tuple(f"{n} file{'s' * (n != 1)} {_LEFT_OUT[why]}" for why, n in left_out.items() if n)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.git.files import read_source
-from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree
 from repoagent.syntax.outline import find_symbols, outline
 from repoagent.syntax.symbol import Symbol
@@ -80,6 +79,11 @@ class Answer:
     left_out: tuple[str, ...] = ()
 
 
+def count(number: int, word: str) -> str:
+    """The number with the word, in the plural if it is not 1."""
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
 def is_test(path: str) -> bool:
     """Whether the file is one of tests, by its path."""
     return _TEST.search(path) is not None
@@ -127,6 +131,8 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
     itself calls. Raises UsageError if the file is missing or defines nothing."""
     data = read_source(worktree, path).data
     if data is None:
+        from repoagent.git.similar_paths import no_such_file
+
         raise no_such_file(path, worktree.top)
     names = {symbol.qualified_name: symbol.name for symbol in outer(outline(path, data))}
     if not names:

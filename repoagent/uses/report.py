@@ -17,7 +17,16 @@ from repoagent.history.render import plain
 from repoagent.syntax.languages import language_of
 from repoagent.syntax.occurrences import is_prose
 from repoagent.uses.find import family, find
-from repoagent.uses.query import Answer, Definition, Uses, UsesIn, WhyNot, parse_symbol, symbols_of_file
+from repoagent.uses.query import (
+    Answer,
+    Definition,
+    Uses,
+    UsesIn,
+    WhyNot,
+    count,
+    parse_symbol,
+    symbols_of_file,
+)
 
 NEAR = 200  # files that change with the one that defines a symbol
 COMMON = 3  # other definitions of a name that make its uses doubtful
@@ -146,10 +155,6 @@ def within(row: UsesIn, most: int = NAMES) -> str:
     """The functions that use it, as many as are named."""
     listed = ", ".join(plain(name, 80) for name in row.within[:most])
     return f"{listed}, ..." if len(row.within) > most else listed
-
-
-def count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:

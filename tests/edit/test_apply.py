@@ -31,20 +31,13 @@ FENCED = f"```diff\n{GREET}```\n"
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (FENCED, ""),
-        (f"Here's the patch:\n\n{FENCED}", ""),
-        (f"Sure! Here is the diff you asked for:\n\n{FENCED}\nIt works now.\n", ""),
-        (f"Use an f-string.\n\n{FENCED}", "Use an f-string\n"),
-        (f"Sure, use an f-string! It is shorter\nand faster.\n\n{FENCED}", "Use an f-string!\n\nIt is shorter and faster.\n"),
-        (f"## Greet with a comma\n\n{FENCED}", "Greet with a comma\n"),
-        (f"Here is it. Greet with a comma.\n\n{FENCED}", "Greet with a comma\n"),
-        (f"- a list\n- of things\n\nGreet with a comma:\n\n{FENCED}", ""),
+        (f"Use an f-string.\n\n{FENCED}", ""),
         (f"Words before.\n\n{FENCED}<commit>\nfix: greet\n\nWith a comma.\n</commit>\n", "fix: greet\n\nWith a comma.\n"),
-        (f"Ring \x07the bell\x1b[31m now.\n\n{FENCED}", "Ring the bell[31m now\n"),
-        (GREET, ""),
+        (f"<commit>Ring \x07the bell\x1b[31m now.</commit>\n\n{FENCED}", "Ring the bell[31m now\n"),
+        (f"<commit> </commit>\n\n{FENCED}", ""),
     ],
 )  # fmt: skip
-def test_the_prose_of_an_answer_becomes_the_message(tmp_path: Path, answer: str, message: str) -> None:
+def test_the_commit_tag_of_an_answer_becomes_the_message(tmp_path: Path, answer: str, message: str) -> None:
     assert read_patch_input("x", answer.encode(), tmp_path).message == message
 
 
@@ -253,35 +246,6 @@ def fleet(repo: GitRepo) -> GitRepo:
     return repo
 
 
-def test_path_replaces_placeholder_names_in_a_diff(fleet: GitRepo, here: Here) -> None:
-    patch = "--- before.py\n+++ after.py\n@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
-    done = here(patch, "-y", "--path", "lib/fleet.py")
-    assert done.code == 0, done.err
-    assert b"return 2" in fleet.read("lib/fleet.py")
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "--- a/src/app.py\n+++ b/src/app.py\n",  # an existing file
-        "--- before.py\n+++ app.py\n",  # one of the names is the end of a file's path
-        "--- /dev/null\n+++ b/new.py\n",
-        "diff --git a/old.py b/new.py\nrename from old.py\nrename to new.py\n--- a/old.py\n+++ b/new.py\n",
-    ],
-)
-def test_path_does_not_replace_names_of_existing_files(fleet: GitRepo, here: Here, header: str) -> None:
-    hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
-    done = here(header + hunk, "-y", "--path", "lib/fleet.py")
-    assert done.code != 0 and fleet.read("lib/fleet.py") == FLEET.encode()
-
-
-def test_placeholder_names_of_two_files_are_refused(fleet: GitRepo, here: Here) -> None:
-    hunk = "@@ -6,2 +6,2 @@\n def leave():\n-    return 1\n+    return 2\n"
-    patch = f"--- a.py\n+++ b.py\n{hunk}--- c.py\n+++ d.py\n{hunk}"
-    done = here(patch, "-y", "--path", "lib/fleet.py")
-    assert done.code != 0 and "omit --path" in done.err
-
-
 def whole(text: str, words: str = "") -> str:
     return f"{words}\n\nHere's the full updated `fleet.py`:\n\n```python\n{text}```\n"
 
@@ -292,19 +256,10 @@ def test_a_whole_file_is_accepted_below_its_name(fleet: GitRepo, here: Here) -> 
     assert b"return 5" in fleet.read("lib/fleet.py")
 
 
-def test_a_replaced_definition_is_not_a_loss(fleet: GitRepo, here: Here) -> None:
-    renamed = FLEET.replace("def leave():\n    return 1", "def depart():\n    return EXIT")
-    done = here(whole(renamed), "-y")
-    assert done.code == 0, done.err
-    assert b"depart" in fleet.read("lib/fleet.py")
-
-
 def test_a_definition_missing_from_a_whole_file_must_be_named(fleet: GitRepo, here: Here) -> None:
     without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
     done = here(whole(without), "-y")
     assert done.code == 3 and "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
-    used = FLEET.replace("def stay():\n    return 0", "def wait():\n    return 0")  # go() still calls stay
-    assert here(whole(used), "-y").code == 3
     assert fleet.read("lib/fleet.py") == FLEET.encode()
     done = here(whole(without), "-y", "-m", "Drop leave")
     assert done.code == 0, done.err

@@ -102,6 +102,16 @@ def test_a_refused_answer_goes_back_with_the_reason(
     assert b"def main" in repo.read("src/app.py")
 
 
+def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, run: Run, script: Script) -> None:
+    wrong = diff("README.md", "-A large repository.", "+It greets.")
+    script.replies(GREET + wrong, BOTH_FILES)
+    script.act(1, "git status --porcelain > ../status")
+    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
+    assert (repo.top.parent / "status").read_text() == ""
+    assert "Nothing of this edit is kept: send all of it again" in script.prompts[1]
+    assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
+
+
 def test_a_diff_that_never_fits_is_refused_and_changes_nothing(
     repo: GitRepo, edit: Run, script: Script
 ) -> None:
@@ -145,13 +155,6 @@ def test_a_failed_check_goes_back_until_it_passes(
     assert "no comma" in script.prompts[1]
     assert repo.git("rev-list", "--count", "HEAD").strip() == "2"
     assert b"f'hello, {name}'" in repo.read("src/app.py")
-
-
-def test_a_check_that_never_passes_changes_nothing(repo: GitRepo, edit: Run, script: Script) -> None:
-    script.replies(*(greeting(old, new) for old, new in [(HELLO, "1"), ("1", "2"), ("2", "3")]))
-    before = state(repo)
-    edit("--check", "false", "--max-turns", "3", code=6)
-    assert state(repo) == before
 
 
 def test_a_failing_hook_goes_back_to_the_model(repo: GitRepo, edit: Run, script: Script) -> None:
@@ -229,17 +232,6 @@ def test_errors_before_the_first_model_call(
     assert script.prompts == []
 
 
-def test_max_tokens_is_checked_before_the_call(edit: Run, script: Script) -> None:
-    edit("--max-tokens", "10", code=5)
-    assert script.prompts == []
-
-
-def test_the_prompt_names_the_lines_of_the_request(run: Run, script: Script) -> None:
-    script.replies(GREET)
-    assert run("edit", "--dry-run", "src/app.py::greet", "add a comma").code == 0
-    assert "greet in src/app.py (lines 1-2)" in script.prompts[0]
-
-
 def test_json_of_an_edit_and_of_an_error(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies("<commit>Greet with a comma</commit>\n" + GREET)
     value = edit("--json").json
@@ -298,3 +290,8 @@ def test_a_whole_file_that_stops_early_is_sent_back(repo: GitRepo, edit: Run, sc
     script.replies(f"I shout.\n\n```a.txt\n{cut}```\n")
     edit(file="a.txt", request="remove the last three lines")
     assert repo.read("a.txt").decode() == cut
+
+
+def test_max_tokens_is_checked_before_the_call(edit: Run, script: Script) -> None:
+    edit("--max-tokens", "10", code=5)
+    assert script.prompts == []

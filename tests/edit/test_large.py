@@ -12,7 +12,7 @@ from repoagent.agent.actions import Action
 from repoagent.config.layers import load
 from repoagent.edit.prompt.build import Prepared, prepare
 from repoagent.edit.prompt.formats import AnswerFormat
-from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, room_for_files, too_long
+from repoagent.edit.prompt.large_files import Budget, excerpt_of, read_part, too_long
 from repoagent.edit.prompt.relevance import About, parts, read_query, units
 from repoagent.edit.request import EditRequest, Target
 from repoagent.errors import UsageError
@@ -52,27 +52,19 @@ def prepare_edit(
     return prepare(worktree, request, load(layout(worktree), repo.top), how)
 
 
-def test_an_invalid_range_is_refused() -> None:
+def test_a_part_is_read_by_lines_or_by_characters_of_a_long_line() -> None:
     for lines, characters in (("x", ""), ("4-9", ""), ("3-2", ""), ("1", "9-12"), ("1", "x"), ("", "1-2")):
         with pytest.raises(UsageError):
             read_part("abc\ndef\nghi\n", lines, characters, 100)
-
-
-def test_read_reports_omitted_lines() -> None:
     part = read_part("a\n" * 10, "2-9", "", 8)
-    assert (part.text, part.first, part.last) == ("a\na\na\na", 2, 5)
-    assert 'lines="6-9"' in part.rest
+    assert (part.text, part.first, part.last) == ("a\na\na\na", 2, 5) and 'lines="6-9"' in part.rest
     whole = read_part("a\nb\n", "", "", 100)
     assert (whole.text, whole.last, whole.rest) == ("a\nb", 2, "")
-
-
-def test_a_long_line_is_read_in_pieces() -> None:
     line = "".join(map(str, range(1000)))
     part = read_part(f"{line}\nnext\n", "1-2", "", 100)
     assert (part.text, part.characters) == (line[:100], (1, 100))
-    found = re.search(r'characters="(\S+)"', part.rest)
-    assert found is not None
-    assert read_part(line, "1", found[1], 100).text == line[100:200]
+    assert 'characters="101-200"' in part.rest
+    assert read_part(line, "1", "101-200", 100).text == line[100:200]
     assert read_part(line, "1", f"{len(line)}", 100).rest == ""
 
 
@@ -83,8 +75,6 @@ def test_room_is_shared_and_the_longest_files_are_cut() -> None:
     one, six = (too_long({str(n): 10**6 for n in range(count)}, 65_536, None) for count in (1, 6))
     assert sum(room.parts + room.map for room in six.values()) <= 65_536
     assert six["0"].parts < one["0"].parts
-    assert room_for_files(None, 1, 1) is None
-    assert room_for_files(4_000, 16_000, 9_000) == 0
 
 
 @given(st.text(alphabet="ab_ \n\r\té€😀({;", max_size=6_000), st.sampled_from(["x.txt", "x.py", "x.js"]))
@@ -198,29 +188,15 @@ def test_named_lines_rank_above_words(repo: GitRepo) -> None:
     assert any(int(a) <= 9_000 <= int(b) for a, b in re.findall(r'lines="(\d+)-(\d+)">', text))
 
 
-def test_a_small_file_is_shown_in_full_and_the_limit_can_be_set(repo: GitRepo) -> None:
-    repo.write("big.py", source(300))
-    assert "too long" not in shown(prepare_edit(repo, "task_7 shall round"))
-    repo.git("config", "repoagent.edit.inlineLimit", "20000")
-    text = shown(prepare_edit(repo, "task_7 shall round"))
-    assert "too long to show in full" in text and "def task_7(value)" in text
-    assert len(text) < 20_000
-
-
-def test_a_context_window_smaller_than_the_limit_applies(repo: GitRepo) -> None:
-    text = source(400)
+def test_the_limit_can_be_set_and_a_smaller_context_window_applies(repo: GitRepo) -> None:
+    text = source(300)
     repo.write("big.py", text)
-    assert text in shown(prepare_edit(repo, "task_7 shall round", AnswerFormat(window=200_000)))
+    assert text in shown(prepare_edit(repo, "task_7 shall round"))
     small = shown(prepare_edit(repo, "task_7 shall round", AnswerFormat(window=12_000, output_tokens=4_000)))
-    assert text not in small and "def task_7(value)" in small
-    assert len(small) < 24_000
-
-
-def test_a_file_for_reading_is_also_cut(repo: GitRepo) -> None:
-    repo.write("big.py", "x = 1\n")
-    repo.write("other.py", source(2_000, special_case="pass"))
-    text = shown(prepare_edit(repo, "do as special_case does", read=("other.py",)))
-    assert "for reading only; 14," in text and "def special_case" in text and len(text) < 60_000
+    repo.git("config", "repoagent.edit.inlineLimit", "20000")
+    for cut in (small, shown(prepare_edit(repo, "task_7 shall round"))):
+        assert "too long to show in full" in cut and "def task_7(value)" in cut
+        assert text not in cut and len(cut) < 24_000
 
 
 def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo) -> None:
@@ -231,13 +207,6 @@ def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo
     text = shown(prepared)
     assert "of which only lines" in text and "<read" not in text and "<outline" not in text
     assert len(text) < 40_000
-
-
-def test_a_part_of_a_large_file_is_found_for_a_small_model(repo: GitRepo) -> None:
-    repo.write("big.py", source(6_000, special_case="result = 0"))
-    prepared = prepare_edit(repo, "special_case shall round", AnswerFormat("function", output_tokens=4_000))
-    assert prepared.form == "function"
-    assert "def special_case" in shown(prepared) and len(shown(prepared)) < 2_000
 
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(21_500, marks=pytest.mark.soak)])  # 0.5 and 2 MB
@@ -341,8 +310,9 @@ def test_several_large_files_share_the_room(repo: GitRepo) -> None:
     for path in paths:
         repo.write(path, source(2_000, special_case="pass"))
     worktree = open_worktree(repo.top)
-    request = EditRequest("special_case and LIMIT shall go together", tuple(map(Target, paths)))
+    targets = tuple(map(Target, paths[:-1]))
+    request = EditRequest("special_case and LIMIT shall go together", targets, read=paths[-1:])
     text = shown(prepare(worktree, request, load(layout(worktree), repo.top)))
     assert text.count("def special_case") == 2 * len(paths)  # in the outline and in a part
-    assert len(text) < 80_000
+    assert text.count("for reading only; 14,") == 1 and len(text) < 80_000
     assert text.index("Of files too long to show in full") > text.rindex("</file")

@@ -58,9 +58,7 @@ def test_a_reply_without_action_does_not_drop_an_edit(repo: GitRepo, run: Run, s
     assert "Your edit applies but is not committed" in script.prompts[2]
 
 
-@pytest.mark.parametrize(
-    "reply", ["<bash>ls</bash>", "```bash\nls\n```", '{"name": "run", "arguments": {"command": "ls"}}']
-)
+@pytest.mark.parametrize("reply", ["<bash>ls</bash>", "```bash\nls\n```"])
 def test_without_commands_the_available_tools_are_named(
     repo: GitRepo, run: Run, script: Script, reply: str
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.memory import files_of_note, lessons, model_notes, undo_note
+from repoagent.edit.memory import files_of_note, lessons, undo_note
 from repoagent.llm.conversation import Turn, read
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, HELLO, QUESTION, Open, Run, Script, diff, greeting
@@ -25,12 +25,6 @@ def notes(repo: GitRepo) -> list[str]:
     path = memory_folder(repo) / "notes.md"
     lines = path.read_text().splitlines() if path.exists() else []
     return [line.partition(" by ")[2] for line in lines if line.startswith("- ")]
-
-
-def test_a_plain_success_leaves_no_note(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(GREET)
-    assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
-    assert notes(repo) == []
 
 
 @pytest.mark.soak
@@ -85,18 +79,6 @@ def test_a_refusal_is_noted_with_its_reason(repo: GitRepo, run: Run, script: Scr
     script.replies(GREET)
     assert run("edit", "src/app.py", "make it rhyme", "--yes").code == 0
     assert notes(repo) == []  # the request has been done since
-
-
-def test_a_failed_check_is_noted_with_its_first_relevant_line(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
-    check = "grep -q comma src/app.py || { echo Traceback x; echo 'ValueError: no comma in it'; exit 1; }"
-    script.replies(HI, HI, HI)
-    done = run("edit", "src/app.py", "greet", "--yes", "--check", check, "--max-turns", "2")
-    assert done.code == 6
-    assert notes(repo) == [
-        'repoagent: tried and failed its check, nothing was changed: "greet": ValueError: no comma in it'
-    ]
 
 
 def test_a_first_failure_is_noted_after_a_success(repo: GitRepo, run: Run, script: Script) -> None:
@@ -190,35 +172,12 @@ def test_a_conversation_that_the_user_shortened_is_used_unchanged(
     assert "shrimps, as I say" in path.read_text() and "Another answer." in path.read_text()
 
 
-@pytest.mark.soak
-def test_a_note_says_that_a_copy_inherits_no_memory(repo: GitRepo, run: Run, script: Script) -> None:
-    assert run("memory", "note", "src/app.py", "greets by name").code == 0
-    (folder,) = (repo.top / ".repoagent/memory").glob("app-py-*")
-    newer = folder.with_name("newer-01234567")
-    newer.mkdir()
-    (newer / "identity.json").write_text('{"version": 99}')
-    repo.write("src/copy.py", repo.read("src/app.py"))
-    repo.commit("a copy")
-    script.replies("No change.")
-    done = run("edit", "copy.py", "what is it?", "--yes", cwd=repo.top / "src")
-    warning = (
-        "src/copy.py is a copy of src/app.py and does not inherit its memory: "
-        f"`repoagent memory note copy.py --from {folder.name}` copies its notes\n"
-    )
-    assert done.code == 1 and done.err.count(warning) == 1 and "greets by name" not in script.prompts[0]
-    assert done.err.count("format version 99") == 1  # the warning is printed once
-    script.replies("No change.")
-    assert "inherit" not in run("edit", "src/copy.py", "and now?", "--yes").err  # it now has its own memory
-
-
 def test_a_note_goes_to_the_file_that_it_is_about() -> None:
     files = {"a/one.py": b"def parse(): ...\n", "b/two.py": b"def load(): ...\n"}
     assert files_of_note("`parse` is slow", files) == {"a/one.py"}
     assert files_of_note("`parse` feeds two.py", files) == {"b/two.py"}
     assert files_of_note("both are slow", files) == set(files)
     assert files_of_note("`other` is slow", files) == set(files)
-    assert list(model_notes(["`load` x", "`parse` y"], "m", "b/two.py", files)) == [("`load` x", "m")]
-    assert list(model_notes(["x"] * 9, "m", "c.py", {})) == [("x", "m")] * 5
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ BAD: list[tuple[int, str, tuple[str, ...]]] = [
     (2, "the instruction is empty", ("a.txt", "")),
     (2, "no such file: missing.py", ("a.txt", "missing.py")),
     (2, "use --create", ("missing.py", "write it")),
-    (2, "the instruction comes last", ("write it", "a.txt", "README.md")),
+    (2, "use --create to create it", ("write it", "a.txt", "README.md")),
     (2, "outside the work tree", ("../outside.txt", "x")),
     (2, "no such file: gone.md", ("a.txt", "x", "--read", "gone.md")),
     (2, "there is no line 99", ("a.txt:99", "x")),
@@ -110,16 +110,6 @@ def test_errors_of_the_commit_are_reported_before_the_model_call(
     assert done.code == 0
 
 
-def test_a_file_named_twice_counts_once(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(GREET)
-    done = run(
-        "edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json"
-    )
-    assert done.code == 0, done.err
-    assert script.prompts[0].count("(file to edit;") == 1
-    assert len(done.json["files"]) == 1
-
-
 def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
@@ -134,3 +124,13 @@ def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
     assert repo.read("local.txt") == b"mine\n"
     assert not (repo.top / "build").exists()
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
+
+
+def test_a_file_named_twice_counts_once(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(GREET)
+    done = run(
+        "edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json"
+    )
+    assert done.code == 0, done.err
+    assert script.prompts[0].count("(file to edit;") == 1
+    assert len(done.json["files"]) == 1

@@ -1,13 +1,20 @@
-"""Parse the arguments of `edit`: lines and symbols of files, and which argument is the instruction."""
+"""The request of an edit: its arguments, its draft, and files that cannot be committed alone."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
-from repoagent.edit.request import Target, parse_target, split_arguments
-from repoagent.errors import UsageError
+from repoagent.edit.checks import refuse_untracked
+from repoagent.edit.draft import Draft
+from repoagent.edit.request import EditRequest, Target, parse_target, split_arguments
+from repoagent.errors import Refused, UsageError
+from repoagent.git.files import REGULAR, FileChange, Source, read_source
+from repoagent.git.worktree import open_worktree
+from tests.conftest import GitRepo
 
 
 @pytest.mark.parametrize(
@@ -36,28 +43,81 @@ def test_an_existing_file_of_that_name_takes_precedence(tmp_path: Path) -> None:
     assert parse_target("odd:10", tmp_path) == Target("odd:10")
 
 
-def test_the_last_argument_is_the_instruction_unless_it_is_a_file(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("x")
-    (tmp_path / "b.py").write_text("x")
-    assert split_arguments(["a.py", "fix it"], instruction_elsewhere=False, cwd=tmp_path) == (
-        ["a.py"],
-        "fix it",
-    )
-    assert split_arguments(["a.py", "b.py"], instruction_elsewhere=False, cwd=tmp_path) == (
-        ["a.py", "b.py"],
-        None,
-    )
-    assert split_arguments(["a.py", "b.py:1"], instruction_elsewhere=False, cwd=tmp_path) == (
-        ["a.py", "b.py:1"],
-        None,
-    )
-    assert split_arguments(["a.py", "-"], instruction_elsewhere=False, cwd=tmp_path) == (["a.py"], "-")
-    assert split_arguments(["a.py", "new.py"], instruction_elsewhere=True, cwd=tmp_path) == (
-        ["a.py", "new.py"],
-        None,
-    )
+@pytest.mark.parametrize(
+    ("arguments", "elsewhere", "files", "instruction"),
+    [
+        (["a.py", "fix it"], False, ["a.py"], "fix it"),
+        (["a.py", "b.py"], False, ["a.py", "b.py"], None),
+        (["a.py", "b.py:1"], False, ["a.py", "b.py:1"], None),
+        (["a.py", "-"], False, ["a.py"], "-"),
+        (["a.py", "new.py"], True, ["a.py", "new.py"], None),
+        (["a.py", "rewrite " * 2000], False, ["a.py"], "rewrite " * 2000),
+    ],
+)
+def test_the_last_argument_is_the_instruction_unless_it_is_a_file(
+    tmp_path: Path, arguments: list[str], elsewhere: bool, files: list[str], instruction: str | None
+) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x")
+    assert split_arguments(arguments, instruction_elsewhere=elsewhere, cwd=tmp_path) == (files, instruction)
 
 
-def test_a_very_long_instruction_is_not_a_file_name(tmp_path: Path) -> None:
-    long = "rewrite " * 2000
-    assert split_arguments(["a.py", long], instruction_elsewhere=False, cwd=tmp_path) == (["a.py"], long)
+BOUND = Draft({"a": Source("a", b"1", REGULAR, "x"), "n": Source("n", None, None, "")})
+
+
+def change(old: str | None, new: str | None, before: bytes | None, after: bytes | None) -> FileChange:
+    modes = [REGULAR if data is not None else None for data in (before, after)]
+    return FileChange(old, new, before, after, *modes)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "folded", "texts"),
+    [
+        # two edits of one file are one change; an edit and its reversal are none
+        (("a", "a", b"1", b"2"), ("a", "a", b"2", b"3"), [("a", "a", b"1", b"3")], {"a": b"3"}),
+        (("a", "a", b"1", b"2"), ("a", "a", b"2", b"1"), [], {"a": b"1"}),
+        # a rename, then an edit, is a rename with an edit
+        (("a", "b", b"1", b"1"), ("b", "b", b"1", b"2"), [("a", "b", b"1", b"2")], {"b": b"2"}),
+        # a new file that is deleted is no change; a deleted file that is created again is a change
+        ((None, "n", None, b"x"), ("n", None, b"x", None), [], {"a": b"1"}),
+        (("a", None, b"1", None), (None, "a", None, b"2"), [("a", "a", b"1", b"2")], {"a": b"2"}),
+    ],
+)
+def test_changes_are_merged(
+    first: tuple[str | None, str | None, bytes | None, bytes | None],
+    second: tuple[str | None, str | None, bytes | None, bytes | None],
+    folded: list[tuple[str, str, bytes, bytes]],
+    texts: dict[str, bytes],
+) -> None:
+    draft = BOUND.with_changes([change(*first)]).with_changes([change(*second)])
+    assert draft.edits == tuple(change(*values) for values in folded)
+    assert {path: text.data for path, text in draft.texts().items()} == texts
+
+
+def test_a_known_source_is_not_replaced() -> None:
+    assert BOUND.with_source(Source("a", b"other", REGULAR, "y")).sources["a"].data == b"1"
+
+
+PATH = "lib/two words.txt"
+
+
+@pytest.mark.parametrize("how", ["removed", "sparse cone", "sparse patterns", "skip-worktree"])
+def test_the_advice_helps(repo: GitRepo, how: str) -> None:
+    repo.write(PATH, "x\n")
+    repo.commit("folders")
+    if how.startswith("sparse"):
+        kind = "--cone" if how == "sparse cone" else "--no-cone"
+        repo.git("sparse-checkout", "set", kind, *(["src"] if kind == "--cone" else ["/src/"]))
+    else:
+        (repo.top / PATH).unlink()
+    if how == "skip-worktree":
+        repo.git("update-index", "--skip-worktree", PATH)
+    worktree = open_worktree(repo.top)
+    request = EditRequest("x", (Target(PATH),))
+    with pytest.raises(Refused) as caught:
+        refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})
+    assert ("excluded by the sparse checkout" in str(caught.value)) == (how != "removed")
+    (advised,) = re.findall(r"`git (restore .*?)`", str(caught.value))
+    repo.git(*shlex.split(advised))
+    assert repo.read(PATH) == b"x\n"
+    refuse_untracked(worktree, request, {PATH: read_source(worktree, PATH)})

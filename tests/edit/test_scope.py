@@ -79,18 +79,6 @@ def test_an_unseen_file_is_not_replaced(repo: GitRepo, run: Run, script: Script)
 REJECTED = "<reject>The words are in README.md, which has to change.</reject>\n"
 
 
-def test_a_rejection_that_names_a_file(repo: GitRepo, screen: Open, script: Script) -> None:
-    script.replies(REJECTED, BOTH)
-    with screen(*COMMAND) as window:
-        window.expect(ASKED)
-        window.send("y\n")
-        window.expect(QUESTION)
-        window.send("y\n")
-        assert window.end() == 0
-    assert "A small repository." in script.prompts[1].rpartition("You may change")[2]
-    assert files_of_head(repo) == ["README.md", "src/app.py"]
-
-
 def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(REJECTED, BOTH)
     done = run(*COMMAND, "--yes")

@@ -36,12 +36,6 @@ def test_a_reply_without_an_edit_goes_back_twice(repo: GitRepo, run: Run, script
     assert (done.code, done.out) == (1, "It says hi already.\n")
 
 
-def test_a_model_may_answer_a_request_for_a_diff_in_words(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies("It says hi already.")
-    done = run("edit", "src/app.py", "say hi", "--yes")
-    assert (done.code, done.out) == (1, "It says hi already.\n")
-
-
 def test_the_model_selects_the_part_if_the_request_names_none(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
@@ -52,18 +46,6 @@ def test_the_model_selects_the_part_if_the_request_names_none(
     question, prompt = script.prompts
     assert "Which of these have to change?" in question
     assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```" in prompt
-    assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
-
-
-def test_an_answer_that_names_no_part(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.write("shop.py", SHOP)
-    repo.commit("shop")
-    blocks = (
-        "<<<<<<< SEARCH\n        return total\n=======\n        return round(total, 2)\n>>>>>>> REPLACE\n"
-    )
-    script.replies("I don't know.", fenced("shop.py", blocks))
-    assert edit(run, "shop.py", "the price shall be in whole cents")[0] == 0
-    assert "SEARCH/REPLACE" in script.prompts[1]
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
 
@@ -140,14 +122,6 @@ def test_a_repeated_answer_changes_the_wording_of_the_prompt(repo: GitRepo, run:
     assert "hello " in third and "hey " not in third
     assert first.partition("\n")[0] == third.partition("\n")[0]
     assert "with this change, in a code block." in third and "info string" not in third
-
-
-def test_an_unchanged_file_changes_the_wording_of_the_prompt(repo: GitRepo, run: Run, script: Script) -> None:
-    old = repo.read("src/app.py").decode()
-    script.replies(fenced("src/app.py", old), fenced("python", old.replace("hello ", "hi ")))
-    assert edit(run, "src/app.py", "say hi")[0] == 0
-    assert "with this change, in a code block." in script.prompts[1]
-    assert repo.read("src/app.py").decode() == old.replace("hello ", "hi ")
 
 
 def test_the_noise_of_test_runners_is_removed() -> None:

@@ -112,7 +112,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
 def _ask_model(
     options: SimpleNamespace, repo: Repository, request: RewriteRequest
 ) -> tuple[RewriteResult, ModelSetup]:
-    from repoagent.edit.conversation_edit import RewriteCallbacks, rewrite
+    from repoagent.edit.conversation_edit import rewrite
     from repoagent.llm.model import display_name
     from repoagent.llm.registry import provider_of
 
@@ -129,13 +129,13 @@ def _ask_model(
                 working.note(f"not accepted: {lines[-1] if len(lines) > 1 else why}", "dim")
                 working.label("asking again")
 
-        callbacks = RewriteCallbacks(
-            text=working.text if terminal.verbose else lambda piece: None,
-            void=lambda text: working.note("(the reply was cut off and discarded)"),
-            wait=summaries.retrying(working),
-            again=ask_again,
-        )
-        return rewrite(repo.layout, request, ready, callbacks), ready
+        result = rewrite(
+            repo.layout, request, ready,
+            on_text=working.text if terminal.verbose else lambda piece: None,
+            on_void=lambda text: working.note("(the reply was cut off and discarded)"),
+            on_wait=summaries.retrying(working), on_again=ask_again,
+        )  # fmt: skip
+        return result, ready
 
 
 def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:

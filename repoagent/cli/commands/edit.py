@@ -99,7 +99,6 @@ def command(session: Session, /, **values: Any) -> Exit:
     repo.settle()
     worktree, settings, terminal = repo.worktree, repo.settings, repo.terminal
     targets, read, text = _files(options, worktree)
-    from repoagent.cli.commands.context import prompt_of, show_texts
     from repoagent.cli.ui.outcome import show_outcome
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.edit import edit
@@ -125,6 +124,8 @@ def command(session: Session, /, **values: Any) -> Exit:
         )  # fmt: skip
 
     if options.show_prompt:
+        from repoagent.cli.commands.context import prompt_of, show_texts
+
         shown = prompt_of(worktree, ask(), settings)
         show_texts(shown, terminal, as_json=options.as_json)
         return Exit.DONE

@@ -13,7 +13,8 @@ from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit
-from repoagent.uses.report import count, definition_lines, files_in_short, lines_of, marks, notes, within
+from repoagent.uses.query import count
+from repoagent.uses.report import definition_lines, files_in_short, lines_of, marks, notes, within
 
 if TYPE_CHECKING:
     from repoagent.uses.query import Answer

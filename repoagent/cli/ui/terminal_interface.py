@@ -13,7 +13,6 @@ from repoagent.cli.ui.progress import Words
 from repoagent.cli.ui.terminal import Terminal, waited
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
-from repoagent.edit.hunk_selection import parse_hunks, pieces, select, split
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
 from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
@@ -377,6 +376,7 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
 
     Raises UsageError without a terminal, NothingDone if the input ends.
     """
+    from repoagent.edit.hunk_selection import parse_hunks, pieces, select, split
     from repoagent.patch.render import canonical_diff
 
     diffs = [parse_hunks(canonical_diff([change])) for change in changes]

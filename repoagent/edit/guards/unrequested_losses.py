@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from repoagent.edit.prompt.blocks import shown
 from repoagent.git.files import FileChange
 from repoagent.patch.apply_answer import Applied
-from repoagent.patch.render import differing
 
 _SHORTER = re.compile(r"\b(remov|delet|drop|cut|trim|shorten|truncat|strip)", re.IGNORECASE)
 _REWRITTEN = re.compile(
@@ -67,22 +66,10 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """For patches without a request: a sentence if a whole file lacks its end, or definitions that are not replaced and
-    not named in a text, or "". `words` is the commit message."""
-    from repoagent.syntax.outline import outline
-
+    """For patches without a request: a sentence if a whole file lacks its end, or definitions that no text names, or
+    "". `words` is the commit message."""
     text = f"{words} {_prose(answer, loose=False)}"
-    lost = []
-    for change, name in _lost_definitions(_rewritten(applied), text, {}):
-        # lost only if nothing replaces it: it is still used, or its lines are deleted without new ones
-        before, after = shown(change.before or b""), shown(change.after or b"")
-        used = re.search(rf"(?<!\w){re.escape(name.rsplit('.', 1)[-1])}(?!\w)", after)
-        symbols = outline(change.name, change.before or b"")
-        rows = [symbol.first_line - 1 for symbol in symbols if symbol.qualified_name == name]
-        hunks = differing(before.split("\n"), after.split("\n"))
-        gone = [(i1, i2) for i1, i2, j1, j2 in hunks if j1 == j2]
-        if used or not rows or any(first <= row < last for row in rows for first, last in gone):
-            lost.append((change, name))
+    lost = _lost_definitions(_rewritten(applied), text, {})
     if lost:
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (

@@ -24,7 +24,7 @@ from repoagent.edit.prompt import blocks, formats
 from repoagent.edit.prompt.blocks import Prompt
 from repoagent.edit.prompt.formats import LOOSE, AnswerFormat, Form
 from repoagent.edit.prompt.instruction_files import USER_FILE, ContextFiles, collect, context_parts
-from repoagent.edit.prompt.large_files import limit_for, long_files, room_for_files
+from repoagent.edit.prompt.large_files import BYTES_A_TOKEN, SPARE_TOKENS, long_files
 from repoagent.edit.request import EditRequest, Target, no_file
 from repoagent.edit.tools import LOOK_UPS, look_up
 from repoagent.errors import Refused, UsageError
@@ -35,7 +35,7 @@ from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
 from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.identity.store import copy_of, resolve
+from repoagent.memory.identity.store import resolve
 from repoagent.memory.prompt import block, exchanges_block, notes_block
 from repoagent.storage.secrets import mask, unknown_in, unmask
 
@@ -118,11 +118,26 @@ def prepare(
     request = replace(request, instruction=mask(request.instruction))
     with ThreadPoolExecutor(3) as executor:
         since = executor.submit(walked_since, worktree)
-        around = executor.submit(_neighborhood, worktree, request, since, short=short)
+        present = [path for path in request.paths if os.path.lexists(worktree.top / path)]
+        around: Future[Neighborhood] | None = None
+        if present and (not short or request.scope == "neighbors"):
+            around = executor.submit(
+                lambda: recent_neighborhood(worktree, present, limit=NEIGHBORS_IN_SCOPE, since=since.result())
+            )
         facts = gather_facts(worktree)
-        _refuse_during_operation(facts, request)
+        if request.commits and facts.unmerged:  # a commit would conclude or break the operation
+            raise Refused(
+                f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit."
+            )
+        if request.commits and facts.operation and facts.operation != "bisect":
+            article = "an" if facts.operation == "am" else "a"
+            raise Refused(
+                f"{article} {facts.operation} is in progress: finish or abort it first, or use --no-commit."
+            )
         sources = _sources(worktree, request, why_not)
-        limit = limit_for(settings.whole("edit.inline_limit"), answer_format.window)
+        limit = settings.whole("edit.inline_limit")
+        if answer_format.window is not None:
+            limit = min(limit, answer_format.window * BYTES_A_TOKEN // 4)
         sizes = {path: len(sources[path].data or b"") for path in request.paths}
         touched = {}
         for path in [path for path, size in sizes.items() if size > limit]:
@@ -135,17 +150,22 @@ def prepare(
             for path in (request.paths if commits else ())
         }
         request = _with_lines(request, sources)
-        uses = None if short else executor.submit(_uses, worktree, request, sources, why_not)
+        existing = _existing(request, sources)
+        uses: Future[str] | None = None
+        if existing and not short:
+            from repoagent.uses.request_symbols import uses_block
+
+            pointed = [(target.path, target.symbol) for target in request.targets if target.symbol]
+            uses = executor.submit(uses_block, worktree, request.instruction, existing, pointed, why_not)
         memories = {
             path: memory
-            for path, data in _existing(request, sources).items()
+            for path, data in existing.items()
             if settings.switch("memory.enabled") and (memory := resolve(dirs, worktree, path, data))
         }
         histories = {path: future.result() for path, future in changes.items()}
-        neighbors = around.result()
+        rows = around.result().rows if around is not None else ()
         recent = {path: future.result() for path, future in touched.items()}
         used = uses.result() if uses else ""
-    rows = neighbors.rows if neighbors is not None else ()
     editable = set(request.paths)
     if request.scope == "neighbors":
         frequent = [os.fsdecode(row.path) for row in rows if row.together > 1]
@@ -221,40 +241,8 @@ def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequ
     return replace(request, targets=tuple(targets))
 
 
-def _refuse_during_operation(facts: Facts, request: EditRequest) -> None:
-    """Raise Refused during a merge, rebase or the like: a commit would conclude or break that operation."""
-    if not request.commits:
-        return
-    if facts.unmerged:
-        raise Refused(f"{facts.unmerged[0]} has unmerged conflicts: resolve them first, or use --no-commit.")
-    if facts.operation and facts.operation != "bisect":
-        article = "an" if facts.operation == "am" else "a"
-        raise Refused(
-            f"{article} {facts.operation} is in progress: finish or abort it first, or use --no-commit."
-        )
-
-
 def _existing(request: EditRequest, sources: Mapping[str, Source]) -> dict[str, bytes]:
     return {path: data for path in request.paths if (data := sources[path].data) is not None}
-
-
-def _neighborhood(
-    worktree: WorkTree, request: EditRequest, since: Future[int | None], *, short: bool
-) -> Neighborhood | None:
-    """The neighbors of the files; None for new files, or if the prompt does not show neighbors."""
-    paths = [path for path in request.paths if os.path.lexists(worktree.top / path)]
-    if not paths or (short and request.scope != "neighbors"):
-        return None
-    return recent_neighborhood(worktree, paths, limit=NEIGHBORS_IN_SCOPE, since=since.result())
-
-
-def _uses(worktree: WorkTree, request: EditRequest, sources: Mapping[str, Source], why_not: WhyNot) -> str:
-    """The uses in other files, including tests, of the symbols that the request names."""
-    from repoagent.uses.request_symbols import uses_block
-
-    targets = [(target.path, target.symbol) for target in request.targets if target.symbol]
-    files = _existing(request, sources)
-    return uses_block(worktree, request.instruction, files, targets, why_not) if files else ""
 
 
 def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
@@ -308,21 +296,6 @@ def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
         if data is not None and (line := purpose(dirs, path, data)):
             lines.append(f"- {blocks.named(path)}: {line}\n")
     return "".join(["\nTheir purpose:\n", *lines]) if lines else ""
-
-
-def copies(context: PromptContext) -> list[str]:
-    """A note to the user for each file that is a copy of a file with memory, because a copy does not inherit it."""
-    sentences = []
-    dirs, enabled = layout(context.worktree), context.settings.switch("memory.enabled")
-    for path, data in _existing(context.request, context.sources).items() if enabled else ():
-        if path in context.memories:
-            continue
-        if (original := copy_of(dirs, context.worktree, path, data)) is not None:
-            from repoagent.memory.lookup import is_copy
-
-            typed = os.path.relpath(context.worktree.top / path)
-            sentences.append(f"{path} {is_copy(original, context.worktree, typed)}")
-    return sentences
 
 
 def masked_prompt(prompt: Prompt) -> Prompt:
@@ -480,15 +453,13 @@ def prompt_for(
     hidden = {path for path in request.paths if path not in paths}
     shown = [source for source in sources.values() if source.path not in hidden]
     answer_format = context.answer_format
-    tokens = sum(map(estimate_tokens, texts))
-    long = long_files(
-        [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}],
-        request,
-        context.settings.whole("edit.inline_limit"),
-        room_for_files(answer_format.window, answer_format.output_tokens, tokens),
-        context.recent,
-        bare=short,
-    )
+    room = None  # bytes left for files besides the reply and the other blocks
+    if (window := answer_format.window) is not None:
+        left = window - min(answer_format.output_tokens, window // 2) - sum(map(estimate_tokens, texts))
+        room = max(0, left - SPARE_TOKENS) * BYTES_A_TOKEN
+    inline = context.settings.whole("edit.inline_limit")
+    to_show = [source for source in shown if source.path in {*paths, *request.read} - {*excerpts}]
+    long = long_files(to_show, request, inline, room, context.recent, bare=short)
     for path, file in long.items():
         session.seen[path] = [*session.seen.get(path, ()), *file.lines]
         excerpts[path] = file.text

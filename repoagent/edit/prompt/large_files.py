@@ -40,20 +40,6 @@ class Budget:
     map: int
 
 
-def room_for_files(window: int | None, output_tokens: int, other_tokens: int) -> int | None:
-    """The bytes of a model's window left for files besides its reply and the other blocks; None for an unknown
-    window."""
-    if window is None:
-        return None
-    left = window - min(output_tokens, window // 2) - other_tokens - SPARE_TOKENS
-    return max(0, left) * BYTES_A_TOKEN
-
-
-def limit_for(inline: int, window: int | None) -> int:
-    """The size in bytes above which a file may be too long."""
-    return inline if window is None else min(inline, window * BYTES_A_TOKEN // 4)
-
-
 def too_long(sizes: Mapping[str, int], inline: int, room: int | None) -> dict[str, Budget]:
     """The files not to show in full, with their budgets: those above `inline` bytes, and the longest of those that
     exceed `room`. Together they take at most about the size of one inline file, or half of the remaining `room`; the

@@ -13,14 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.small_models.code_repairs import (
-    import_row,
-    leading_imports,
-    missing_imports,
-    reindented,
-    with_remarks,
-    with_unasked_put_back,
-)
+from repoagent.edit.small_models import code_repairs
 from repoagent.patch.errors import PatchRefused, Problem
 from repoagent.patch.model import FilePatch
 from repoagent.patch.paths import known_path
@@ -183,18 +176,18 @@ def pieces_of(file: ShownFile, lines: Sequence[str]) -> list[Piece]:
     if _shared(lines, outside) >= (9 if file.parts else 6):
         # models drop blank lines at the beginning and the end of the file
         return [Piece(None, (*file.lines[: filled[0]], *lines, *file.lines[filled[-1] + 1 :]))]
-    imports, body = leading_imports(file.path, lines)
+    imports, body = code_repairs.leading_imports(file.path, lines)
     old, new = _code(file.path, file.lines), _code(file.path, body)
     if rows := _part_shown(file, old, new):
         before = file.lines[slice(*rows)]
-        if leading_imports(file.path, before)[0]:
-            return [Piece(rows, tuple(reindented(lines, before)))]
-        return _with_imports(file, imports, [Piece(rows, tuple(reindented(body, before)))])
+        if code_repairs.leading_imports(file.path, before)[0]:
+            return [Piece(rows, tuple(code_repairs.reindented(lines, before)))]
+        return _with_imports(file, imports, [Piece(rows, tuple(code_repairs.reindented(body, before)))])
     pieces = []
     for rows, text in named_pieces(new, old):
         if file.parts and not any(first <= rows[0] and rows[1] <= last for (first, last), _ in file.parts):
             return []  # the model has not seen these lines, so it invented them
-        pieces.append(Piece(rows, tuple(reindented(text, file.lines[slice(*rows)]))))
+        pieces.append(Piece(rows, tuple(code_repairs.reindented(text, file.lines[slice(*rows)]))))
     return _with_imports(file, imports, pieces) if pieces else []
 
 
@@ -232,16 +225,16 @@ def _part_shown(file: ShownFile, old: _Code, new: _Code) -> Rows | None:
 
 def _with_imports(file: ShownFile, imports: Sequence[str], pieces: list[Piece]) -> list[Piece]:
     """Add the import lines of the answer to the pieces, at the right place in the file."""
-    lines = missing_imports(file.path, imports, file.lines)
+    lines = code_repairs.missing_imports(file.path, imports, file.lines)
     if not lines:
         return pieces
-    row = import_row(file.path, file.lines)
+    row = code_repairs.import_row(file.path, file.lines)
     if row is None or any(piece.rows is None or piece.rows[0] < row < piece.rows[1] for piece in pieces):
         return [Piece(pieces[0].rows, (*lines, "", *pieces[0].lines)), *pieces[1:]]
     after, before = file.lines[row:], file.lines[row - 1 : row] if row else ()
-    if after and after[0].strip() and not leading_imports(file.path, after)[0]:
+    if after and after[0].strip() and not code_repairs.leading_imports(file.path, after)[0]:
         lines = [*lines, "", ""]
-    elif before and before[0].strip() and not leading_imports(file.path, before)[0]:
+    elif before and before[0].strip() and not code_repairs.leading_imports(file.path, before)[0]:
         lines = ["", *lines]
     return [Piece((row, row), tuple(lines)), *pieces]
 
@@ -294,8 +287,8 @@ def read_reply(
             continue
         for piece in pieces or [Piece(None, tuple(lines))]:
             old = file.lines[slice(*piece.rows)] if piece.rows else file.lines
-            new = with_unasked_put_back(path, old, piece.lines, request, file.source)
-            text = _joined(with_remarks(path, old, new, request))
+            new = code_repairs.with_unasked_put_back(path, old, piece.lines, request, file.source)
+            text = _joined(code_repairs.with_remarks(path, old, new, request))
             taken.append(replace(patch, new=path, rows=piece.rows, whole=text))
 
     def repeats(patch: FilePatch) -> bool:

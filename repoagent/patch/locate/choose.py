@@ -25,7 +25,6 @@ from repoagent.patch.locate.exact import (
     unescape,
     weight,
 )
-from repoagent.patch.locate.fuzzy import align, match_in_parts
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
 
 _EQUAL = 1e-6  # scores that differ by less are equal
@@ -102,6 +101,8 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
                 return matches
     if applied_rows(hunk, index):
         return []
+    from repoagent.patch.locate.fuzzy import align, match_in_parts
+
     for loosest in (EXACT, WHITESPACE):
         for option in interpretations(hunk):
             if matches := match_in_parts(option, index, loosest):

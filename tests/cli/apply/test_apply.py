@@ -15,7 +15,11 @@ from tests.conftest import GitRepo
 
 ANSWER = f"""Sure! Here's the change.
 
-Greet with a comma. It reads better.
+<commit>
+Greet with a comma
+
+It reads better.
+</commit>
 
 ```diff
 {GREET}```

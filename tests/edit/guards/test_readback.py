@@ -11,24 +11,11 @@ from repoagent.edit.ui import DiffStat
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.patch.render import canonical_diff
 
-LINE = st.sampled_from(
-    [
-        b"a\n",
-        b"b\n",
-        b"-- x\n",
-        b"++ y\n",
-        b"@@ -1 +1 @@\n",
-        b"\r\n",
-        b"f\x0cf\n",
-        "\u2028\n".encode(),
-        b"\xff\n",
-        b" \n",
-        b"\\ No newline at end of file\n",
-    ]
-)
-TEXT = st.tuples(st.lists(LINE, max_size=30), st.sampled_from([b"", b"end", b"-- end"])).map(
-    lambda t: b"".join(t[0]) + t[1]
-)
+LINES = (
+    b"a\n", b"b\n", b"-- x\n", b"++ y\n", b"@@ -1 +1 @@\n", b"\r\n", b"f\x0cf\n", "\u2028\n".encode(), b"\xff\n",
+    b" \n", b"\\ No newline at end of file\n",
+)  # fmt: skip
+TEXT = st.tuples(st.lists(st.sampled_from(LINES), max_size=30), st.sampled_from([b"", b"end", b"-- end"]))
 
 
 def change(before: bytes, after: bytes) -> FileChange:
@@ -36,27 +23,28 @@ def change(before: bytes, after: bytes) -> FileChange:
 
 
 @given(TEXT, TEXT)
-def test_the_parsed_diff_produces_the_written_bytes(before: bytes, after: bytes) -> None:
-    if before == after:
-        return
-    changes = [change(before, after)]
-    stat = read_back(canonical_diff(changes), changes)
-    assert stat.added + stat.removed > 0
+def test_the_parsed_diff_produces_the_written_bytes(
+    old: tuple[list[bytes], bytes], new: tuple[list[bytes], bytes]
+) -> None:
+    before, after = (b"".join([*lines, end]) for lines, end in (old, new))
+    if before != after:
+        changes = [change(before, after)]
+        stat = read_back(canonical_diff(changes), changes)
+        assert stat.added + stat.removed > 0
 
 
 def test_a_diff_that_differs_from_the_bytes_is_an_error() -> None:
     changes = [change(b"1\n2\n3\n", b"1\nzwei\n3\n")]
     diff = canonical_diff(changes)
-    assert read_back(diff, changes) == DiffStat(1, 1, 1)
-    assert str(DiffStat(1, 1, 1)) == "1 file +1 -1"
-    for wrong in (
+    assert str(read_back(diff, changes)) == "1 file +1 -1"
+    wrong = [
         diff.replace("zwei", "drei"),
         diff.replace("@@ -1,3 +1,3 @@", "@@ -1,2 +1,3 @@"),
         diff.replace(" 3\n", ""),
-        "",
-    ):
+    ]
+    for text in (*wrong, ""):
         with pytest.raises(ValueError):
-            read_back(wrong, changes)
+            read_back(text, changes)
 
 
 def test_new_deleted_and_renamed_files() -> None:

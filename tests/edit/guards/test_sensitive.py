@@ -156,18 +156,6 @@ def test_a_dry_run_lists_sensitive_files_and_named_files_need_no_question(
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes"]
 
 
-def test_more_patterns_come_only_from_the_users_configuration(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
-    script.replies(GREET)
-    repo.git("config", "repoagent.edit.sensitive", "src/")
-    done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")
-    assert done.code != 0  # a file for reading is not changed
-    script.replies(GREET + NEW.format("src/new.py"))
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
-    assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err
-
-
 @pytest.mark.parametrize(("key", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
 def test_sensitive_files_need_a_second_confirmation(
     repo: GitRepo, screen: Open, script: Script, key: str, code: int
@@ -197,3 +185,15 @@ def test_sensitive_files_can_be_deselected_by_hunk(repo: GitRepo, screen: Open, 
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     message = repo.git("show", "-s", "--format=%B")
     assert message.count("Source-Blob:") == 1
+
+
+def test_more_patterns_come_only_from_the_users_configuration(
+    repo: GitRepo, run: Run, script: Script
+) -> None:
+    script.replies(GREET)
+    repo.git("config", "repoagent.edit.sensitive", "src/")
+    done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")
+    assert done.code != 0  # a file for reading is not changed
+    script.replies(GREET + NEW.format("src/new.py"))
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
+    assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err

@@ -14,7 +14,7 @@ from repoagent.edit.request import EditRequest, Target
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Run, Script
+from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP, answer, prepare_edit, result
 
 TOTAL = """\
@@ -54,6 +54,15 @@ REFUSED = {
         "no longer parse|are missing",
     ),
     "only the end is missing": ("    def total_price(self):\n        total = 0\n", "are missing"),
+    "cut off": (ROUNDED, "ends before its last line"),
+    "not shown": (
+        "def read_names(file):\n    return []\n",
+        "does not contain the whole new Basket.total_price",
+    ),
+    "not shown, and new": (
+        "def helper():\n    return 1\n\n\ndef read_names(file):\n    return []\n",
+        "does not contain the whole new Basket.total_price",
+    ),
     "twice, in two versions": (ROUNDED + "\n" + ROUNDED.replace("2", "3"), "would appear twice"),
 }
 
@@ -62,20 +71,14 @@ REFUSED = {
 def test_an_incomplete_part_is_sent_back(repo: GitRepo, name: str) -> None:
     text, why = REFUSED[name]
     prepared = prepare_edit(repo, "total_price shall round to cents")
-    seen = answer(prepared, fenced("shop.py", text))
+    reply = fenced("shop.py", text)
+    seen = answer(prepared, reply.removesuffix("```\n") if name == "cut off" else reply)
     assert not seen.ok
     assert re.search(why, seen.text), seen.text
     assert seen.text.endswith(
         "the whole new Basket.total_price between the lines ```shop.py and ```, and nothing else."
     )
     assert len(seen.text) < 500
-    assert result(prepared) == SHOP
-
-
-def test_a_truncated_answer_is_never_applied(repo: GitRepo) -> None:
-    prepared = prepare_edit(repo, "total_price shall round to cents")
-    seen = answer(prepared, fenced("shop.py", ROUNDED).removesuffix("```\n"))
-    assert not seen.ok and "ends before its last line" in seen.text
     assert result(prepared) == SHOP
 
 
@@ -104,16 +107,6 @@ ANSWERS = {
     "diff": "```diff\n--- a/shop.py\n+++ b/shop.py\n@@\n-        return total\n+        return round(total, 2)\n```\n",
     "CRLF": fenced("shop.py", ROUNDED).replace("\n", "\r\n"),
 }
-
-
-def test_code_that_was_not_shown_is_not_replaced(repo: GitRepo) -> None:
-    """A model invents a function that it has not seen."""
-    prepared = prepare_edit(repo, "total_price shall round to cents")
-    new = "def read_names(file):\n    return []\n"
-    for reply in (new, f"def helper():\n    return 1\n\n\n{new}"):
-        seen = answer(prepared, fenced("shop.py", reply))
-        assert "does not contain the whole new Basket.total_price" in seen.text
-    assert result(prepared) == SHOP
 
 
 def test_a_retry_does_not_show_a_small_model_its_bad_answer(repo: GitRepo, run: Run, script: Script) -> None:
@@ -162,13 +155,6 @@ def test_code_in_an_answer_is_only_a_quotation_if_a_diff_was_requested(repo: Git
     assert "File shop.py (file to edit; 240 lines)" in "".join(
         part.text for part in prepared.prompts[0].opening
     )
-
-
-def test_tags_in_a_nameless_fence_are_code() -> None:
-    reply = "Here: ```python\ndef f():\n    pass\n<finish>x</finish>\n```\n"
-    (action,) = parse(reply, {"edit", "finish"}, loose=True).actions
-    assert action.kind == "edit"
-    assert "<finish>" in action.body
 
 
 def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
@@ -268,29 +254,6 @@ def test_a_new_file_needs_no_name(repo: GitRepo) -> None:
     )
     assert answer(prepared, fenced("python", "x = 1\n")).ok
     assert result(prepared, "new.py") == "x = 1\n"
-
-
-def test_from_the_command_line(repo: GitRepo, run: Run, script: Script) -> None:
-    repo.write("shop.py", SHOP)
-    repo.commit("shop")
-    head = repo.head()
-    bad = fenced("shop.py", "        return round(total, 2)\n")
-    script.replies(bad, ANSWERS["at column 0"])
-    done = run("edit", "shop.py::total_price", "round to cents", "--yes", "--format", "function")
-    assert done.code == 0, done.err
-    assert repo.read("shop.py").decode() == EXPECTED
-    assert repo.git("diff", "--numstat", head, "HEAD").split() == ["1", "1", "shop.py"]
-    first, second = script.prompts
-    assert "Tags:\n" not in first and "value + 3" not in first
-    assert "Not applied:" in second
-
-
-def test_search_replace_is_requested(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies("```src/app.py\n<<<<<<< SEARCH\ndef nothing\n=======\nx\n>>>>>>> REPLACE\n```\n", GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "search")
-    assert done.code == 0, done.err
-    assert "SEARCH/REPLACE blocks in a fence" in script.prompts[0] and "Tags:\n" in script.prompts[0]
-    assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
 def edited(
