@@ -110,8 +110,16 @@ def agreed(
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{CANCELLED}.")
         elif decision.kind == "revise" and decision.changes:
-            if reason := _parses_worse(session, decision.changes):
-                ui.say(f"not accepted: {reason}")
+            from repoagent.syntax.regressions import parses_worse
+
+            edited = decision.changes if session.request.parse_check else ()
+            reasons = (
+                parses_worse(change.name, change.before, change.after)
+                for change in edited
+                if change.path is not None and change.after is not None
+            )
+            if reason := next(filter(None, reasons), None):
+                ui.say(f"not accepted: {reason} (use --no-parse-check to accept it)")
             else:
                 proposal = _propose(session, decision.changes, message, remarks)
         else:
