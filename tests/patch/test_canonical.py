@@ -89,11 +89,6 @@ def test_git_applies_one_diff_of_several_files(repo: GitRepo) -> None:
     repo.git("apply", "--check", "-", stdin=canonical_diff(cases).encode())
 
 
-def test_no_change_is_an_empty_diff() -> None:
-    assert canonical_diff([]) == ""
-    assert canonical_diff([change("f", "f", b"a\n", b"a\n")]) == ""
-
-
 def test_the_diff_equals_that_of_git(repo: GitRepo) -> None:
     before = repo.read("a.txt")
     result = before.replace(b"line 2\n", b"").replace(b"line 9\n", b"LINE\nmore\n")

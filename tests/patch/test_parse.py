@@ -22,42 +22,11 @@ HUNK = """\
 """
 
 
-@pytest.mark.parametrize("info", ["diff", "patch", "", "udiff", "python"])
-@pytest.mark.parametrize(
-    "header",
-    [
-        "@@ -4,4 +4,4 @@",
-        "@@ -400,3 +17,99 @@ def greet(name):",
-        "@@",
-        "@@ ... @@",
-        "@@ def greet(name):",
-        "@@ -4 +4 @@",
-        "@@@@",
-    ],
-)
-def test_hunk_headers_right_wrong_and_empty(header: str, info: str) -> None:
-    assert after(fenced(f"{header}\n{HUNK}", info=info)) == CHANGED
-
-
 @pytest.mark.parametrize("fence", ["```", "````", "~~~"])
-def test_fences(fence: str) -> None:
-    assert after(f"{fence}diff\n--- app.py\n+++ app.py\n@@\n{HUNK}{fence}\n") == CHANGED
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("a/app.py", "b/app.py"),
-        ("app.py", "app.py"),
-        ("./app.py", "./app.py"),
-        ("/home/me/repo/app.py", "/home/me/repo/app.py"),
-        ('"a/app.py"', '"b/app.py"'),
-        ("a/app.py\t2026-01-01 10:00:00", "b/app.py\t2026-01-01 10:00:01"),
-        ("`app.py`", "`app.py`"),
-    ],
-)
-def test_names_in_headers(old: str, new: str) -> None:
-    assert after(f"```diff\n--- {old}\n+++ {new}\n@@\n{HUNK}```") == CHANGED
+@pytest.mark.parametrize("info", ["diff", "patch", "", "udiff", "python"])
+def test_fences(fence: str, info: str) -> None:
+    numbers = "@@ -400,3 +17,99 @@ def greet(name):"
+    assert after(f"{fence}{info}\n--- app.py\n+++ app.py\n{numbers}\n{HUNK}{fence}\n") == CHANGED
 
 
 def test_bare_diff_between_prose() -> None:
@@ -67,11 +36,6 @@ def test_bare_diff_between_prose() -> None:
     (span,) = patch_spans(answer)
     assert answer[span.start :].startswith("--- a/app.py")
     assert answer[span.end :].strip().startswith("That says hi")
-
-
-def test_bullets_after_a_complete_bare_diff_are_prose() -> None:
-    hunk = '@@ -6 +6 @@\n-    return "hello " + name\n+    return "hi " + name\n\n- It is short.\n'
-    assert after(f"--- a/app.py\n+++ b/app.py\n{hunk}") == CHANGED
 
 
 def _ended(answer: str) -> bytes | None:
@@ -204,12 +168,6 @@ def test_deletion_by_dev_null_must_quote_the_file() -> None:
     assert reasons(deletion.format("import os")) == {"deleted-line-missing"}
 
 
-def test_deleted_sql_comments_are_not_headers() -> None:
-    before = b"select 1\n-- old\nfrom t\n"
-    diff = "```diff\n--- a/app.py\n+++ b/app.py\n@@ -1,3 +1,3 @@\n select 1\n--- old\n+++ new\n from t\n```"
-    assert after(diff, before) == b"select 1\n++ new\nfrom t\n"
-
-
 def test_format_patch_signature_is_not_a_deletion() -> None:
     assert after(f"--- a/app.py\n+++ b/app.py\n@@ -4,4 +4,4 @@\n{HUNK.rstrip()}\n-- \n2.39.5\n") == CHANGED
 
@@ -217,31 +175,6 @@ def test_format_patch_signature_is_not_a_deletion() -> None:
 def test_blank_line_inside_added_lines_is_added() -> None:
     diff = "@@\n import sys\n+import os\n\n+import re\n \n \n def greet(name):\n"
     assert after(fenced(diff)) == APP.replace(b"import sys\n", b"import sys\nimport os\n\nimport re\n")
-
-
-def test_lines_without_their_first_column() -> None:
-    diff = (
-        '@@\ndef greet(name):\n    """Say hello."""\n-    return "hello " + name\n+    return "hi " + name\n'
-    )
-    assert after(fenced(diff)) == CHANGED
-
-
-BLOCK = """\
-<<<<<<< SEARCH
-    return "hello " + name
-=======
-    return "hi " + name
->>>>>>> REPLACE
-"""
-
-
-@pytest.mark.parametrize(
-    "answer", [f"app.py\n{BLOCK}", f"```python\napp.py\n{BLOCK}```\n", f"app.py\n```\n{BLOCK}```\n", BLOCK]
-)
-def test_search_replace(answer: str) -> None:
-    applied = run(answer)
-    assert applied.changes[0].after == CHANGED
-    assert applied.placements[0].level == "search-replace"
 
 
 def test_search_replace_blocks_of_one_file_all_count() -> None:
@@ -265,12 +198,6 @@ def test_search_replace_blocks_of_one_file_all_count() -> None:
 )
 def test_search_replace_without_its_end_is_truncated(answer: str) -> None:
     assert reasons(answer) == {"cut-off"}
-
-
-def test_search_replace_with_two_dividers_is_refused() -> None:
-    assert reasons("app.py\n<<<<<<< SEARCH\nimport sys\n=======\na\n=======\nb\n>>>>>>> REPLACE\n") == {
-        "malformed"
-    }
 
 
 @pytest.mark.parametrize(
@@ -304,11 +231,6 @@ def test_a_whole_markdown_file_with_fences_in_it() -> None:
     answer = "README.md\n```markdown\n# B\n\n```sh\nmake\n```\n\nend\n```\nbye\n"
     applied = apply_answer(answer, {"README.md": SourceText(before)})
     assert applied.changes[0].after == before.replace(b"# A", b"# B")
-
-
-def test_a_fence_inside_a_list() -> None:
-    diff = fenced(f"@@\n{HUNK}").split("\n")
-    assert after("\n".join(f"   {line}" if number else line for number, line in enumerate(diff))) == CHANGED
 
 
 def test_a_quotation_next_to_a_diff_is_not_a_whole_file() -> None:

@@ -18,24 +18,8 @@ from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.render import canonical_diff, differing
 from tests.conftest import GitRepo
 
-_WORDS = st.sampled_from(
-    [
-        "",
-        "a",
-        "b",
-        "}",
-        "    x = 1",
-        "\ty",
-        "-- z",
-        "++ z",
-        "@@ -1 +1 @@",
-        "```",
-        " ",
-        "é \u2028\x0c",
-        "return",
-        "--- q",
-    ]
-)
+_TEXTS = "a|b|}|    x = 1|\ty|-- z|++ z|@@ -1 +1 @@|```| |é \u2028\x0c|return|--- q|"
+_WORDS = st.sampled_from(_TEXTS.split("|"))
 _ENDINGS = st.sampled_from(["\n", "\n", "\n", "\r\n"])
 
 
@@ -117,61 +101,17 @@ def test_no_byte_outside_the_changed_line_changes(noise: list[bytes], data: st.D
     assert applied.changes[0].after == before.replace(b"the one line", b"the other line")
 
 
-_JUNK = st.lists(
-    st.sampled_from(
-        [
-            "```diff",
-            "```",
-            "````",
-            "~~~",
-            "--- a/f",
-            "+++ b/f",
-            "+++ /dev/null",
-            "--- /dev/null",
-            "@@ -1,2 +1,2 @@",
-            "@@",
-            "@@ ... @@",
-            " a",
-            "-a",
-            "+b",
-            "",
-            "prose",
-            "<<<<<<< SEARCH",
-            "=======",
-            ">>>>>>> REPLACE",
-            "f.py",
-            "rename from f",
-            "rename to g",
-            "deleted file mode 100644",
-            "new file mode 100755",
-            "\\ No newline",
-            "diff --git a/f b/f",
-            " ...",
-            "+# ... existing code ...",
-            "-b\r",
-            "GIT binary patch",
-            '--- "a/\\303',
-            "-",
-            "+",
-            "```python f.py",
-            "@@ -99999999999999999999 +1 @@",
-            "--- ../../x",
-            "+++ ../../x",
-            " }",
-            "\tc",
-            "-- ",
-            "2.39.5",
-            "--- f.py",
-            "```text",
-        ]
-    ),
-    max_size=25,
-)
+_JUNK = """\
+```diff|```|````|~~~|--- a/f|+++ b/f|+++ /dev/null|--- /dev/null|@@ -1,2 +1,2 @@|@@|@@ ... @@| a|-a|+b||prose
+<<<<<<< SEARCH|=======|>>>>>>> REPLACE|f.py|rename from f|rename to g|deleted file mode 100644
+new file mode 100755|\\ No newline|diff --git a/f b/f| ...|+# ... existing code ...|GIT binary patch|--- "a/\\303
+-|+|```python f.py|@@ -99999999999999999999 +1 @@|--- ../../x|+++ ../../x| }|\tc|-- |2.39.5|--- f.py|```text"""
+JUNK = [*_JUNK.replace("\n", "|").split("|"), "-b\r"]
 
 
 @pytest.mark.soak
 @settings(max_examples=500, deadline=None)
-@given(_JUNK, texts())
+@given(st.lists(st.sampled_from(JUNK), max_size=25), texts())
 def test_junk_is_refused_and_never_crashes(lines: list[str], source: str) -> None:
     answer = "\n".join(lines)
     end = 0

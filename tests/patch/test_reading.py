@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 from collections.abc import Callable
 
@@ -18,68 +19,31 @@ from repoagent.patch.parse.blocks import patch_spans
 from repoagent.patch.parse.retractions import offers_choice, revision_of
 from tests.patch.helpers import APP, after, fenced, reasons
 
-_PIECES = [
-    *("```diff", "```", "````", "~~~", "   ```", "- ```diff", "1. ```", "```python f.py", "text ```"),
-    *(
-        "--- a/f",
-        "+++ b/f",
-        "+++ /dev/null",
-        "@@ -1,2 +1,2 @@",
-        "@@",
-        "@@ x",
-        "@@@ -1 -1 +1 @@@",
-        "@@ line 3 @@",
-    ),
-    *(
-        " a",
-        "-a",
-        "+b",
-        "",
-        "prose",
-        "-- ",
-        "2.39.5",
-        "\\ No newline at end of file",
-        "-b\r",
-        "\t",
-        "> ",
-        ">",
-    ),
-    *("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "------- SEARCH", "+++++++ REPLACE", "<<<<<<< HEAD"),
-    *(
-        "*** Begin Patch",
-        "*** End Patch",
-        "*** Update File: f",
-        "*** Add File: g",
-        "*** Move to: g",
-        "*** End of File",
-    ),
-    *(
-        "diff --git a/f b/f",
-        "diff -u f f",
-        "diff --cc f",
-        "Index: f",
-        "=====",
-        "rename from f",
-        "similarity index 9%",
-    ),
-    *("new file mode 100644", "deleted file mode 100644", "GIT binary patch", "Binary files a and b differ"),
-    *(
-        "cat > f <<'EOF'",
-        "EOF",
-        "apply_patch <<'EOF'",
-        "12 | -a",
-        "12 | +b",
-        "13 |  c",
-        "12\t-a",
-        "  1   2  a",
-        "-1: a",
-    ),
-    *("From 0123456789012345678901234567890123456789 M", "commit 0123456789012345678901234567890123456789"),
-    *("\x1b[31m-a\x1b[m", "\x1b[1m--- a/f", "\u200b--- a/f", "\ufeff@@", "\u2028", "\x0c", "\x85", "\0"),
+_TEXTS = r"""
+```diff|```|````|~~~|   ```|- ```diff|1. ```|```python f.py|text ```|--- a/f|+++ b/f|+++ /dev/null|@@ -1,2 +1,2 @@|@@
+@@ x|@@@ -1 -1 +1 @@@|@@ line 3 @@| a|-a|+b|prose|-- |2.39.5|\ No newline at end of file|> |>|<<<<<<< SEARCH|=======
+>>>>>>> REPLACE|------- SEARCH|+++++++ REPLACE|<<<<<<< HEAD|*** Begin Patch|*** End Patch|*** Update File: f
+*** Add File: g|*** Move to: g|*** End of File|diff --git a/f b/f|diff -u f f|diff --cc f|Index: f|=====
+rename from f|similarity index 9%|new file mode 100644|deleted file mode 100644|GIT binary patch
+Binary files a and b differ|cat > f <<'EOF'|EOF|apply_patch <<'EOF'|12 ¦ -a|12 ¦ +b|13 ¦  c|  1   2  a|-1: a
+From 0123456789012345678901234567890123456789 M|commit 0123456789012345678901234567890123456789"""
+_PIECES = [text.replace("¦", "|") for text in re.split(r"[|\n]", _TEXTS)]
+_ODD = [
+    "12\t-a",
+    "-b\r",
+    "\t",
+    "\x1b[31m-a\x1b[m",
+    "\u200b--- a/f",
+    "\ufeff@@",
+    "\u2028",
+    "\x0c",
+    "\x85",
+    "\0",
 ]
 _LINES = st.lists(
     st.tuples(
-        st.sampled_from(["", "", "", "> ", ">", "    ", "\t", "  1 | ", "- "]), st.sampled_from(_PIECES)
+        st.sampled_from(["", "", "", "> ", ">", "    ", "\t", "  1 | ", "- "]),
+        st.sampled_from(_PIECES + _ODD),
     ).map("".join),
     max_size=25,
 )

@@ -20,17 +20,11 @@ from repoagent.patch.locate.exact import (
     is_blank,
 )
 from repoagent.patch.model import ADD, CONTEXT, FilePatch, Hunk, Line, Revision, decode
+from repoagent.patch.parse import retractions
 from repoagent.patch.parse.blocks import Block, blocks, too_large
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE
 from repoagent.patch.parse.formats import parse_envelope, parse_search_replace, parse_whole
 from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_mail, starts_diff
-from repoagent.patch.parse.retractions import (
-    is_only_last,
-    keeps_rest,
-    offers_choice,
-    revision_of,
-    withdraws_last,
-)
 from repoagent.patch.parse.unified import parse_diff
 
 _REACH = 4000  # characters below a diff to search
@@ -95,11 +89,11 @@ def parse(
     if not patches:
         return patches
     prose = "\n\n".join([*since, answer[end:]])
-    if withdraws_last(prose):
+    if retractions.withdraws_last(prose):
         text = "the text after the last patch withdraws it. Send only the final patch."
         raise PatchError("ambiguous", text)
     last = patches[-1].block
-    if last == patches[0].block or not is_only_last(prose):
+    if last == patches[0].block or not retractions.is_only_last(prose):
         return patches
     return [
         replace(patch, revision=Revision.WITHDRAWS, prose=prose) if patch.block == last else patch
@@ -123,7 +117,7 @@ def _split_at_prose(block: Block) -> list[Block]:
         while above > max(first, row - _MOST_PROSE) and lines[above - 1][:1] not in _SIGNS:
             above -= 1
         between = "\n".join(lines[above:row])
-        if between.strip() and revision_of(between):
+        if between.strip() and retractions.revision_of(between):
             parts.append(replace(block, lines=lines[first:above], prose=prose, closed=True))
             first, prose = row, between
     return [*parts, replace(block, lines=lines[first:], prose=prose)]
@@ -181,10 +175,10 @@ def _with_prose(
             patch,
             block=number,
             unclosed=block.fenced and not block.closed,
-            revision=Revision.NEUTRAL if is_message else revision_of(since),
+            revision=Revision.NEUTRAL if is_message else retractions.revision_of(since),
             prose=since,
-            keeps_rest=keeps_rest(since),
-            alternative=offers_choice(before),
+            keeps_rest=retractions.keeps_rest(since),
+            alternative=retractions.offers_choice(before),
             tolerances=patch.tolerances | block.tolerances,
         )
         for patch in parsed

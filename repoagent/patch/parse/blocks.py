@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
+from repoagent.patch.parse import markers
 from repoagent.patch.parse.cleanup import (
     is_quoted,
     number_before,
@@ -27,24 +28,6 @@ from repoagent.patch.parse.fences import (
     fence_body,
     name_before,
     name_leading,
-)
-from repoagent.patch.parse.markers import (
-    COMMAND,
-    DIRECTIVE,
-    NUMBERS,
-    REPLACE,
-    SEARCH,
-    Fence,
-    directive,
-    fence_on,
-    interesting,
-    is_bullet,
-    is_file_header,
-    is_index,
-    is_lone_header,
-    is_mail,
-    is_signature,
-    starts_diff,
 )
 
 _DEPTH = 8  # nested quotations, lists and the like
@@ -93,7 +76,7 @@ class _Region:
     kind: str
     lines: Sequence[str]
     name: str | None
-    fence: Fence | None
+    fence: markers.Fence | None
     closed: bool
     tolerances: frozenset[str] = frozenset()
 
@@ -146,7 +129,7 @@ def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: i
     at = floor = 0  # lines above `floor` belong to another patch
     while at < len(lines):
         line = lines[at]
-        if not interesting(line) and not (loose and "```" in line):
+        if not markers.interesting(line) and not (loose and "```" in line):
             at += 1
             continue
         region = _fenced(lines, at, loose, known) or _unfenced(lines, at, known)
@@ -167,7 +150,7 @@ def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: i
 
 
 def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) -> _Region | None:
-    fence = fence_on(lines[at], late=loose)
+    fence = markers.fence_on(lines[at], late=loose)
     if fence is None:
         return None
     body = fence_body(lines, at, fence)
@@ -179,16 +162,16 @@ def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) 
 
 def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
     """The patch without a fence that begins at line `at`."""
-    if SEARCH.match(lines[at]):
+    if markers.SEARCH.match(lines[at]):
         kind, after, closed = SEARCH_REPLACE, len(lines), False
         for number in range(at + 1, len(lines)):
-            closed = REPLACE.match(lines[number]) is not None
-            if closed or SEARCH.match(lines[number]):
+            closed = markers.REPLACE.match(lines[number]) is not None
+            if closed or markers.SEARCH.match(lines[number]):
                 after = number + closed
                 break
-    elif DIRECTIVE.match(lines[at]):
+    elif markers.DIRECTIVE.match(lines[at]):
         kind, (after, closed) = ENVELOPE, _envelope_end(lines, at)
-    elif starts_diff(lines, at):
+    elif markers.starts_diff(lines, at):
         kind, after = DIFF, diff_end(lines, at)
         closed = after < len(lines)
     else:
@@ -245,10 +228,10 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
 
     With a begin marker it is complete only with its end marker; without one it ends as a diff does.
     """
-    begun = directive(lines[at])[0] == "Begin Patch"
+    begun = markers.directive(lines[at])[0] == "Begin Patch"
     number = at + 1
     while number < len(lines):
-        name = directive(lines[number])[0]
+        name = markers.directive(lines[number])[0]
         if name == "End Patch":
             return number + 1, True
         if name == "Begin Patch":
@@ -259,7 +242,9 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
         after = diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
         if after == number:
             below = next((line for line in lines[number : number + 4] if line.strip()), "")
-            if lines[number].strip() or not (directive(below)[0] or below.startswith(("@@", " ", "+", "-"))):
+            if lines[number].strip() or not (
+                markers.directive(below)[0] or below.startswith(("@@", " ", "+", "-"))
+            ):
                 break
             after = number + 1
         number = after
@@ -284,12 +269,12 @@ def diff_end(lines: Sequence[str], at: int) -> int:
     number = at
     while number < len(lines):
         line = lines[number]
-        if is_signature(lines, number):
+        if markers.is_signature(lines, number):
             return number + 2
         if _is_header(lines, number, left):
-            counts = NUMBERS.match(line)
+            counts = markers.NUMBERS.match(line)
             left = (int(counts.group(2) or 1), int(counts.group(4) or 1)) if counts else None
-            if is_file_header(lines, number) and (left is None or min(left) < 1):
+            if markers.is_file_header(lines, number) and (left is None or min(left) < 1):
                 number += 1
         elif line[:1] in {" ", "+", "-", "\\"}:
             done = max(left) <= 0 if left is not None else blanks > 0
@@ -301,7 +286,7 @@ def diff_end(lines: Sequence[str], at: int) -> int:
             blanks += 1
             number += 1
             continue
-        elif is_mail(line) and (diff_line := _diff_line_of_mail(lines, number)):
+        elif markers.is_mail(line) and (diff_line := _diff_line_of_mail(lines, number)):
             number = diff_line
             last, blanks, left = number - 1, 0, None
             continue
@@ -324,7 +309,7 @@ def _is_prose(lines: Sequence[str], at: int) -> bool:
     for line in lines[at : at + _REACH]:
         if not line.strip() or line.startswith(("@@", "```", "~~~")):
             break
-        if line[0] in "+-" and not is_bullet(line):
+        if line[0] in "+-" and not markers.is_bullet(line):
             return False
     return True
 
@@ -334,10 +319,12 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
     if line.startswith(("--- ", "+++ ", "*** ")):
-        return is_file_header(lines, at) or (is_lone_header(lines, at) and (left is None or max(left) <= 0))
+        return markers.is_file_header(lines, at) or (
+            markers.is_lone_header(lines, at) and (left is None or max(left) <= 0)
+        )
     if line.startswith("====="):
-        return at > 0 and is_index(lines, at - 1)
-    return _HEADER.match(line) is not None or is_index(lines, at)
+        return at > 0 and markers.is_index(lines, at - 1)
+    return _HEADER.match(line) is not None or markers.is_index(lines, at)
 
 
 def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int) -> bool:
@@ -345,7 +332,7 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
     line = lines[at]
     if line.startswith(("```", "~~~")):
         return left is not None and not blanks and continues_hunk(lines, at, list(left))
-    if DIRECTIVE.match(line) or SEARCH.match(line) or REPLACE.match(line):
+    if markers.DIRECTIVE.match(line) or markers.SEARCH.match(line) or markers.REPLACE.match(line):
         return False
     if _NUMBERED.match(line) and (
         left is None or max(left) > 0 or (at > 0 and _NUMBERED.match(lines[at - 1]))
@@ -357,9 +344,9 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
     for later in lines[at + 1 : at + max(1, expected)]:
         if not later.strip() and left is None:
             return False
-        if later.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or COMMAND.match(later):
+        if later.startswith(("@@", "```", "~~~", "--- ", "+++ ")) or markers.COMMAND.match(later):
             return False
-        if later[:1] in {"+", "-"} and not (left is None and is_bullet(later)):
+        if later[:1] in {"+", "-"} and not (left is None and markers.is_bullet(later)):
             return True
     return left is not None and min(left) > blanks and at > 0 and lines[at - 1][:1] in {"+", "-", " "}
 
@@ -369,6 +356,6 @@ def _diff_line_of_mail(lines: Sequence[str], at: int) -> int:
     for number in range(at + 1, len(lines)):
         if lines[number].startswith("diff --git "):
             return number
-        if is_mail(lines[number]) or lines[number].startswith("```"):
+        if markers.is_mail(lines[number]) or lines[number].startswith("```"):
             return 0
     return 0

@@ -6,17 +6,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from repoagent.dataclass import dataclass
+from repoagent.patch.parse import markers
 from repoagent.patch.parse.cleanup import margin_of, unwrapped, without_margin
-from repoagent.patch.parse.markers import (
-    DIFF_LANGUAGES,
-    DIRECTIVE,
-    NUMBERS,
-    REPLACE,
-    SEARCH,
-    Fence,
-    fence_on,
-    starts_diff,
-)
 from repoagent.patch.paths import (
     ZERO_WIDTH,
     name_claimed_whole,
@@ -49,7 +40,7 @@ class FenceBody:
     tolerances: frozenset[str] = frozenset()
 
 
-def fence_body(lines: Sequence[str], at: int, fence: Fence) -> FenceBody:
+def fence_body(lines: Sequence[str], at: int, fence: markers.Fence) -> FenceBody:
     """The body of the fence that opens at line `at`.
 
     A fence closes at the column where it opened (0, or that of a list's text), or left of it. A bare fence inside a
@@ -72,21 +63,23 @@ def fence_body(lines: Sequence[str], at: int, fence: Fence) -> FenceBody:
     return FenceBody(without_margin(body, margin), after, closed, tolerances)
 
 
-def _end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
+def _end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
     name = name_in_info(fence.info) or name_before(lines, at) or ""
     nests = name.lower().endswith(_MARKDOWN)
-    patched = _language(fence.info) in DIFF_LANGUAGES
-    counted = patched or any(starts_diff(lines, row) for row in range(at + 1, min(at + 3, len(lines))))
+    patched = _language(fence.info) in markers.DIFF_LANGUAGES
+    counted = patched or any(
+        markers.starts_diff(lines, row) for row in range(at + 1, min(at + 3, len(lines)))
+    )
     depth = 0
     left: list[int] | None = None  # lines that the hunk's header still expects, old and new
     opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
     for number in range(at + 1, len(lines)):
         line = lines[number]
         if line[:1] in _DIFF_MARKS and _is_marker(line):
-            opened = number if SEARCH.match(line) else 0
+            opened = number if markers.SEARCH.match(line) else 0
         elif patched and line.startswith("+++ "):
             nests = line.rstrip().lower().endswith(_MARKDOWN)
-        inner = fence_on(line) if "```" in line or "~~~" in line else None
+        inner = markers.fence_on(line) if "```" in line or "~~~" in line else None
         if inner is not None and (
             not inner.mark.startswith(fence.mark)
             or not (
@@ -108,7 +101,7 @@ def _end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
             if marker <= number:
                 below = range(number + 1, len(lines))
                 marker = next((row for row in below if _is_marker(lines[row])), len(lines))
-            if marker < len(lines) and REPLACE.match(lines[marker]):
+            if marker < len(lines) and markers.REPLACE.match(lines[marker]):
                 continue
         if inner.info:
             depth += nests
@@ -119,10 +112,10 @@ def _end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
     return None
 
 
-def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
+def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
     """The first bare fence with more indentation, for a fence that is not closed at the right column."""
     for number in range(at + 1, len(lines)):
-        inner = fence_on(lines[number])
+        inner = markers.fence_on(lines[number])
         if inner is None or not inner.mark.startswith(fence.mark):
             continue
         if inner.info:
@@ -134,13 +127,13 @@ def _late_end(lines: Sequence[str], at: int, fence: Fence) -> int | None:
 
 
 def _is_marker(line: str) -> bool:
-    return line[:1] in _DIFF_MARKS and (SEARCH.match(line) or REPLACE.match(line)) is not None
+    return line[:1] in _DIFF_MARKS and (markers.SEARCH.match(line) or markers.REPLACE.match(line)) is not None
 
 
 def _count_down(line: str, left: list[int] | None) -> list[int] | None:
     """The numbers of old and new lines that a hunk's header still expects after `line`; None without counts."""
     if line.startswith("@@"):
-        counts = NUMBERS.match(line)
+        counts = markers.NUMBERS.match(line)
         return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
     if left is None or line.startswith("\\"):
         return left
@@ -169,7 +162,11 @@ def continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: s
             after = "" if end is None else lines[end].removeprefix(margin)
             if bare:
                 return end == row + 1 and after.startswith(("```", "~~~"))
-            return not after or after.startswith(("```", "~~~", "@@", "\\")) or starts_diff(lines, end or 0)
+            return (
+                not after
+                or after.startswith(("```", "~~~", "@@", "\\"))
+                or markers.starts_diff(lines, end or 0)
+            )
         if left is None or min(left) < 0:
             return False
     return False
@@ -185,20 +182,24 @@ def classify(
     name = name_in_info(info, known) or name_before(lines, at, known)
     language = _language(info)
     none: frozenset[str] = frozenset()
-    if any(line[:1] in "<-" and SEARCH.match(line) for line in body if line):
+    if any(line[:1] in "<-" and markers.SEARCH.match(line) for line in body if line):
         return SEARCH_REPLACE, name, body, none
     first = next((number for number, line in enumerate(body) if line.strip()), None)
     if first is None:
-        is_file = name is not None and language not in DIFF_LANGUAGES
+        is_file = name is not None and language not in markers.DIFF_LANGUAGES
         return (WHOLE_FILE, name, body, none) if is_file else (CODE, None, body, none)
     # The first line of a diff may follow a quotation mark, a number or white space.
     wrapped = any(mark in body[first][:80] for mark in ("--- ", "@@", "diff -", "Index: ", "*** "))
-    inner, tolerances = unwrapped(body) if language in DIFF_LANGUAGES or wrapped else (body, none)
+    inner, tolerances = unwrapped(body) if language in markers.DIFF_LANGUAGES or wrapped else (body, none)
     if _is_envelope(inner, first):
         return ENVELOPE, name, inner, tolerances
     comment = name_in_comment(inner[first], known)
     second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
-    if language in DIFF_LANGUAGES or starts_diff(inner, first) or starts_diff(inner, second):
+    if (
+        language in markers.DIFF_LANGUAGES
+        or markers.starts_diff(inner, first)
+        or markers.starts_diff(inner, second)
+    ):
         return DIFF, name or comment or name_leading(lines, at, known), inner, tolerances
     if language in _SHELLS and any(_HEREDOC.match(line[:300]) for line in body):
         return CODE, None, (), none  # a script that writes files is not a file
@@ -219,7 +220,7 @@ def _language(info: str) -> str:
 
 def _is_envelope(lines: Sequence[str], first: int) -> bool:
     for line in lines[first : first + 4]:
-        if DIRECTIVE.match(line):
+        if markers.DIRECTIVE.match(line):
             return True
         if line.strip() and "apply_patch" not in line and not line.startswith(("#!", "cd ", "set ")):
             return False

@@ -71,8 +71,7 @@ def _add_hunks(patches: list[FilePatch], hunks: list[Hunk]) -> None:
 
 _CONFLICT = re.compile(r"<{7} (?!SEARCH|ORIGINAL)\S|<{7}$")
 _CONFLICT_END = re.compile(r">{7} (?!REPLACE|UPDATED)\S|>{7}$")
-_START_LINE = re.compile(r":start_line:[ \t]*(\d{1,9})[ \t]*$")
-_END_LINE = re.compile(r":end_line:[ \t]*\d{1,9}[ \t]*$")
+_LINE_NUMBER = re.compile(r":(?:start|end)_line:[ \t]*\d{1,9}[ \t]*$")
 _MOST_DIVIDERS = 40
 
 
@@ -121,10 +120,8 @@ def _broken(name: str | None) -> PatchError:
 
 def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) -> Hunk:
     """The text between the markers as a hunk, with all its readings."""
-    at, start = 0, None
-    while at < min(2, len(body)) and (_START_LINE.match(body[at]) or _END_LINE.match(body[at])):
-        match = _START_LINE.match(body[at])
-        start = int(match[1]) if match else start
+    at = 0
+    while at < min(2, len(body)) and _LINE_NUMBER.match(body[at]):
         at += 1
     if at and at < len(body) and re.fullmatch(r"-{5,9}\s*", body[at]):
         at += 1
@@ -146,7 +143,7 @@ def _search_replace_hunk(body: Sequence[str], opening: str, name: str | None) ->
         raise _broken(name)
     # A repeated divider is more likely a mistake than intended.
     rows = dividers[len(dividers) // 2 :]
-    hunks = [replace(_as_hunk(body[:row], body[row + 1 :]), start=start) for row in rows]
+    hunks = [_as_hunk(body[:row], body[row + 1 :]) for row in rows]
     return replace(hunks[0], alternatives=tuple(hunks)) if len(dividers) > 1 else hunks[0]
 
 

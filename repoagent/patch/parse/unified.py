@@ -10,21 +10,8 @@ from dataclasses import replace
 
 from repoagent.patch.errors import PatchError
 from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
+from repoagent.patch.parse import markers
 from repoagent.patch.parse.cleanup import number_before, without_inner_numbers, without_numbers
-from repoagent.patch.parse.markers import (
-    COMBINED,
-    COMMAND,
-    DIRECTIVE,
-    HALF_HEADER,
-    LONGEST,
-    NUMBERS,
-    is_file_header,
-    is_half_header,
-    is_index,
-    is_lone_header,
-    is_mail,
-    is_signature,
-)
 from repoagent.patch.paths import NO_FILE, is_no_file, plain_name, unquote
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -73,30 +60,30 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
     similar = unread = False
     while at < len(lines):
         line = lines[at]
-        if is_signature(lines, at):
+        if markers.is_signature(lines, at):
             at += 2
             break
-        if COMBINED.match(line):
+        if markers.COMBINED.match(line):
             raise _combined()
-        is_command = COMMAND.match(line) is not None
-        if is_command or is_index(lines, at):
+        is_command = markers.COMMAND.match(line) is not None
+        if is_command or markers.is_index(lines, at):
             # `diff -u a b` under an `Index:` line belongs to it.
             continues = is_command and not line.startswith("diff --")
             if hunks or (at > first and (patch.old, patch.new) != (None, None) and not continues):
                 break
             patch, at = _with_command_names(patch, line), at + 1
-        elif is_file_header(lines, at):
+        elif markers.is_file_header(lines, at):
             if hunks or _is_other_file(patch, lines[at], lines[at + 1]):
                 break
             sides = {"old", "new"} if line.startswith("-") else {"new"}
             patch, at = _with_header_names(patch, line[4:], lines[at + 1][4:]), at + 2
-        elif is_lone_header(lines, at) or HALF_HEADER.match(line):
+        elif markers.is_lone_header(lines, at) or markers.HALF_HEADER.match(line):
             if hunks:
                 break
             name = plain_name(line[4:])
             patch = replace(patch, old=name) if line.startswith("-") else replace(patch, new=name)
             at += 1
-        elif is_mail(line):
+        elif markers.is_mail(line):
             if hunks or patch != _EMPTY:
                 break
             at = max(at + 1, _after_mail_head(lines, at))
@@ -136,10 +123,14 @@ def _after_mail_head(lines: Sequence[str], at: int) -> int:
     number = at
     while number < len(lines) and not lines[number].strip():
         number += 1
-    if number == len(lines) or not (is_mail(lines[number]) or _MAIL_HEAD.match(lines[number])):
+    if number == len(lines) or not (markers.is_mail(lines[number]) or _MAIL_HEAD.match(lines[number])):
         return at
     for later in range(number + 1, len(lines)):
-        if COMMAND.match(lines[later]) or is_file_header(lines, later) or lines[later].startswith("@@"):
+        if (
+            markers.COMMAND.match(lines[later])
+            or markers.is_file_header(lines, later)
+            or lines[later].startswith("@@")
+        ):
             return later
     return len(lines)
 
@@ -164,7 +155,7 @@ def _can_be_equal(left: str, right: str) -> bool:
 def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
     """The names of a `diff --git a/x b/x`, `diff -u x y` or `Index: x` line."""
     line = line.rstrip("\r")
-    if len(line) > LONGEST:
+    if len(line) > markers.LONGEST:
         return patch
     if line.startswith("Index: "):
         name = plain_name(line[len("Index: ") :])
@@ -202,7 +193,7 @@ def _with_header_names(patch: FilePatch, old: str, new: str) -> FilePatch:
 
 def _with_extended_header(patch: FilePatch, line: str) -> FilePatch:
     """The patch with one of git's extended header lines; other lines are ignored."""
-    if len(line) > LONGEST:
+    if len(line) > markers.LONGEST:
         return patch
     if mode := _MODE.match(line):
         if mode[1] == "new file mode":
@@ -231,11 +222,11 @@ def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = Fa
     while end < len(lines) and lines[end].startswith("@@"):
         end += 1
     at = max(at, end - _MOST_HEADINGS)
-    first = at = max([at, *(row for row in range(at, end) if NUMBERS.match(lines[row]))])
+    first = at = max([at, *(row for row in range(at, end) if markers.NUMBERS.match(lines[row]))])
     while at < len(lines) and lines[at].startswith("@@"):
-        if COMBINED.match(lines[at]):
+        if markers.COMBINED.match(lines[at]):
             raise _combined()
-        if headings and NUMBERS.match(lines[at]):
+        if headings and markers.NUMBERS.match(lines[at]):
             break
         hunk, at = _with_header(hunk, lines[at]), at + 1
         headings.append(hunk.section)
@@ -245,7 +236,11 @@ def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = Fa
     left = list(hunk.counts or ())  # lines that the header still expects, old and new
     while at < len(lines):
         line = lines[at]
-        if line.startswith("@@") or _ends_hunk(lines, at, left) or (envelope and DIRECTIVE.match(line)):
+        if (
+            line.startswith("@@")
+            or _ends_hunk(lines, at, left)
+            or (envelope and markers.DIRECTIVE.match(line))
+        ):
             break
         if line.startswith("\\"):
             marks.append(len(raw) - 1)
@@ -278,7 +273,7 @@ def _combined() -> PatchError:
 
 
 def _with_header(hunk: Hunk, line: str) -> Hunk:
-    if full := NUMBERS.match(line):
+    if full := markers.NUMBERS.match(line):
         start, old, _, new, section = full.groups()
         counts = (int(old or 1), int(new or 1))
         tolerances = hunk.tolerances - {"numbers"}
@@ -297,16 +292,16 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
     if line.startswith(("--- ", "+++ ", "*** ")):
         return _is_next_header(lines, at, left)
     if line.startswith("--"):
-        return is_signature(lines, at)
-    return COMMAND.match(line) is not None or is_index(lines, at) or is_mail(line)
+        return markers.is_signature(lines, at)
+    return markers.COMMAND.match(line) is not None or markers.is_index(lines, at) or markers.is_mail(line)
 
 
 def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
     """Whether `--- x` / `+++ y` inside a hunk is the header of the next file. It can also delete `-- x` and add
     `++ y`."""
     old = plain_name(lines[at][4:]) if len(lines[at]) < 4000 else NO_FILE
-    if not is_file_header(lines, at):
-        lone, half = is_lone_header(lines, at), is_half_header(lines[at])
+    if not markers.is_file_header(lines, at):
+        lone, half = markers.is_lone_header(lines, at), markers.is_half_header(lines[at])
         if left:
             last = list(left) == ([1, 0] if lines[at][0] == DELETE else [0, 1])  # the hunk's last line
             return lone and (max(left) <= 0 or (half and not last))
