@@ -48,28 +48,30 @@ class Table:
     def tools(self) -> list[Tool]:
         return [
             Tool("read", '<read path="FILE" lines="1-9"/> shows a file.', self.read, needs="nothing"),
-            Tool("run", "<run>COMMAND</run> runs it.", self.run, needs=self.needs),
+            Tool("run", "<run>COMMAND</run> runs it.", self.run, needs=needs),
             Tool("edit", "", self.edit, replay=True),
         ]
 
     def read(self, action: Action) -> Observation:
-        self.done.append(f"read {action.args.get('path')}")
-        return Observation("read", f"content of {action.args.get('path')}", ok="path" in action.args)
-
-    def needs(self, action: Action) -> Needs:
-        return "nothing" if action.body.startswith("ls") else "writes"
+        path = action.args.get("path")
+        self.done.append(f"read {path}")
+        return Observation("read", f"content of {path}", ok=path is not None)
 
     def run(self, action: Action) -> Observation:
         self.done.append(f"run {action.body}")
-        if action.body.startswith("false"):
-            return Observation("run", "exit 1", ok=False, blocks=False)
-        if action.body.startswith("denied"):
-            return Observation("run", "not run", ok=False)
-        return Observation("run", f"exit 0, call {len(self.done)}")
+        results = {
+            "false": Observation("run", "exit 1", ok=False, blocks=False),
+            "denied": Observation("run", "not run", ok=False),
+        }
+        return results.get(action.body, Observation("run", f"exit 0, call {len(self.done)}"))
 
     def edit(self, action: Action) -> Observation:
         self.done.append("edit")
         return self.verdicts.pop(0) if self.verdicts else APPLIED
+
+
+def needs(action: Action) -> Needs:
+    return "nothing" if action.body.startswith("ls") else "writes"
 
 
 @dataclass
@@ -90,18 +92,10 @@ def play(
     *replies: str,
     verdicts: Sequence[Observation] = (),
     state: State = ASKED,
-    before_finish: Callable[[State], Observation | None] = lambda state: None,
-    before_answer: Callable[[State], Observation | None] = lambda state: None,
+    **hooks: Callable[[State], Observation | None],
 ) -> Game:
     agent, table, events = Scripted(list(replies)), Table(list(verdicts)), list[LoopEvent]()
-    outcome = run(
-        agent,
-        table.tools(),
-        state,
-        before_finish=before_finish,
-        before_answer=before_answer,
-        on_event=events.append,
-    )
+    outcome = run(agent, table.tools(), state, on_event=events.append, **hooks)  # type: ignore[arg-type]
     return Game(agent, table, events, outcome)
 
 
@@ -403,74 +397,73 @@ def kill(*args: object) -> Observation:
     raise Killed
 
 
-def started(file: Path) -> State:
-    return open_state(file).with_turn(Turn("user", "make it 2"))
+def play_in(
+    file: Path, *replies: str, tools: Sequence[Tool] = (), **hooks: Callable[..., object]
+) -> tuple[Scripted, Table, Outcome]:
+    """Begin or continue the run in `file`."""
+    agent, table = Scripted(list(replies)), Table()
+    state = open_state(file) if file.exists() else open_state(file).with_turn(Turn("user", "make it 2"))
+    return agent, table, run(agent, tools or table.tools(), state, **hooks)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "conversation.md"
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_killed_run_resumes_without_repeated_calls(tmp_path: Path, at: int) -> None:
+def test_killed_run_resumes_without_repeated_calls(file: Path, at: int) -> None:
     """Kill a run at each of its events; the resumed run ends the same, with the same total number of calls."""
-    file = tmp_path / "conversation.md"
     replies = ['<read path="a"/>\n<run>one</run>', "<run>oops", f"{DIFF}<finish>done</finish>"]
-    agent, table, count = Scripted(replies), Table(), 0
+    agent, table, events = Scripted(replies), Table(), list[LoopEvent]()
 
     def die(event: LoopEvent) -> None:
-        nonlocal count
-        count += 1
-        if count == at:
+        events.append(event)
+        if len(events) == at:
             raise Killed
 
     with pytest.raises(Killed):
-        run(agent, table.tools(), started(file), on_event=die)
+        run(agent, table.tools(), open_state(file).with_turn(Turn("user", "make it 2")), on_event=die)
     outcome = run(agent, table.tools(), open_state(file))
     assert (outcome.kind, outcome.text) == ("finished", "done")
-    assert len(agent.seen) == 3
-    assert table.done == ["read a", "run one", "edit"]
+    assert len(agent.seen) == 3 and table.done == ["read a", "run one", "edit"]
     assert open_state(file) == outcome.state
 
 
-def test_objection_survives_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
-    agent = Scripted([DIFF])
+def test_objection_survives_a_kill(file: Path) -> None:
     with pytest.raises(LimitReached):
-        run(agent, Table().tools(), started(file), before_finish=lambda state: Observation("person", "no"))
-    agent = Scripted([f"Better.\n{OTHER}"])
-    assert run(agent, Table().tools(), open_state(file)).kind == "finished"
-    assert agent.last_seen() == "no"
+        play_in(file, DIFF, before_finish=lambda state: Observation("person", "no"))
+    agent, _, outcome = play_in(file, f"Better.\n{OTHER}")
+    assert outcome.kind == "finished" and agent.last_seen() == "no"
 
 
-def test_failures_are_counted_across_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
+def test_failures_are_counted_across_a_kill(file: Path) -> None:
     with pytest.raises(LimitReached):
-        run(Scripted(["<run>a", "<run>b"]), Table().tools(), started(file))
+        play_in(file, "<run>a", "<run>b")
     with pytest.raises(ModelError):
-        run(Scripted(["<run>c", "<run>d", "<finish>x</finish>"]), Table().tools(), open_state(file))
+        play_in(file, "<run>c", "<run>d", "<finish>x</finish>")
 
 
-def test_finish_is_checked_again_after_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
+def test_finish_is_checked_again_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        run(Scripted([DIFF]), Table().tools(), started(file), before_finish=kill)
+        play_in(file, DIFF, before_finish=kill)
     checked: list[State] = []
-    outcome = run(Scripted([]), Table().tools(), open_state(file), before_finish=checked.append)
+    _, _, outcome = play_in(file, before_finish=checked.append)
     assert outcome.kind == "finished" and len(checked) == 1
 
 
-def test_dropped_end_stays_dropped_after_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
+def test_dropped_end_stays_dropped_after_a_kill(file: Path) -> None:
     with pytest.raises(Killed):
-        run(Scripted([f"{DIFF}\nHuman: thanks"]), [Tool("edit", "", kill)], started(file))
-    agent = Scripted(["<finish>done</finish>"])
-    assert run(agent, Table().tools(), open_state(file)).text == "done"
-    assert "dropped" in agent.last_seen()
+        play_in(file, f"{DIFF}\nHuman: thanks", tools=[Tool("edit", "", kill)])
+    agent, _, outcome = play_in(file, "<finish>done</finish>")
+    assert outcome.text == "done" and "dropped" in agent.last_seen()
 
 
-def test_replay_repeats_actions_without_lasting_effects(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
+def test_replay_repeats_actions_without_lasting_effects(file: Path) -> None:
     with pytest.raises(LimitReached):
-        run(Scripted([f'{DIFF}<read path="a"/>', OTHER]), Table([APPLIED, refusal()]).tools(), started(file))
+        play_in(file, f'{DIFF}<read path="a"/>', OTHER, tools=Table([APPLIED, refusal()]).tools())
     with pytest.raises(LimitReached):
-        run(Scripted([f'ok\n{DIFF}<read path="b"/>']), Table().tools(), open_state(file))
+        play_in(file, f'ok\n{DIFF}<read path="b"/>')
     table = Table()
     replay(table.tools(), open_state(file))
     assert table.done == ["edit", "edit"]
@@ -478,11 +471,10 @@ def test_replay_repeats_actions_without_lasting_effects(tmp_path: Path) -> None:
         replay(Table([refusal()]).tools(), open_state(file))
 
 
-def test_finished_earlier_run_is_ignored(tmp_path: Path) -> None:
-    file = tmp_path / "conversation.md"
-    run(Scripted([DIFF]), Table().tools(), started(file))
-    table, agent = Table(), Scripted(["<finish>nothing to do</finish>"])
+def test_finished_earlier_run_is_ignored(file: Path) -> None:
+    play_in(file, DIFF)
+    table = Table()
     state = open_state(file).with_turn(Turn("user", "and now?"))
     replay(table.tools(), state)
-    assert run(agent, table.tools(), state).text == "nothing to do"
+    assert run(Scripted(["<finish>nothing to do</finish>"]), table.tools(), state).text == "nothing to do"
     assert table.done == []
