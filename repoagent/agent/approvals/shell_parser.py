@@ -182,7 +182,7 @@ class _Strict:
                     return fed and written in _FEEDS
                 closed = written in _CLOSES
             words += [] if closed else [span]
-        if words or redirections:
+        if words or redirections or not closed:
             self.results.append(_Raw(tuple(words), tuple(redirections), fed and not closed))
         return False
 
