@@ -89,11 +89,7 @@ def test_commands_in_ambiguous_text_are_found_with_a_doubt(text: str, hidden: st
 )  # fmt: skip
 def test_text_that_can_hide_a_command_is_doubtful(text: str) -> None:
     assert read_command(text).doubt, commands_of(text)
-
-
-def test_look_alike_of_a_program_name_is_doubtful() -> None:
-    assert commands_of("gіt log") != ["git log"]
-    assert "not plain ASCII" in read_command("gіt log").doubt
+    assert "git log" not in commands_of(text)  # but a look-alike
 
 
 def test_redirections_and_assignments_are_parsed() -> None:
@@ -156,7 +152,7 @@ def test_any_text_can_be_parsed(text: str) -> None:
 
 def test_deep_and_long_texts_are_parsed_quickly() -> None:
     began = time.process_time()
-    for piece in (
+    pieces = [
         "{ ",
         "$(a ",
         "if a; then ",
@@ -171,7 +167,8 @@ def test_deep_and_long_texts_are_parsed_quickly() -> None:
         "case a in ",
         "f(){ ",
         "'",
-    ):
+    ]
+    for piece in pieces:
         read_command(piece * (4_000 // len(piece)))
     assert time.process_time() - began < 2.0
 
