@@ -6,6 +6,7 @@ import io
 import json
 import re
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, render
 from repoagent.llm.providers.manual import ManualModel
 from tests.cli.screens import Screen, python
+from tests.conftest import GitRepo
 from tests.llm.ask import ask
 
 HERE = Path(__file__).parents[3]
@@ -256,3 +258,19 @@ def test_the_terminal_is_used_after_the_reply_file(terminal: Open, tmp_path: Pat
         screen.expect("type @FILE:")
         screen.send("the second\r.\r")
         assert got(screen, tmp_path) == "the second\n"
+
+
+def test_an_edit_by_hand(repo: GitRepo) -> None:
+    """The whole program: the reply is pasted, and the question about the change is answered in line mode."""
+    repo.write("a.txt", "one\n")
+    repo.git("add", "a.txt")
+    repo.git("commit", "-qm", "Add a text")
+    command = [sys.executable, "-m", "repoagent", "edit", "a.txt", "count on", "--model", "manual"]
+    with Screen(command, repo.top, env={"DISPLAY": "", "WAYLAND_DISPLAY": ""}, width=200) as screen:
+        screen.expect("type @FILE:")
+        diff = "```diff\n--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n```\n".replace("\n", "\r")
+        screen.send(f"\x1b[200~{diff}\x1b[201~\r")
+        screen.expect("Apply this change")
+        screen.send("y\r")
+        assert screen.end() == 0
+    assert (repo.top / "a.txt").read_text() == "two\n"
