@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zlib
 from datetime import date
 from pathlib import Path
@@ -227,12 +226,3 @@ def test_notes_of_machines_and_people(tmp_path: Path) -> None:
         Note("dated", "2026-11-22"),
         Note("after a line without end", "2026-11-23"),
     )
-
-
-@settings(max_examples=30)  # each writes a file and waits for the disk
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda t: t.split()))
-def test_any_note_comes_back(words: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "notes.md"
-        add_note(path, words)
-        assert [note.text for note in read_notes(path)] == [" ".join(words.split())]

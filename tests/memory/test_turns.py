@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from repoagent.edit.checks import CheckResult
 from repoagent.edit.commit import check_failure
-from repoagent.errors import ModelError, Refused
-from repoagent.llm.conversation import Turn, append, dumps, loads, read
+from repoagent.errors import Refused
+from repoagent.llm.conversation import Turn, append, dumps, loads
 from repoagent.llm.usage import estimate_tokens
 from repoagent.memory.compaction import compact, compact_above
 from repoagent.memory.edit_records import append_edit, exchanges
@@ -171,55 +171,6 @@ def test_repeating_after_a_kill_completes_the_move(memory: Memory) -> None:
     assert compact(memory) == done
     assert (memory.conversation.read_bytes(), memory.notes.read_bytes()) == (after, notes)
     assert len(list(done.archive.parent.iterdir())) == 1
-
-
-def test_the_answer_of_a_model_becomes_notes(memory: Memory) -> None:
-    for number in range(1, 6):
-        say(memory, number, f"request {number}", Turn("assistant", "words"), SAID_NO)
-    asked: list[str] = []
-
-    def ask(question: str) -> str:
-        asked.append(question)
-        return "Here:\n- `parse` keeps its name: callers rely on it\n- \n- " + "long " * 200 + "\nthat is all"
-
-    done = compact(memory, ask, source="some/model")
-    assert done is not None and len(asked) == 1
-    assert "request 1" in asked[0] and "keep the public name" in asked[0] and "request 5" not in asked[0]
-    made = [note for note in read_notes(memory.notes) if note.source == "some/model"]
-    assert [len(note.text) < 401 for note in made] == [True, True]
-    assert made[0].text == "`parse` keeps its name: callers rely on it"
-
-
-def test_a_failing_model_changes_nothing(memory: Memory) -> None:
-    for number in range(1, 6):
-        say(memory, number, f"request {number}")
-    before = memory.conversation.read_bytes()
-
-    def ask(question: str) -> str:
-        raise ModelError("no network")
-
-    with pytest.raises(ModelError):
-        compact(memory, ask)
-    assert memory.conversation.read_bytes() == before
-    assert not memory.notes.exists() and not (memory.folder / "archive").exists()
-
-
-def test_turns_added_during_the_model_call_stay(memory: Memory) -> None:
-    for number in range(1, 6):
-        say(memory, number, f"request {number}")
-
-    def ask(question: str) -> str:
-        say(memory, 6, "meanwhile")
-        return "none"
-
-    done = compact(memory, ask)
-    assert done is not None and done.exchanges == 3
-    left = read(memory.conversation)
-    assert left and [turn.text for turn in left.turns if turn.role == "user"] == [
-        "request 4",
-        "request 5",
-        "meanwhile",
-    ]
 
 
 nasty = st.lists(

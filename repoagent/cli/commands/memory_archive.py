@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import sys
 from collections import Counter
 from datetime import datetime
-from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from repoagent.cli.commands.memory import amount, complete, find_memories
-from repoagent.cli.options import max_cost_option, model_option, record_option
-from repoagent.cli.session import (
-    Repository,
-    Session,
-    json_option,
-    open_repository,
-    pass_repository,
-    pass_session,
-    select,
-)
+from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
-from repoagent.errors import Exit, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.errors import Exit, NothingDone, Refused, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.edit.model_setup import ModelSetup
     from repoagent.memory.archive.format import ArchivedMemory
-    from repoagent.memory.compaction import CompactionResult
-    from repoagent.memory.identity.record import Memory
 
 EXPORT_EXAMPLES = """\b
 Examples:
@@ -260,129 +245,57 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     return Exit.DONE if forgotten or orphans else Exit.NOTHING
 
 
-FEW = 3  # model calls that need no confirmation
 COMPACT_EXAMPLES = """\b
 Examples:
   repoagent memory compact src/app.py
   repoagent memory compact --all --dry-run
-  repoagent memory compact src/app.py --model anthropic/claude-haiku-4-5
 
 The oldest exchanges move to the memory's archive/ folder unchanged, and a note
-has a line for each; the last two stay. A model (--model or summary.model) also
-notes what is worth keeping. Above memory.limit bytes this happens
-automatically.
-
-Exit codes 4 and 5 are those of an edit: no usable model, or a limit."""
+has a line for each; the last two stay. Above memory.limit bytes this happens
+automatically."""
 
 
 @click.command("compact", epilog=COMPACT_EXAMPLES)
 @click.argument("files", metavar="FILE...", nargs=-1, shell_complete=complete)
 @click.option("--all", "everything", is_flag=True, help="Compact every conversation with old exchanges.")
-@click.option("--plain", is_flag=True, help="Use no model, even if one is configured for summaries.")
-@model_option
-@max_cost_option
-@record_option
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be archived; do nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
-@json_option
-@pass_session
-def compact_command(session: Session, /, **values: Any) -> int:
+@pass_repository
+def compact_command(repo: Repository, /, *, files: tuple[str, ...], everything: bool, dry_run: bool) -> int:
     """Archive the old exchanges about FILES."""
-    from repoagent.cli.commands import summaries
-
-    options = SimpleNamespace(**values)
-    if bool(options.files) == options.everything:
-        problem = "--all cannot be combined with files"
-        raise UsageError(problem if options.files else "no files: name them, or use --all")
-    if options.plain and options.model:
-        raise UsageError("--plain cannot be combined with --model")
-    repo = summaries.with_model(open_repository(session, as_json=options.as_json), session, options)
-    todo = _with_old_exchanges(repo, options)
-    if not todo:
-        raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
-    if options.dry_run:
-        _show_compaction(repo, [(memory, None, number) for memory, number in todo], None)
-        return Exit.DONE
-    ready = None
-    if not options.plain and (options.model or repo.settings.text_or_none("summary.model")):
-        ready = summaries.ready_for(repo.settings, repo.terminal, record=options.record)
-        calls = f"would choose what to keep, in {plural(len(todo), 'call')}"
-        few = options.yes or len(todo) <= FEW
-        summaries.agree(repo.terminal, ready, calls, few=few, less="name fewer files")
-    done: list[tuple[Memory, CompactionResult | None, int]] = []
-    failed: RepoagentError | None = None
-    for memory, number in todo:
-        try:
-            compacted = _compact(repo, memory, ready)
-        except RepoagentError as error:
-            failed = error
-            if not isinstance(error, Refused):  # such as a limit: report the completed ones first
-                break
-            if len(todo) > 1:  # an unreadable conversation does not stop the others
-                repo.terminal.warn(str(error))
-        else:
-            done += [] if compacted is None else [(memory, compacted, number)]
-    if done and not (failed and repo.as_json and not isinstance(failed, Refused)):
-        _show_compaction(repo, done, ready)
-    if failed is not None and not (done and isinstance(failed, Refused)):
-        raise failed
-    return Exit.DONE if done else Exit.NOTHING
-
-
-def _with_old_exchanges(repo: Repository, options: SimpleNamespace) -> list[tuple[Memory, int]]:
-    """The memories with old exchanges, of `files` or all, with the number of exchanges."""
-    from repoagent.memory.compaction import old_exchanges
+    from repoagent.memory.compaction import compact, old_exchanges
     from repoagent.memory.identity.store import memories
 
-    if options.files:
-        chosen = find_memories(repo, options.files, rekey=not options.dry_run)
-        return [(memory, number) for memory in chosen if (number := old_exchanges(memory))]
-    old = []
-    for memory in memories(repo.layout, warn=repo.terminal.warn):
-        try:
-            old.append((memory, old_exchanges(memory)))
-        except Refused as error:
-            repo.terminal.warn(str(error))
-    return [(memory, number) for memory, number in old if number]
-
-
-def _compact(repo: Repository, memory: Memory, ready: ModelSetup | None) -> CompactionResult | None:
-    from repoagent.cli.commands.summaries import charge
-    from repoagent.llm.complete import complete as call
-    from repoagent.llm.model import Message, Part, Request, public
-    from repoagent.memory.compaction import compact
-
-    if ready is None:
-        return compact(memory, warn=repo.terminal.warn)
-    path, model, meter, most = memory.identity.path, ready.model, ready.meter, ready.max_output_tokens
-
-    def ask(question: str) -> str:
-        key = json.dumps({"compact": sha256(question.encode("utf-8", "surrogatepass")).hexdigest()})
-        return call(model, Request((), (Message("user", (Part(question, "text"),)),), most, key), meter).text
-
-    charge(ready, "memory compact", repo.worktree.top, (path,))
-    with repo.terminal.working(f"choosing what to keep of {path}"):
-        return compact(memory, ask, source=public(model.spec), warn=repo.terminal.warn)
-
-
-def _show_compaction(
-    repo: Repository, done: list[tuple[Memory, CompactionResult | None, int]], ready: ModelSetup | None
-) -> None:
-    from repoagent.cli.commands.summaries import report, spent_object
-
-    files, lines = [], []
-    for memory, result, number in done:
+    if bool(files) == everything:
+        raise UsageError(
+            "--all cannot be combined with files" if files else "no files: name them, or use --all"
+        )
+    if everything:
+        chosen = memories(repo.layout, warn=repo.terminal.warn)
+    else:
+        chosen = find_memories(repo, files, rekey=not dry_run)
+    rows, lines = [], []
+    for memory in chosen:
         path = memory.identity.path
-        row: dict[str, Any] = {"exchanges": number, "bytes": None, "archive": None, "notes": []}
-        line = f"would archive {plural(number, 'exchange')}"
+        row: dict[str, Any] = {"exchanges": 0, "bytes": None, "archive": None, "notes": []}
+        try:
+            row["exchanges"] = old_exchanges(memory)
+            result = compact(memory, warn=repo.terminal.warn) if row["exchanges"] and not dry_run else None
+        except Refused as error:
+            if len(chosen) == 1:
+                raise
+            repo.terminal.warn(str(error))  # an unreadable conversation does not stop the others
+            continue
+        line = f"would archive {plural(row['exchanges'], 'exchange')}"
         if result is not None:
             row = select(result, "exchanges", "bytes", "archive", "notes")
             line = (
                 f"archived {plural(result.exchanges, 'exchange')} ({amount(result.bytes)}) in "
                 f"{one_line(repo.shown(result.archive))}, kept {plural(len(result.notes), 'note')} of them"
             )
-        files.append({"path": path, "memory": memory.folder.name, **row})
-        lines.append(f"{one_line(path)}: {line}")
-    repo.emit({"files": files, "spent": spent_object(ready)}, lines)
-    if ready is not None:
-        report(repo.terminal, ready)
+        if result is not None or (dry_run and row["exchanges"]):
+            rows.append({"path": path, "memory": memory.folder.name, **row})
+            lines.append(f"{one_line(path)}: {line}")
+    if not rows:
+        raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
+    repo.emit({"files": rows}, lines)
+    return Exit.DONE

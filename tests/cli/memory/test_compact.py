@@ -1,13 +1,9 @@
-"""`repoagent memory compact`: old exchanges move to the archive, with or without a model."""
+"""`repoagent memory compact`: old exchanges move to the archive, and leave a line each."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from repoagent.memory.notes import read_notes
 from tests.cli.memory.conftest import Ask, known, talked
 from tests.memory.conftest import Desk
 
@@ -22,18 +18,10 @@ def long(context: Desk) -> Desk:
     return context
 
 
-@pytest.fixture
-def model(tmp_path: Path) -> str:
-    script = tmp_path / "model.sh"
-    script.write_text(f"cat > '{tmp_path}/prompt'\necho '- answer 1 was `not` liked'\n")
-    return f"command:sh {script}"
-
-
 def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
     for arguments, code, sentence in (
         ([], 2, "no files: name them, or use --all"),
         (["--all", "src/a.py"], 2, "--all cannot be combined with files"),
-        (["src/a.py", "--plain", "--model", "m/x"], 2, "--plain cannot be combined with --model"),
         (["src/b.py"], 1, "the last two exchanges about a file always stay"),
         (["a.txt"], 1, "no memory of a.txt"),
     ):
@@ -41,7 +29,7 @@ def test_bad_input_is_one_sentence(ask: Ask, long: Desk) -> None:
         assert (done.code, done.out) == (code, "") and sentence in done.err
 
 
-def test_without_a_model_everything_stays_on_disk(ask: Ask, long: Desk) -> None:
+def test_everything_stays_on_disk(ask: Ask, long: Desk) -> None:
     memory = known(long, "src/a.py")
     before = memory.conversation.read_bytes()
     done = ask("compact", "--all", "--dry-run")
@@ -60,20 +48,6 @@ def test_without_a_model_everything_stays_on_disk(ask: Ask, long: Desk) -> None:
         == rest
     )
     assert ask("compact", "--all").code == 1
-
-
-def test_with_a_model_what_is_worth_keeping_is_noted(
-    ask: Ask, long: Desk, model: str, tmp_path: Path
-) -> None:
-    done = ask("compact", "src/a.py", "--model", model, "--json")
-    value = json.loads(done.out)
-    assert done.code == 0 and value["spent"]["calls"] == 1 and value["files"][0]["exchanges"] == 2
-    notes = read_notes(known(long, "src/a.py").notes)
-    assert (notes[0].text, notes[0].source) == ("answer 1 was `not` liked", "command:sh") and len(notes) == 3
-    assert (
-        "request 1" in (tmp_path / "prompt").read_text()
-        and "request 3" not in (tmp_path / "prompt").read_text()
-    )
 
 
 def test_an_unreadable_conversation_does_not_stop_the_others(ask: Ask, long: Desk) -> None:

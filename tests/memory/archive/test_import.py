@@ -296,16 +296,6 @@ def test_a_kill_at_any_moment_leaves_whole_memories(pair: Pair, tmp_path: Path) 
         assert not (here.layout.root / "arriving").exists()
 
 
-def test_a_file_that_was_changed_and_committed_here(pair: Pair) -> None:
-    """What is at the path is another version than the memory has seen, and git has had it as one file since."""
-    fill(pair.there.remember("a.py"), "one")
-    for version in range(3):
-        pair.here.repo.write("a.py", edited(text("a"), 10 + version))
-        pair.here.repo.commit("changed")
-    pair.here.repo.write("a.py", edited(text("a"), 20))
-    assert pair.take(pair.packed("a.py"))[0].at == "a.py"
-
-
 def test_git_history_identifies_a_file(pair: Pair) -> None:
     """Rewritten in one commit: git and all other lookups still see the same file."""
     fill(pair.there.remember("a.py"), "one")
