@@ -24,14 +24,8 @@ NEW = OLD.replace(b"line 15\n", b"line fifteen\n")
 
 
 def _change(path: str, before: bytes | None, after: bytes | None) -> FileChange:
-    return FileChange(
-        path if before is not None else None,
-        path if after is not None else None,
-        before,
-        after,
-        REGULAR if before is not None else None,
-        REGULAR if after is not None else None,
-    )
+    old, new = (None if data is None else REGULAR for data in (before, after))
+    return FileChange(path if old else None, path if new else None, before, after, old, new)
 
 
 def _commit(repo: GitRepo, *changes: FileChange) -> str:
@@ -40,22 +34,22 @@ def _commit(repo: GitRepo, *changes: FileChange) -> str:
         return edit.commit("change it\n").commit
 
 
-def test_commits_only_the_change_in_the_file(repo: GitRepo) -> None:
+def _three(repo: GitRepo, before: bytes = OLD, after: bytes = NEW) -> list[FileChange]:
+    """A changed, a new and a deleted file, as they are in the work tree."""
     repo.commit(f=OLD, gone=b"x\n", other=b"o\n")
-    repo.write("f", NEW)
+    repo.write("f", after)
     repo.write("new", b"n\n")
     (repo.top / "gone").unlink()
+    return [_change("f", before, after), _change("new", None, b"n\n"), _change("gone", b"x\n", None)]
+
+
+def test_commits_only_the_change_in_the_file(repo: GitRepo) -> None:
+    changes = _three(repo)
     repo.write("other", b"mine\n")
     stamp = (repo.top / "f").stat()
-    _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
-    assert repo.git("show", "--format=", "--name-status", "HEAD").split() == [
-        "M",
-        "f",
-        "D",
-        "gone",
-        "A",
-        "new",
-    ]
+    _commit(repo, *changes)
+    names = repo.git("show", "--format=", "--name-status", "HEAD").split()
+    assert names == ["M", "f", "D", "gone", "A", "new"]
     assert repo.status() == " M other\n"
     now = (repo.top / "f").stat()
     assert (now.st_ino, now.st_mtime_ns) == (stamp.st_ino, stamp.st_mtime_ns)  # no build tool sees a change
@@ -77,45 +71,34 @@ PART = OLD.replace(b"line 15\n", b"line fifteen\n")  # the first of two places t
 WHOLE = PART.replace(b"line 25\n", b"line twenty-five\n")
 
 
-@pytest.mark.parametrize(
-    ("staged", "left"),
-    [
-        (WHOLE, OLD),
-        (PART, OLD),
-        (MINE, MINE),
-        (WHOLE.replace(b"line 2\n", b"line two\n"), MINE),
-        (PART.replace(b"line 2\n", b"line two\n"), MINE),
-    ],
-    ids=[
-        "all of it",
-        "a part of it",
-        "other work",
-        "all of it and other work",
-        "a part of it and other work",
-    ],
-)
-def test_undo_unstages_the_change(repo: GitRepo, staged: bytes, left: bytes) -> None:
-    """The previous content could have been staged before the commit: no more of the change stays there than of other
-    work."""
-    repo.commit(f=OLD, gone=b"x\n")
-    repo.write("f", staged)
-    repo.write("new", b"n\n")
-    (repo.top / "gone").unlink()
+TWO = b"line two\n"
+STAGED = {
+    # what of f was staged before the commit, and what of that undo leaves
+    "all of it": (WHOLE, OLD),
+    "a part of it": (PART, OLD),
+    "other work": (MINE, MINE),
+    "all of it and other work": (WHOLE.replace(b"line 2\n", TWO), MINE),
+    "a part of it and other work": (PART.replace(b"line 2\n", TWO), MINE),
+}
+
+
+@pytest.mark.parametrize("case", STAGED)
+def test_undo_unstages_the_change(repo: GitRepo, case: str) -> None:
+    """No more of the change stays in the index than of other work."""
+    staged, left = STAGED[case]
+    mine = TWO in staged
+    now, before = (data.replace(b"line 2\n", TWO) if mine else data for data in (WHOLE, OLD))
+    changes = _three(repo, before, staged)
     repo.git("add", "-A")
-    mine = b"line two\n" in staged
-    now, before = (data.replace(b"line 2\n", b"line two\n") if mine else data for data in (WHOLE, OLD))
     repo.write("f", now)
-    _commit(repo, _change("f", before, now), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    _commit(repo, _change("f", before, now), *changes[1:])
     assert repo.git("show", "HEAD:f").encode() == WHOLE
     then = repo.git("ls-files", "-s")
     undo(open_worktree(repo.top), "e1")
-    assert repo.git("show", ":f").encode() == left
-    assert repo.git("show", "HEAD:f").encode() == OLD
-    assert repo.read("f") == before
-    assert repo.status() == ("M  f\n" if left == MINE else "")
+    assert (repo.git("show", ":f").encode(), repo.git("show", "HEAD:f").encode()) == (left, OLD)
+    assert repo.read("f") == before and repo.status() == ("M  f\n" if left == MINE else "")
     redo(open_worktree(repo.top), "e1")
-    assert repo.git("ls-files", "-s") == then
-    assert repo.read("f") == now
+    assert repo.git("ls-files", "-s") == then and repo.read("f") == now
 
 
 @pytest.mark.parametrize("staged", ["f", "."])
@@ -214,11 +197,9 @@ def test_files_that_are_committed_whole(repo: GitRepo) -> None:
 
 
 def test_undo_and_redo_change_the_files(repo: GitRepo) -> None:
-    before = repo.commit(f=OLD, gone=b"x\n")
-    repo.write("f", NEW)
-    repo.write("new", b"n\n")
-    (repo.top / "gone").unlink()
-    made = _commit(repo, _change("f", OLD, NEW), _change("new", None, b"n\n"), _change("gone", b"x\n", None))
+    changes = _three(repo)
+    before = repo.head()
+    made = _commit(repo, *changes)
     worktree = open_worktree(repo.top)
     assert undo(worktree).moved
     assert (repo.head(), repo.status(), repo.read("f")) == (before, "", OLD)

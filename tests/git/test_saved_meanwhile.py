@@ -217,7 +217,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from tests.conftest import GitRepo
-from tests.git.edits import wait_for, recovered, edit, shout
+from tests.git.edits import edit, shout
 repo = GitRepo(Path(sys.argv[1]))
 edit(repo, shout(repo, 5))
 """
@@ -227,13 +227,9 @@ edit(repo, shout(repo, 5))
 def test_a_save_before_an_interrupt_or_a_kill_stays(repo: GitRepo, ending: signal.Signals) -> None:
     repo.write("README.md", "first\n")
     repo.hook("pre-commit", "touch .git/began; sleep 20\n")
-    child = subprocess.Popen(
-        [sys.executable, "-c", CHILD, str(repo.top)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-c", CHILD, str(repo.top)]
+    root, pipe = Path(__file__).parents[2], subprocess.PIPE
+    child = subprocess.Popen(command, cwd=root, stderr=pipe, text=True, start_new_session=True)
     wait_for(repo.top / ".git/began")
     repo.write("a.txt", EDITED.replace("line 9", "saved 9"))
     repo.write("README.md", "second\n")
