@@ -76,10 +76,8 @@ def show(file: Path, name: str, budget: int, start: int = 0) -> tuple[str, int]:
     if ends.within:
         gap = f"… many characters omitted: {name} has all of them …"
     else:
-        first = 1 + _newlines(file, 0, start) + ends.first - 1
-        final = (
-            _newlines(file, 0, end) + (not tail.endswith("\n")) - tail.count("\n") - (not tail.endswith("\n"))
-        )
+        first = _newlines(file, 0, start) + ends.first
+        final = _newlines(file, 0, end) - tail.count("\n")
         gap = f"… {final - first + 1} lines omitted: {name} lines {first}-{final} …"
     return mask(f"{head}\n{gap}\n{tail}"), end
 
