@@ -62,6 +62,7 @@ class PatchRefused(Refused):
 
     @property
     def sentence(self) -> str:
+        """All problems for the user: one line each, without the advice for the model."""
         return "\n".join([NOTHING, *(problem.brief for problem in self.problems[:MOST_SHOWN])])
 
     def details(self) -> dict[str, object]:
@@ -69,6 +70,7 @@ class PatchRefused(Refused):
 
     @property
     def reasons(self) -> frozenset[str]:
+        """The codes of all problems, such as "not-found"."""
         return frozenset(problem.reason for problem in self.problems)
 
 
@@ -99,6 +101,7 @@ class PatchError(Exception):
         self.hunk = hunk
 
     def at(self, path: str) -> Problem:
+        """The problem that this error is for the file `path`."""
         return Problem(path, self.hunk, self.reason, self.text)
 
 

@@ -56,6 +56,7 @@ class Hunk:
 
     @property
     def new(self) -> tuple[Line, ...]:
+        """The lines after the change: context and added ones."""
         return tuple(line for line in self.lines if line.kind != DELETE)
 
     @property
@@ -73,6 +74,7 @@ class Hunk:
 
     @property
     def exact_counts(self) -> bool:
+        """Whether its header declares exactly its old and new lines."""
         return self.counts == (len(self.old), len(self.new))
 
     @property
@@ -141,6 +143,7 @@ class FilePatch:
 
     @property
     def name(self) -> str:
+        """The new name as written, or else the old one; "" without a name."""
         return self.new or self.old or ""
 
     @property

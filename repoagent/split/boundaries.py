@@ -311,7 +311,8 @@ def walk(
             newline = text.rfind(b"\n", near, start)
             alone = newline >= 0 or line == near
             line = max(line, newline + 1)
-            first = alone and (line == start or _leads(text[line:start]))
+            before = text[line:start]  # at most one comma may precede the first node of a line
+            first = alone and (not before or before.isspace() or before.strip() == b",")
             near = start
         if first and language == "yaml" and role == ITEM and line > last + 1:
             line = _above(text, line, start)
@@ -390,11 +391,6 @@ def walk(
                 else:
                     walk(tree_inside, text, limit, candidates, (inner, start, frame.level + 1, depth + 1))
                 last = max(last, candidates[-1][0]) if candidates else last
-
-
-def _leads(before: bytes) -> bool:
-    """Whether `before`, the text before a node on its line, is only white space and at most one comma."""
-    return before.isspace() or before.strip() == b","
 
 
 def _beside(text: bytes, line: int, start: int, markup: bool, limit: int) -> bool:

@@ -18,10 +18,6 @@ TARGET_BYTES = 16_384
 Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
 
 
-def _none() -> tuple[Symbol, ...]:
-    return ()
-
-
 @dataclass(frozen=True)
 class Segment:
     """A range of bytes of a source; the segments of a file in order are the whole file.
@@ -39,7 +35,7 @@ class Segment:
     boundary: Boundary
     oversize: bool = False
     inside_line: bool = False
-    outline: Callable[[], Sequence[Symbol]] = field(default=_none, repr=False, compare=False)
+    outline: Callable[[], Sequence[Symbol]] = field(default=tuple, repr=False, compare=False)
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:

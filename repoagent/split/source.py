@@ -146,6 +146,7 @@ def source_of(text: SourceText) -> IndexedSource:
 
 
 def is_binary(data: bytes) -> bool:
+    """Whether git would call it binary: a NUL in the first 8,000 bytes, without a byte-order mark."""
     return b"\0" in data[:_SAMPLE] and not data.startswith(UTF8_MARK)
 
 

@@ -87,6 +87,7 @@ def new_index(
 
 
 def indexed(segment: Segment, file: str, data: bytes) -> IndexedSegment:
+    """The entry of the index for a segment of `data` that is written to `file`."""
     return IndexedSegment(
         file=file,
         start=segment.start,

@@ -8,9 +8,12 @@ import pytest
 
 from repoagent.git.files import FileChange
 from repoagent.patch import apply_answer as entry
+from repoagent.patch.apply_answer import apply_answer
+from repoagent.patch.errors import PatchRefused
+from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff
 from tests.conftest import GitRepo
-from tests.patch.helpers import APP, after, fenced, reasons
+from tests.patch.helpers import APP, after, fenced, reasons, run
 
 
 def test_the_largest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,3 +119,74 @@ def test_git_applies_a_binary_diff_of_many_rows(repo: GitRepo) -> None:
 )
 def test_the_indentation_of_added_lines(source: bytes, hunk: str, expected: bytes) -> None:
     assert after(fenced(hunk), source) == expected
+
+
+RENAME = "```diff\ndiff --git a/app.py b/new.py\nsimilarity index 100%\nrename from app.py\nrename to new.py\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"), [(RENAME, "unknown-file"), (RENAME.replace("new.py", "app.py/x"), "bad-path")]
+)
+def test_a_file_is_renamed_only_to_an_allowed_name(header: str, reason: str) -> None:
+    assert reasons(header) == {reason}
+    assert run(RENAME, may_create=lambda path: path == "new.py").changes[0].path == "new.py"
+
+
+def test_a_rename_without_changes_is_similar_by_100_percent() -> None:
+    diff = run(RENAME, may_create=lambda path: True).diff
+    assert "similarity index 100%\nrename from app.py\nrename to new.py\n" in diff
+    changed = canonical_diff([FileChange("a", "b", b"x\n" * 9, b"x\n" * 9 + b"y\n", "100644", "100644")])
+    assert "similarity index 90%" in changed
+
+
+def test_of_many_files_those_with_similar_names_are_listed() -> None:
+    sources = {f"src/{name}.py": SourceText(APP) for name in [*"abcdefghijklm", "reader", "readers"]}
+    with pytest.raises(PatchRefused) as caught:
+        apply_answer(fenced("@@\n-nothing\n+x\n", path="lib/readres.py"), sources)
+    assert "src/reader" in str(caught.value) and str(caught.value).count(".py") <= 7
+
+
+@pytest.mark.parametrize("at_end", [True, False])
+def test_prose_is_read_at_both_ends(at_end: bool) -> None:
+    words, withdrawal = "All tests of this part pass. " * 600, "Scratch that, use this instead:"
+    prose = f"{words}\n\n{withdrawal}" if at_end else f"{withdrawal}\n\n{words}"
+    first, second = fenced("@@\n-import sys\n+import os\n"), fenced("@@\n-import sys\n+import re\n")
+    assert after(f"{first}\n{prose}\n\n{second}") == APP.replace(b"import sys", b"import re")
+
+
+def test_a_header_that_is_too_long_names_no_file() -> None:
+    name = "x" * 5_000
+    answer = f"```diff\ndiff --git a/{name} b/{name}\n@@ -1 +1 @@\n-import sys\n+import os\n```\n"
+    assert after(answer) == APP.replace(b"import sys", b"import os")
+
+
+@pytest.mark.parametrize(
+    ("hunks", "expected"),
+    [
+        ("@@ -1,3 +1,2 @@\n one\n--- a/two\n three\n", b"one\nthree\nfour\n"),
+        ("@@ -1,3 +1,4 @@\n one\n+++ b/new\n -- a/two\n three\n", b"one\n++ b/new\n-- a/two\nthree\nfour\n"),
+        ("@@ -1,3 +1,3 @@\n one\n--- a/two\n+++ b/new\n three\n", b"one\n++ b/new\nthree\nfour\n"),
+    ],
+)
+def test_changed_lines_that_read_like_headers(hunks: str, expected: bytes) -> None:
+    assert (
+        after(f"```diff\n--- a/app.py\n+++ b/app.py\n{hunks}```\n", b"one\n-- a/two\nthree\nfour\n")
+        == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "source", "expected"),
+    [
+        ("@@ -2,2 +2,1 @@\n-\n \n", b"a\n\n\nb\n", b"a\n\nb\n"),  # only a correct header locates blank lines
+        ("@@ -2,9 +2,1 @@\n-\n \n", b"a\n\n\nb\n", None),
+        ("@@ -3,2 +3,1 @@\n-\n \n", b"a\n\n\nb\n", None),
+        ("@@\n-\n \n", b"a\n\n\nb\n", None),
+    ],
+)
+def test_hunks_of_blank_lines(lines: str, source: bytes, expected: bytes | None) -> None:
+    answer = f"```diff\n--- a/app.py\n+++ b/app.py\n{lines}```\n"
+    if expected is None:
+        assert reasons(answer, source) == {"no-context"}
+    else:
+        assert after(answer, source) == expected

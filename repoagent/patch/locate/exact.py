@@ -181,6 +181,7 @@ def indent_of(text: str) -> str:
 
 
 def is_blank(text: str) -> bool:
+    """Whether a line is empty or only white space."""
     return not text or text.isspace()
 
 
@@ -224,10 +225,12 @@ class Match:
 
     @property
     def first(self) -> int:
+        """The first located row of the file (from 0); 0 if there is none."""
         return next((row for row in self.rows if row is not None), 0)
 
     @property
     def last(self) -> int:
+        """The last located row of the file (from 0); 0 if there is none."""
         return next((row for row in reversed(self.rows) if row is not None), 0)
 
     def changes(self) -> list[Change]:
