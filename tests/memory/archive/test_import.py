@@ -95,6 +95,8 @@ def test_notes_that_moved_to_the_archive_do_not_come_back(pair: Pair) -> None:
     assert pair.take(data)[0].outcome == "merged"
     assert len(read_notes(ours.notes)) == LIMIT
     assert len(read_notes(ours.folder / "archive" / "notes.md")) == 40
+    add_notes(ours.notes, [make_note(f"later {n} is {n * 1299709}", source="m") for n in range(5)])
+    assert "number 0 of them" in (ours.folder / "archive" / "notes.md").read_text()
     before = state(pair.here)
     assert pair.take(data)[0].outcome == "same" and state(pair.here) == before
 
