@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field, replace
+from contextlib import suppress
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -95,7 +96,10 @@ def compare(before: tuple[Part, ...], after: tuple[Part, ...]) -> Touched:
         come.remove(match)
         renamed.append((part.qualified_name, match.qualified_name))
     moved = dict(renamed)
-    renamed = [pair for pair in renamed if not _follows(pair, moved)]
+    for pair in tuple(renamed):  # a member was renamed only because its container was
+        holder, new_holder = (name.rpartition(".")[0] for name in pair)
+        if moved.get(holder) == new_holder:
+            renamed.remove(pair)
     changed = [part.qualified_name for key, part in new.items() if key in old and old[key].text != part.text]
     found = Touched(_outermost(come), _outermost(gone), tuple(dict.fromkeys(changed)), tuple(renamed))
     return found or Touched(outside=bool(after))
@@ -113,12 +117,6 @@ def _by_name(found: tuple[Part, ...]) -> dict[tuple[str, int], Part]:
 
 def _nameless(part: Part) -> bytes:
     return part.text.replace(part.name.encode("utf-8", "surrogatepass"), b"\0")
-
-
-def _follows(pair: tuple[str, str], moved: dict[str, str]) -> bool:
-    """Whether a member was renamed only because its container was."""
-    old, new = (name.rpartition(".")[0] for name in pair)
-    return bool(old) and moved.get(old) == new
 
 
 def _outermost(found: list[Part]) -> tuple[str, ...]:
@@ -156,13 +154,28 @@ def steps(
 ) -> list[Step]:
     """The changes of each of `commits` (newest first, of one file). The first `limit` are searched for symbols, within
     `seconds` of CPU time for their outlines; nothing is fetched. If git fails, details are left out."""
-    sizes = _sizes(top, commits)
-    found = []
+    log = (
+        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
+        "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
+    )  # fmt: skip
+    sizes: dict[str, int] = {}
+    with suppress(GitError):  # a clone without trees
+        data = offline(top, *log, names=[commit.commit for commit in commits]) if commits else b""
+        sizes = {header[0].decode(): len(changes) for header, changes in split_log(data)}
+    blobs: dict[str, bytes] | None = None
+    with suppress(GitError):
+        names = [name for c in commits[:limit] if _has_text(c) for name in (c.after, c.before)]
+        blobs = read_blobs(top, names, largest=LARGEST, most=MOST)
+    outlines = _Outlines(time.thread_time() + seconds)
+    result = []
     for number, commit in enumerate(commits):
         older = commits[number + 1].path if number + 1 < len(commits) else ""
         was = commit.was or (older if commit.status == "R" and older != commit.path else "")
-        found.append(Step(commit, None, sizes.get(commit.commit), was))
-    return _with_symbols(top, found, limit, seconds)
+        touched = None
+        if blobs is not None and number < limit and _has_text(commit):
+            touched = _touched(commit, blobs, outlines)
+        result.append(Step(commit, touched, sizes.get(commit.commit), was))
+    return result
 
 
 def did(step: Step, *, names: int = NAMES) -> str:
@@ -228,36 +241,6 @@ def _mode(commit: FileCommit) -> list[str]:
     if _LINK in (old, new):
         return ["made a symbolic link" if new == _LINK else "no longer a symbolic link"]
     return ["made executable" if new == _PROGRAM else "no longer executable"]
-
-
-def _sizes(top: Path, commits: Sequence[FileCommit]) -> dict[str, int]:
-    """The number of files that each commit changed; one git call that reads only trees."""
-    log = (
-        "log", "--no-walk=unsorted", "--stdin", "--diff-merges=first-parent", COMMIT_MARK, "--raw", "-z",
-        "-M100%", "--no-notes", "--no-decorate", "--no-color", "--no-ext-diff",
-    )  # fmt: skip
-    if not commits:
-        return {}
-    try:
-        data = offline(top, *log, names=[commit.commit for commit in commits])
-    except GitError:  # a clone without trees
-        return {}
-    return {header[0].decode(): len(changes) for header, changes in split_log(data)}
-
-
-def _with_symbols(top: Path, found: list[Step], limit: int, seconds: float) -> list[Step]:
-    near = [step.commit for step in found[:limit] if _has_text(step.commit)]
-    try:
-        blobs = read_blobs(
-            top, [name for c in near for name in (c.after, c.before)], largest=LARGEST, most=MOST
-        )
-    except GitError:
-        return found
-    outlines = _Outlines(time.thread_time() + seconds)
-    for number, step in enumerate(found[:limit]):
-        if _has_text(step.commit):
-            found[number] = replace(step, touched=_touched(step.commit, blobs, outlines))
-    return found
 
 
 def _has_text(commit: FileCommit) -> bool:
