@@ -211,6 +211,7 @@ def test_only_the_last_hundred_edits_are_kept(repo: GitRepo) -> None:
 @pytest.mark.parametrize("hook", ["rm .git/MERGE_MSG; exit 1\n", "rm .git/MERGE_MSG .git/AUTO_MERGE\n"])
 def test_a_message_that_waits_for_the_users_commit_is_restored(repo: GitRepo, hook: str) -> None:
     files = {name: f"{name}\n".encode() for name in ("MERGE_MSG", "AUTO_MERGE")}
+    os.umask(umask := os.umask(0))
     for name, data in files.items():
         repo.write(f".git/{name}", data)
     repo.hook("pre-commit", hook)
@@ -219,6 +220,7 @@ def test_a_message_that_waits_for_the_users_commit_is_restored(repo: GitRepo, ho
     else:
         edit(repo, shout(repo, 5))
     assert {name: repo.read(f".git/{name}") for name in files} == files and journals(repo) == []
+    assert {(repo.top / ".git" / name).stat().st_mode & 0o777 for name in files} == {0o666 & ~umask}
 
 
 @pytest.mark.parametrize("mine", [False, True])
