@@ -116,7 +116,7 @@ def test_changes_of_an_interrupted_command_are_reported(
     repo.write("h.txt", "mine\n")
     with monkeypatch.context() as patched, pytest.raises(Killed):
         patched.setattr(command_watch.Watch, "_after_command", dies)
-        go(repo, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
+        go(repo, EDIT, "<run>echo G > g.txt; echo new > n.txt; echo more >> h.txt</run>", confine=False)
     outcome, model, _ = go(
         repo, '<keep path="g.txt"/>', '<keep path="n.txt"/>', DONE, "<finish>it is two</finish>", prompt=""
     )
@@ -125,7 +125,8 @@ def test_changes_of_an_interrupted_command_are_reported(
         kind == "notice" and "changed g.txt, h.txt, n.txt" in text for kind, text in observations(repo)
     )
     assert outcome.kind == "done"
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["g.txt", "n.txt"]
+    assert "changed again" not in model.last_prompt  # f.txt, which the run had changed before
+    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt", "g.txt", "n.txt"]
     assert repo.read("h.txt") == b"mine\nmore\n"
     assert repo.status() == " M h.txt\n"
 

@@ -68,11 +68,8 @@ def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A malformed `run.json` is set aside with a warning, or left unchanged if `warn` is
     None."""
     folders = set(names_of_folders(layout))
-    all_runs = [
-        _run(run_dir, warn)
-        for name in folders
-        if (run_dir := RunDirectory(layout, name)).record.exists() or not _is_empty(run_dir)
-    ]
+    all_runs = [_run(RunDirectory(layout, name), warn) for name in folders]
+    all_runs = [run for run in all_runs if run.state != UNREADABLE or not _is_empty(run.run_dir)]
     all_runs += [
         _conversation_only(RunDirectory(layout, name))
         for name in names(layout)

@@ -156,7 +156,15 @@ class SubagentPool:
         if not verdict.allowed:
             return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
         mode = "read-only" if request.plan_only else context.gate.mode
-        child = narrowed(type_, self.tools - {"delegate"}, mode, self._limits(action))
+        meter = context.model_setup.meter
+        limits = meter.limits
+        left = Limits(
+            None if limits.turns is None else max(1, limits.turns - meter.attempts),
+            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
+            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
+            seconds=meter.seconds_left,
+        )
+        child = narrowed(type_, self.tools - {"delegate"}, mode, left)
         model = child.model or self.model
         if model == AbsentModel.spec:
             raise UsageError("a sub-agent needs a model, and none is configured")
@@ -230,22 +238,6 @@ class SubagentPool:
             "ended": run.state, "calls": record.turns, "tokens": record.tokens, "cost": record.cost,
         }  # fmt: skip
         return Observation("delegate", text, ok=ok, data=data)
-
-    def _limits(self, action: Action) -> Limits:
-        """The rest of the run's limits, lowered to `max_turns` of the action."""
-        meter = self.context.model_setup.meter
-        limits = meter.limits
-        left = None if limits.turns is None else max(1, limits.turns - meter.attempts)
-        if turns := action.args.get("max_turns", "").strip():
-            if not turns.isdecimal() or int(turns) < 1:
-                raise UsageError(f'max_turns="{turns}": use a whole number')
-            left = min(int(turns), left or int(turns))
-        return Limits(
-            left,
-            None if limits.tokens is None else max(0, limits.tokens - meter.usage.total),
-            None if limits.cost is None or meter.cost is None else max(0.0, limits.cost - meter.cost),
-            seconds=meter.seconds_left,
-        )
 
 
 def delegate_tools(subagents: SubagentPool, wait: Tool | None) -> tuple[Tool, ...]:
