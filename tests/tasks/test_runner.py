@@ -350,3 +350,11 @@ def test_in_a_repository_without_a_commit(repo: GitRepo) -> None:
     repo.git("rm", "-r", "-q", "--cached", ".")
     outcome, _, _ = go(repo, "```diff\n--- /dev/null\n+++ b/FIRST.md\n@@\n+# First\n```\n", DONE)
     assert (outcome.kind, repo.git("ls-tree", "-r", "--name-only", "HEAD")) == ("done", "FIRST.md\n")
+
+
+def test_only_outputs_of_the_run_are_read_as_such(repo: GitRepo) -> None:
+    paths = ("@output/../run.json", "@output/../../../../.git/config", "@output/none.txt")
+    _, _, user = go(repo, "".join(f'<read path="{path}"/>\n' for path in paths), "<finish>tried</finish>")
+    texts = [seen.text for seen in user.observations if seen.kind == "read"]
+    assert ["is not an output of this run" in text for text in texts] == [True, True, False]
+    assert "this run has no output @output/none.txt" in texts[2]
