@@ -106,6 +106,7 @@ class EditSession:
     fits: bool = False  # the files are short enough to be rewritten as a whole
     reminder: str = ""
     refusals: int = 0  # in a row
+    owed: int = 0  # hunks of a refused edit that the model was asked to send again
     read_limit: int = READ_LIMIT
     seen: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # line ranges shown of a long file
     read: Callable[[str], Source] | None = None  # reads another version of the files than the work tree

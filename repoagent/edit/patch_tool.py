@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 SEND_ALL = "Nothing of this edit is kept: send all of it again, with the hunks that fit."
+OR_REPEAT = "If this is the whole edit, send it once more."
 _HUNK = re.compile(r"^(?:@@|<<<<<<<)", re.MULTILINE)
 _LOOSE_LEVELS = frozenset({"fuzzy-context", "elision"})
 _LINES_AROUND = 20  # lines to read before and after
@@ -93,6 +94,11 @@ def _fold(session: EditSession, answer: str) -> Observation:
         )
     if problem:
         return Observation(EDIT, session.sent_back(problem), ok=False, data={"reasons": [reason]})
+    hunks, owed, session.owed = len(_HUNK.findall(answer)), session.owed, 0
+    if 0 < hunks < owed:
+        text = f"Not applied: your refused edit had {owed} hunks, and this one has {hunks}. {SEND_ALL} {OR_REPEAT}"
+        shown = "asked the model for all hunks of its refused edit"
+        return Observation(EDIT, text, ok=False, data={"reasons": ["incomplete"]}, shown=shown)
     session.refusals = 0
     session.draft = draft.with_changes(applied.changes)
     session.placements = [*earlier, *applied.placements]
@@ -198,7 +204,9 @@ def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observat
     if reasons == ["already-applied"] and session.draft.edits:
         return Observation(EDIT, f"{error}\nThere is nothing left to do.", final=True)
     text = short_refusal(error) if session.short else str(error)
-    if len(_HUNK.findall(answer)) > len(error.problems):  # many models send only the corrected hunk
+    hunks = len(_HUNK.findall(answer))
+    if hunks > len(error.problems):  # many models send only the corrected hunk
+        session.owed = hunks
         text = f"{text}\n\n{SEND_ALL}"
     shown = [problem.brief for problem in error.problems]
     nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error

@@ -112,6 +112,19 @@ def test_a_partly_refused_edit_is_sent_whole(repo: GitRepo, run: Run, script: Sc
     assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
 
 
+def test_a_part_of_a_refused_edit_is_not_taken_for_the_whole(repo: GitRepo, run: Run, script: Script) -> None:
+    wrong = diff("README.md", "-A large repository.", "+It greets.")
+    right = BOTH_FILES.replace(GREET, "")
+    script.replies(GREET + wrong, right, BOTH_FILES)
+    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
+    assert "your refused edit had 2 hunks, and this one has 1" in script.prompts[2]
+    assert repo.git("show", "--format=", "--name-only").split() == ["README.md", "src/app.py"]
+    repo.git("reset", "-q", "--hard", "HEAD^")
+    script.replies(GREET + wrong, right, right)  # the model has changed its mind
+    assert run("edit", "src/app.py", "README.md", "greet with a comma", "--yes").code == 0
+    assert repo.git("show", "--format=", "--name-only").split() == ["README.md"]
+
+
 def test_a_diff_that_never_fits_is_refused_and_changes_nothing(
     repo: GitRepo, edit: Run, script: Script
 ) -> None:
