@@ -80,7 +80,7 @@ def paths_by_blob(worktree: WorkTree) -> dict[str, list[str]]:
 
 
 def copy_index(worktree: WorkTree, target: Path) -> None:
-    """Copy the index to `target`, or remove `target` if there is no index yet.
+    """Copy the index to `target`, or remove `target` if there is no index yet. A failed write leaves no `target`.
 
     The stat cache, a split index and the flags of sparse checkouts are kept. So is the modification time: git rereads
     each file that is not older than the index, since it may have changed unnoticed in that instant."""
@@ -90,8 +90,10 @@ def copy_index(worktree: WorkTree, target: Path) -> None:
             data, status = index.read(), os.fstat(index.fileno())
     except FileNotFoundError:
         return
-    target.write_bytes(data)
-    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+    new = target.with_name(target.name + ".new")
+    new.write_bytes(data)
+    os.utime(new, ns=(status.st_atime_ns, status.st_mtime_ns))
+    new.replace(target)  # git refuses an index that is cut short, and then nothing could be rolled back
 
 
 def reset_to(worktree: WorkTree, file: Path, commit: str | None) -> None:

@@ -390,7 +390,7 @@ def _added(memory: Memory, notes: list[Note], is_stale: IsStale | None, *, maske
 
 
 _MARKS = re.compile(  # words that change the meaning of an otherwise equal sentence
-    r"`([^`(]+)|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*)|"
+    r"`([^`(]*)[^`]*`|(\d[\w.]*)|(\w+_\w+|[a-z]+[A-Z]\w*)|"
     r"(?i:\b(not|cannot|never|no|nor|none|nothing|without|unless|except|only|before|after)\b|(n['’]t)\b)"
 )
 

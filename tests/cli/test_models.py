@@ -156,3 +156,13 @@ def test_cost(spending: GitRepo, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     assert "1,000" in program(elsewhere, "activity", "--cost").stdout
+
+
+@pytest.mark.soak
+def test_the_limit_of_a_day_applies_across_repositories(spending: GitRepo, tmp_path: Path) -> None:
+    with messages_server("unused") as server:
+        env = {**server.environment, "REPOAGENT_MAX_COST_PER_DAY": "0.0002"}
+        done = program(spending.top, "edit", "a.txt", "say three", "--yes", "--model", "fast", **env)
+    assert done.returncode == 5
+    assert "limit of $0.0002 a day ($0.0002 spent today" in done.stderr
+    assert server.requests == []

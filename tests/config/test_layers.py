@@ -113,7 +113,6 @@ HOSTILE = {
     "run.deny": "['git log *']",
     "run.tools": "['evil']",
     "run.skills": "['/etc']",
-    "tool.x": "'evil'",
     "models.x.input": "0",
     "models.x.output": "0",
     "models.x.cache_read": "0",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -97,4 +99,18 @@ def test_index_files(repo: GitRepo) -> None:
     assert index.read_entries(tree, ["a.txt"], copy) == {}
     (repo.top / ".git/index").unlink()
     index.copy_index(tree, copy)
+    assert not copy.exists()
+
+
+def test_a_copy_of_the_index_is_whole_or_absent(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rollback reads it, and git refuses one that is cut short."""
+    copy, write = repo.top / ".git" / "copy", Path.write_bytes
+
+    def fill_the_disk(path: Path, data: bytes) -> int:
+        write(path, data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill_the_disk)
+    with pytest.raises(OSError, match="No space left"):
+        index.copy_index(worktree(repo), copy)
     assert not copy.exists()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, MODEL, Done, Script
 from tests.git.edits import edit, shout
@@ -232,3 +233,22 @@ def test_a_partial_clone_fetches_nothing(repo: GitRepo, git: Run, tmp_path: Path
     assert done.code == 0, done.err
     assert "upload-pack" not in trace.read_text()  # the remote is never asked
     made(clone, before, done)
+
+
+def test_signature_that_fails_only_the_second_time(repo: GitRepo, gpg: str, tmp_path: Path) -> None:
+    """Files added by a hook cannot be removed from the commit then: there is no commit, and nothing hangs."""
+    program = tmp_path / "once"
+    program.write_text(
+        f'#!/bin/sh\ntest -e {tmp_path}/used && exit 1\ntouch {tmp_path}/used\nexec gpg "$@"\n'
+    )
+    program.chmod(0o755)
+    for key, value in {"commit.gpgSign": "true", "user.signingKey": gpg, "gpg.program": str(program)}.items():
+        repo.git("config", key, value)
+    repo.hook("pre-commit", "git add -u\n")
+    repo.write("README.md", "mine\n")
+    before, head = seen(repo), repo.head()
+    with pytest.raises(HookFailed, match=r"README\.md"):
+        edit(repo, shout(repo, 4))
+    assert repo.head() == head
+    unchanged(repo, before)
+    nothing_left(repo)

@@ -330,3 +330,29 @@ def test_an_edit_checks_all_shown_files_with_one_call_of_git(
 
     go(repo, reads, edit, "enough", commit=NO_COMMIT)
     assert sizes == [7]
+
+
+@pytest.mark.soak
+def test_a_branch_that_is_deleted_during_the_run(repo: GitRepo) -> None:
+    """The index then lists each file as new: refused until the branch exists again."""
+    tip = repo.commit(**{"f.txt": "one\n"})
+    branch = repo.git("symbolic-ref", "HEAD").strip()
+    with pytest.raises(Refused, match="staged but not in the last commit"):
+        go(repo, EDIT, _then(lambda: repo.git("update-ref", "-d", branch)))
+    assert repo.read("f.txt") == b"two\n"
+    repo.git("update-ref", branch, tip)
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (repo.head(),), "")
+    assert repo.git("rev-parse", "HEAD^").strip() == tip
+
+
+def test_a_rebase_that_stops_during_the_run(repo: GitRepo) -> None:
+    """The commit is refused, and made after the rebase when the run is resumed."""
+    repo.commit(**{"g.txt": "g\n"})
+    stop = _then(lambda: repo.git("rebase", "-q", "--autostash", "-x", "false", "HEAD^", ok=False))
+    with pytest.raises(Refused, match="a rebase is in progress"):
+        go(repo, EDIT, stop)
+    repo.git("rebase", "--abort")
+    assert repo.read("f.txt") == b"two\n"
+    outcome, _, _ = go(repo, prompt="")
+    assert (outcome.kind, outcome.left, outcome.commits) == ("done", (), (repo.head(),))

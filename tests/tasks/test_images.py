@@ -156,3 +156,23 @@ def test_a_text_model_gets_a_description(repo: GitRepo, tmp_path: Path) -> None:
     assert work(repo, model=f"command:{program}") == "Seen."
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
     assert "model.sh does not take images; shot.png is a PNG of 800x600, 4 KB." in kept
+
+
+def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:
+    from repoagent.edit.edit import edit
+    from repoagent.edit.request import EditRequest, Target
+    from repoagent.edit.ui import NonInteractive
+
+    repo.write("shot.png", SHOT)
+    repo.commit("add a picture", **{"f.txt": "one\n"})
+
+    def changes(received: Received) -> str:
+        size = len(images(received)[0][2])
+        return f"```diff\n--- a/f.txt\n+++ b/f.txt\n@@ -1 +1 @@\n-one\n+{size}\n```\n"
+
+    serve(READ, changes)
+    worktree = open_worktree(repo.top)
+    settings = load(layout(worktree), flags={"model": "anthropic/claude-sonnet-5-5"})
+    edit(worktree, EditRequest("Write its size.", (Target("f.txt"),)), settings, NonInteractive())
+    assert repo.read("f.txt") == f"{len(SHOT)}\n".encode()
+    assert [path.read_bytes() for path in (repo.top / ".repoagent/sent").glob("*.png")] == [SHOT]

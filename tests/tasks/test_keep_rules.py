@@ -15,10 +15,12 @@ from tests.conftest import GitRepo
 from tests.tasks.bare import User, go
 
 
-def test_always_is_stored_for_one_repository(
-    repo: GitRepo, clean_environment: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def inside(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(repo.top)
+
+
+def test_always_is_stored_for_one_repository(repo: GitRepo, clean_environment: Path) -> None:
     mine = clean_environment / ".config" / "repoagent" / "config.toml"
     mine.parent.mkdir(parents=True)
     mine.write_text("[run]\nallow = ['ls *']\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -78,3 +79,26 @@ def test_native_tools_produce_the_same_conversation(repo: GitRepo, tmp_path: Pat
         assert (re.search(r"^- <read", requests[0].system, re.MULTILINE) is None) == (protocol == "tools")
         assert "greet with" in copy.git("log", "-1", "--format=%s").lower()
     assert conversations["tags"] == conversations["tools"]
+
+
+def test_an_edit_uses_native_tools(repo: GitRepo) -> None:
+    """The whole program; --show-prompt shows what is sent."""
+    replies = [READ.rpartition("<run>")[0], "<commit>\nGreet\n</commit>\n" + GREET]
+    thinker = Thinker(lambda received: replies.pop(0))
+    with messages_server(thinker) as server:
+        env = {**server.environment, "REPOAGENT_PROTOCOL": "tools"}
+        command = ["edit", "src/app.py", "greet with a comma", "--model", MODEL]
+        shown = program.run([*command, "--show-prompt"], repo.top, env=env)
+        done = program.run([*command, "--yes"], repo.top, env=env, load=("anthropic",))
+    assert done.returncode == 0, done.stderr
+    first, second = server.requests
+    assert [
+        json.loads(line)["name"] for line in shown.stdout.splitlines() if line.startswith(b'{"name"')
+    ] == [tool["name"] for tool in first.body["tools"]]
+    assert first.system.encode() in shown.stdout
+    assert [block["type"] for block in second.body["messages"][-1]["content"]] == [
+        "tool_result",
+        "tool_result",
+    ]
+    assert thinker.rejected == []
+    assert repo.git("log", "-1", "--format=%s").strip() == "Greet"

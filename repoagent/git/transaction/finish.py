@@ -119,7 +119,9 @@ def _archive_folder(worktree: WorkTree, journal: Journal, record: Record) -> Non
         journal.retire()
         return
     indexes = [
-        index + suffix for index in (other_files.NEXT, other_files.COMMITTED) for suffix in ("", ".lock")
+        index + suffix
+        for index in (other_files.NEXT, other_files.COMMITTED)
+        for suffix in ("", ".new", ".lock")
     ]
     saved = [path.name for path in journal.folder.glob("saved-*")]
     for name in (locks.LOCK_FILE, *indexes, *saved):

@@ -187,6 +187,8 @@ def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
         if on_progress and time.monotonic() - started > _POLL_SECONDS:
             on_progress(1.0)
         return
+    with contextlib.suppress(subprocess.TimeoutExpired):  # its log is complete when it has ended
+        engine.process.wait(5)
     engine.log.seek(0)
     log = engine.log.read(1 << 20).decode(errors="replace")
     match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)

@@ -28,7 +28,7 @@ def main() -> None:
         server = library.Server(_parameters(library, order))
     except (ImportError, OSError, RuntimeError, MemoryError) as error:
         os.write(answer, f"{type(error).__name__}: {error}\n".encode())
-        os._exit(1)
+        sys.exit(1)  # not os._exit: a thread of the library still writes its log
     os.write(answer, b"ready\n")
     while os.read(0, 1):
         pass

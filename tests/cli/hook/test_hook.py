@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.program import run as run_program
+from tests.program import start
 
 PATHS = ("a.py", "test_a.py")
 PARTNER = "partner-missing: test_a.py"
@@ -369,3 +371,34 @@ def test_one_review_can_be_written_in_several_forms(history: GitRepo) -> None:
     assert done.code == 0 and PARTNER in done.out
     assert history.read("r.md").startswith(b"<!-- repoagent-review -->")
     assert json.loads(history.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"
+
+
+@pytest.mark.soak
+def test_interrupted_is_interrupted(history: GitRepo) -> None:
+    stage(history, *PATHS)
+    running = start(
+        ["hook", "run", "pre-commit"],
+        history.top,
+        env={"REPOAGENT_REVIEW__MODEL": f"command:{_waits(history)}"},
+    )
+    for _ in range(200):
+        if (history.top / "waiting").exists():
+            break
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.wait() == 130
+
+
+@pytest.mark.soak
+def test_a_merge_is_reviewed(hooked: GitRepo) -> None:
+    hooked.git("switch", "-qc", "topic")
+    stage(hooked, "a.py")
+    hooked.git("commit", "-q", "--no-verify", "-m", "alone")
+    hooked.git("switch", "-q", "main")
+    hooked.write("other", "x")
+    hooked.git("add", "other")
+    hooked.git("commit", "-q", "--no-verify", "-m", "other")
+    hooked.git("merge", "-q", "--no-commit", "topic")
+    done = git(hooked, "commit", "-m", "merge")
+    assert done.code == 0, done.err

@@ -261,3 +261,19 @@ def prompt(repo: GitRepo, *files: str) -> str:
     done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", *files, "do it")
     assert done.code == 0, done.err
     return done.out
+
+
+@pytest.mark.soak
+def test_two_processes_lose_nothing_and_agree(repo: GitRepo, ask: Ask, model: Program) -> None:
+    repo.write("large.py", large())
+    model.answers("sleep 0.1")
+    command = ["outline", "--summary", "large.py", "--yes", "--json", "--model", model.spec]
+    both = [start(command, repo.top) for _ in range(2)]
+    output = [json.loads(running.communicate()[0]) for running in both]
+    assert [running.returncode for running in both] == [0, 0]
+    model.answers("exit 1")
+    now = ask("large.py", "--json").json["files"][0]
+    for one in output:
+        assert [part["summary"] for part in one["files"][0]["parts"]] == [p["summary"] for p in now["parts"]]
+        assert one["files"][0]["summary"] == now["summary"]
+    assert not list((repo.top / ".repoagent").rglob(".tmp-*"))

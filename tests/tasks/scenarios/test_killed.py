@@ -174,3 +174,37 @@ def test_interrupted_by_the_user(stage: Make, clean_environment: Path) -> None:
     task.at.clear()
     finished(start(task, "--resume", task.name))
     task.whole("convert/rounding.py")
+
+
+def test_a_commit_that_outlived_its_run_is_recorded(stage: Make, clean_environment: Path) -> None:
+    configured(clean_environment)
+    task = stage("python")
+    task.name = "fix"
+    mark = clean_environment / "hooked"
+    task.repo.hook("pre-commit", f"test -e {mark} || {{ touch {mark}; sleep 1; }}\n")
+    task.rule, task.before = fix_rounding, Look.at(task.repo)
+    running = start(task, "--conversation", task.name, "Make the failing test pass.")
+    wait_for(mark, running)
+    running.kill()
+    running.communicate()
+    committed(task)
+    finished(start(task, "--resume", task.name))
+    assert task.record()["commits"] == [task.repo.head()]
+
+
+def test_killed_between_the_write_and_its_observation(stage: Make, clean_environment: Path) -> None:
+    """The edit is in the file and not yet in the conversation: it is not repeated, and it is committed."""
+    configured(clean_environment, 'after_edit = "touch written; sleep 30"\n')
+    task = stage("python")
+    task.name, mark = "fix", task.repo.top / "written"
+    (task.repo.top / ".git/info/exclude").write_text("written\n")
+    task.rule, task.before = fix_rounding, Look.at(task.repo)
+    running = start(task, "--conversation", task.name, "Make the failing test pass.")
+    wait_for(mark, running)
+    assert b"round(value)" in task.repo.read("convert/rounding.py")
+    running.kill()
+    running.communicate()
+    mark.unlink()
+    configured(clean_environment)
+    finished(start(task, "--resume", task.name))
+    task.whole("convert/rounding.py")
