@@ -49,6 +49,7 @@ DAY = date(2026, 11, 21)
         ("callers rely on the order of results", "Callers are relying on the order of the results."),
         ("the order of results is relied on by callers", "the order of results is relied on by the callers"),
         ("`parse()` must not raise", "`parse` must not raise"),
+        ("`greet` is called with bytes, too.", "`greet` is called with bytes too"),
     ],
 )
 def test_repetitions(new: str, old: str) -> None:
