@@ -215,7 +215,7 @@ class _TimeUp(Exception):
 
 
 def deadline_in(seconds: float | None) -> float | None:
-    """The time of `time.monotonic` that is so many seconds from now; None for no limit."""
+    """The value of `time.monotonic` in `seconds` seconds; None for no limit."""
     return None if seconds is None else time.monotonic() + seconds
 
 

@@ -32,12 +32,12 @@ def unquote(name: str) -> str:
     close = re.match(r'"((?:[^"\\]|\\.)*)"', name)
     if close is None:
         return name
-    raw = b""
+    raw = bytearray()  # adding to bytes would copy them each time
     for part in _ESCAPE.split(close[1]):
         if _ESCAPE.fullmatch(part):
             code = part[1:]
             value = int(code, 8) if code[0] in "01234567" else _ESCAPES.get(code, ord(code))
-            raw += bytes([value & 0xFF])
+            raw.append(value & 0xFF)
         else:
             raw += part.encode("utf-8", "surrogateescape")
     return raw.decode("utf-8", "surrogateescape")

@@ -86,8 +86,10 @@ def named_symbols(
     targets: Sequence[tuple[str, str]],
     why_not: WhyNot,
 ) -> list[Uses]:
-    """The symbols that the request is about and the repository defines, at most SYMBOLS, with their uses: those that
-    were pointed at, then what it names; what `files` define before others, what few files use before what many do."""
+    """At most SYMBOLS symbols that the request is about and that the repository defines, with their uses.
+
+    Those in `targets` come first, then those that the instruction names: symbols of `files` before others, and rare
+    ones before common ones."""
     candidates = _candidates(instruction, files, targets)
     if not candidates:
         return []

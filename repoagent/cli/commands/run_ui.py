@@ -68,7 +68,7 @@ def ask_user(terminal: Terminal) -> Asker:
 
 
 def refuse_all(request: ApprovalRequest) -> Verdict:
-    """An asker without a terminal: refuse, and name the option that would allow the request."""
+    """Refuse a request because there is no terminal to ask on, and name the option that would allow it."""
     reason = "no user to ask for approval" + (f" ({request.why})" if request.why else "")
     allow = "`--mode auto`, which runs commands in a sandbox" if request.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
