@@ -212,6 +212,7 @@ _ELISION = re.compile(
     rf"^\s*(?:(?:{_COMMENT}\s*)?(?:\.{{3,}}|…)\s*(?:\*/\}}?|-->)?"
     rf"|{_COMMENT}\s*[(\[]?(?:\.{{3,}}|…).*{_OMITTED}.*"
     rf"|{_COMMENT}\s*.*{_OMITTED}[^()=;]*(?:\.{{3,}}|…)\s*[)\]]?\s*(?:\*/\}}?|-->)?"
+    rf"|{_COMMENT}\s*[(\[]?(?:the )?rest of .*\b(?:unchanged|same|omitted|as before|as (?:it )?(?:is|was))\b.*"
     rf"|[(\[](?:\.{{3,}}|…)?.*{_OMITTED}.*(?:\.{{3,}}|…)?[)\]])\s*$",
     re.IGNORECASE,
 )

@@ -190,3 +190,14 @@ def test_hunks_of_blank_lines(lines: str, source: bytes, expected: bytes | None)
         assert reasons(answer, source) == {"no-context"}
     else:
         assert after(answer, source) == expected
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["# (rest of the file stays the same)", "# the rest of the module is unchanged", "# ... rest as before"],
+)
+def test_a_whole_file_with_a_placeholder_is_refused(comment: str) -> None:
+    source = b"import sys\n" + b"".join(b"line_%d = %d\n" % (n, n) for n in range(20))
+    shown = source.decode().replace("import sys", "import os").splitlines()[:15]
+    answer = "\n".join(["Here is `src/app.py`:", "", "```src/app.py", *shown, comment, "```", ""])
+    assert reasons(answer, source) == {"elided"}
