@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 NOT_A_FILE = "Not applied: your answer does not contain all of the requested text."
 SEND_ALL = "Nothing of this edit is kept: send all of it again, with the hunks that fit."
 OR_REPEAT = "If this is the whole edit, send it once more."
+# reasons after which the edit may come again without these files
+WITHOUT = frozenset({"unknown-file", "out-of-scope", "exists", "bad-path", "mode", "symlink", "binary"})
 _HUNK = re.compile(r"^(?:@@|<<<<<<<)", re.MULTILINE)
 _LOOSE_LEVELS = frozenset({"fuzzy-context", "elision"})
 _LINES_AROUND = 20  # lines to read before and after
@@ -206,7 +208,7 @@ def _refused(session: EditSession, error: PatchRefused, answer: str) -> Observat
     text = short_refusal(error) if session.short else str(error)
     hunks = len(_HUNK.findall(answer))
     if hunks > len(error.problems):  # many models send only the corrected hunk
-        session.owed = hunks
+        session.owed = hunks if WITHOUT.isdisjoint(reasons) else 0
         text = f"{text}\n\n{SEND_ALL}"
     shown = [problem.brief for problem in error.problems]
     nothing = NothingDone(f"no changes: {'; '.join(shown)}") if NOTHING_TO_DO.issuperset(reasons) else error
