@@ -179,6 +179,11 @@ def _has_no_folder() -> bool:
 
 def _in_one_line(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split()).rstrip(".")
+    before, asks, options = message.partition(
+        "Did you mean"
+    )  # click: ". (Did you mean one of: '--a', '--b'?)"
+    if asks:
+        message = f"{before.rstrip('. (')}; did you mean {options.removeprefix(' one of:').strip(' )')}"
     message = message[:1].lower() + message[1:]
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     return message if ctx is None else f"{message} (see '{ctx.command_path} --help')"

@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
     @property
     def commits(self) -> int:
-        """How many commits the model is asked about, in all calls."""
+        """The number of commits in all calls of the model."""
         return sum(map(len, self.batches))
 
     def cost(self, price: Price | None) -> float | None:

@@ -124,7 +124,7 @@ def data_date() -> str:
 
 
 def aliases() -> Mapping[str, str]:
-    """The built-in aliases: names with the specs that they stand for."""
+    """The built-in aliases: model specs by name."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 

@@ -102,7 +102,7 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
 
 
 def _mark(text: str) -> str:
-    """A hash of the words of `text`, so that a changed line break is no correction."""
+    """A hash of the words of `text`, so that a changed line break does not count as a correction."""
     return sha256(" ".join(text.split()).encode("utf-8", "replace")).hexdigest()[:16]
 
 

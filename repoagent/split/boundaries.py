@@ -147,7 +147,7 @@ DOCUMENTED: Final = 30.0  # between a comment and its item
 CLOSING: Final = 50.0  # before the end of the parent
 BANNER: Final = 2.0  # after a separate comment: usually it is the title of the next items
 TRAILER: Final = 3.0  # before a comment below its item
-BESIDE: Final = 3.0  # between two items on one line,
+SAME_LINE: Final = 3.0  # between two items on one line,
 INLINE_TAG: Final = 6.0  # and between two elements of markup there
 PARAGRAPH: Final = 15.0  # less after an empty line of a comment
 IN_LEAF: Final = 5.0  # in a comment or a string
@@ -348,7 +348,7 @@ def walk(
             if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
                 cost -= PARAGRAPH
             if not first:
-                cost += INLINE_TAG if markup else BESIDE
+                cost += INLINE_TAG if markup else SAME_LINE
             elif frame.broken:
                 cost += BROKEN + min(start - line, 6) * INDENTED
             if first and role == ITEM and text.startswith(b"{", start) and text.endswith(b")", 0, line - 1):

@@ -13,8 +13,8 @@ from repoagent.syntax.symbol import Symbol
 TARGET_BYTES = 16_384
 
 # Why a segment begins at its offset: the start of the file; a node of the syntax tree; a node in a broken part of the
-# tree or in an embedded language; a paragraph or a less indented line in a file without a grammar; any line, if there
-# is no better one; an item after another on its line; an earlier cut (refresh).
+# tree or in an embedded language; a paragraph or a less indented line in a file without a grammar; any line, if nothing
+# else fits; an item after another on its line; an earlier cut (refresh).
 Boundary = Literal["start", "node", "embedded", "blank", "indent", "line", "byte", "kept"]
 
 

@@ -453,7 +453,7 @@ def prompt_for(
     hidden = {path for path in request.paths if path not in paths}
     shown = [source for source in sources.values() if source.path not in hidden]
     answer_format = context.answer_format
-    room = None  # bytes left for files besides the reply and the other blocks
+    room = None  # bytes left for files after the reply and the other blocks
     if (window := answer_format.window) is not None:
         left = window - min(answer_format.output_tokens, window // 2) - sum(map(estimate_tokens, texts))
         room = max(0, left - SPARE_TOKENS) * BYTES_A_TOKEN

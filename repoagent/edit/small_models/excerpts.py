@@ -21,7 +21,7 @@ from repoagent.patch.render import differing
 if TYPE_CHECKING:
     from repoagent.syntax.symbol import Symbol
 
-# Common names of definitions that are also common words in requests: such a name alone is no evidence.
+# Common names of definitions that are also common words in requests: such a name alone proves nothing.
 _PLAIN = frozenset(
     re.findall(
         r"\w+",

@@ -53,7 +53,7 @@ class PlannedPath:
 
     @property
     def has_other_work(self) -> bool:
-        """Whether the file has uncommitted work besides the edit, from before it or on top of it."""
+        """Whether the file has other uncommitted work than the edit, from before it or on top of it."""
         return self.head != self.base or self.staged != self.head or self.commit != self.work
 
 

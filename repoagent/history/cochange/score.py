@@ -31,7 +31,7 @@ APART = 10  # queried files that are evaluated separately; more, as in a folder,
 QUERY_NAMES = 10  # queried files whose names count
 
 THROUGH, CURRENT, RECENT = 0.25, 0.2, 0.03
-STEM, WORDS, SIBLING, BESIDE = 0.1, 0.25, 0.03, 0.05
+STEM, WORDS, SIBLING, SAME_FOLDER = 0.1, 0.25, 0.03, 0.05
 SURE = 2.0  # extra weight of a shared word for a file that is in all commits of the queried ones
 
 Evidence = tuple[str, float, dict[int, float]]  # a reason, its weight, and its value for each file
@@ -141,7 +141,7 @@ def neighbors(
         if len(every) < YOUNG:
             near = view.many(siblings[:SIBLINGS], SIBLING_COMMITS) if siblings else {}
             starts = [(1 / len(near), file, commits) for file, commits in near.items()]
-            evidence.append(("folder", BESIDE * part, walk(starts, SIBLING_HALF, query)))
+            evidence.append(("folder", SAME_FOLDER * part, walk(starts, SIBLING_HALF, query)))
     scores: dict[int, float] = {}
     for _, weight, values in evidence:
         _add(scores, weight, values)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -152,15 +153,15 @@ class Index:
                 connection.execute("BEGIN")
                 bounds = reach(connection, self._top, tip).bounds
                 exists = None if alive_at(connection) == tip else finder(self._top, tip)
-                return IndexView(connection, bounds, exists, self._put_away)
+                return IndexView(connection, bounds, exists, self._replace_damaged)
         except Broken as error:
-            self._put_away(error)
+            self._replace_damaged(error)
 
-    def _put_away(self, error: Exception) -> NoReturn:
+    def _replace_damaged(self, error: Exception) -> NoReturn:
         """Rename an index that turns out to be damaged, so that a new one is built."""
         try:
             with locked(self._layout.root / LOCK, timeout=0, what="the history index"):
-                schema.put_away(self._path, self._warn)
+                schema.rename_damaged(self._path, self._warn)
         except (Busy, Refused):
             pass  # another process that updates it will notice; a read-only folder cannot be helped
         self._close()
@@ -238,7 +239,7 @@ class Index:
                 if again:
                     raise NoIndex(f"{self._path} keeps breaking; check the disk") from None
                 connection.close()
-                schema.put_away(self._path, self._warn)
+                schema.rename_damaged(self._path, self._warn)
             finally:
                 connection.close()
 
@@ -277,13 +278,12 @@ def mine_in_background(worktree: WorkTree) -> bool:
     return True
 
 
-_started: list[subprocess.Popen[bytes]] = []
-
-
 def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
     """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
     would wait for its end."""
-    _started[:] = [process for process in _started if process.poll() is None]  # a server would gather zombies
     nothing = subprocess.DEVNULL
     command = [sys.executable, *ITSELF, *arguments]
-    _started.append(subprocess.Popen(command, env=env, stdin=nothing, stdout=nothing, stderr=nothing))
+    process = subprocess.Popen(command, env=env, stdin=nothing, stdout=nothing, stderr=nothing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it may outlive us; `subprocess` reaps it later
+        del process

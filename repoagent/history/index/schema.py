@@ -70,7 +70,7 @@ _OUTSIDE = (
     "database or disk is full",
     "unable to open",
 )
-_BESIDE = ("-wal", "-shm", "-journal")
+_SQLITE_FILES = ("-wal", "-shm", "-journal")
 
 
 def open_to_read(path: Path) -> sqlite3.Connection | None:
@@ -108,7 +108,7 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
                 with errors_of(path), closing(_connect(str(path))) as connection:
                     _version(connection, path)
             except Broken:
-                put_away(path, warn, "is damaged or was not created by repoagent")
+                rename_damaged(path, warn, "is damaged or was not created by repoagent")
         with suppress(FileExistsError):  # SQLite gives its other files the same mode
             os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = _connect(str(path))
@@ -123,12 +123,12 @@ def open_to_write(path: Path, warn: Warn) -> sqlite3.Connection:
         raise NoIndex(f"cannot write {path}: {error}") from error
 
 
-def put_away(path: Path, warn: Warn, why: str = "is damaged") -> None:
+def rename_damaged(path: Path, warn: Warn, why: str = "is damaged") -> None:
     """Rename a damaged index. The caller holds the lock."""
     with suppress(FileNotFoundError):
         renamed = set_aside(path)
         warn(f"{path} {why}; renamed it to {renamed.name} and rebuilding the index")
-    for ending in _BESIDE:
+    for ending in _SQLITE_FILES:
         path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
@@ -171,7 +171,7 @@ def _exists(path: Path) -> bool:
     try:
         with open_folder(path.parent):
             pass
-        for each in (path, *(path.with_name(path.name + ending) for ending in _BESIDE)):
+        for each in (path, *(path.with_name(path.name + ending) for ending in _SQLITE_FILES)):
             with suppress(FileNotFoundError):
                 if not stat.S_ISREG(each.lstat().st_mode):
                     raise NoIndex(f"{each} is not a regular file; remove it")

@@ -39,7 +39,7 @@ from repoagent.storage.locks import lock_holder, locked
 DAYS = 14  # the time for which git keeps unreachable objects
 _DAY = 86_400
 _STAMP = "conversations-looked-through"
-Verdict = Literal["orphan", "kept", "put away"]
+Verdict = Literal["orphan", "kept", "archived"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def collect(
         archive = None
         if apply and not why:
             archive, why = _move_to_archive(layout, memory, measure.used)
-        verdict: Verdict = "kept" if why else "orphan" if archive is None else "put away"
+        verdict: Verdict = "kept" if why else "orphan" if archive is None else "archived"
         judged.append(GcCandidate(memory, measure.size, measure.used, verdict, why, archive))
     return GcResult(tuple(judged), len(paths))
 

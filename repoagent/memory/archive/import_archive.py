@@ -59,8 +59,8 @@ class Counts:
 
 @dataclass(frozen=True)
 class Arrival:
-    """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if there
-    is no file; `folder` is its memory in this repository, `why` the reason if no file matches."""
+    """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if it
+    is missing; `folder` is its memory in this repository, `why` the reason if no file matches."""
 
     path: str
     at: str | None

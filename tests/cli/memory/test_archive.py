@@ -82,7 +82,7 @@ def test_gc_lists_then_archives_and_import_restores(remembered: GitRepo) -> None
     assert code == 0 and b"orphan" in out and "do it with `repoagent memory gc --apply`" in err
     code, out, _ = run(top, "gc", "--apply", "--json")
     one = json.loads(out)["memories"][0]
-    assert code == 0 and one["verdict"] == "put away" and one["path"] == "src/b.py"
+    assert code == 0 and one["verdict"] == "archived" and one["path"] == "src/b.py"
     assert run(top, "gc")[0] == 1
     assert run(top, "import", one["archive"])[0] == 0
     assert (

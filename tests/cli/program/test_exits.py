@@ -79,6 +79,8 @@ def test_a_command_may_return_its_exit_code(value: object, code: int) -> None:
         (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
         (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
         (["--colr=never"], "no such option '--colr'"),
+        (["edit", "--yess"], "no such option '--yess'; did you mean '--yes'? (see "),
+        (["run", "--max-calls", "1"], "; did you mean '--max-cost', '--max-tokens', '--max-turns'? (see "),
         (["--color=blue"], "'blue' is not one of 'auto', 'always', 'never'"),
         (["neighbors"], "no file: name one, or use --map for the whole repository"),
         (["-C", "/nowhere", "config"], "cannot change to '/nowhere': No such file or directory"),

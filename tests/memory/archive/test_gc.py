@@ -1,4 +1,4 @@
-"""Only what has lost its file everywhere is put away, whole, and comes back; nothing that is in use."""
+"""Only what has lost its file everywhere is archived, whole, and comes back; nothing that is in use."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) 
 def test_recently_changed_memories_stay(desk: Desk) -> None:
     gone(desk)
     assert [one.why for one in run(desk, now=time.time()).judged] == ["changed less than 14 days ago"]
-    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["put away"]
+    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["archived"]
 
 
 def test_a_branch_has_the_file(desk: Desk) -> None:
@@ -95,7 +95,7 @@ def test_a_branch_has_the_file(desk: Desk) -> None:
     desk.repo.git("checkout", "-q", "main")
     assert why(desk) == "a branch has its content in other.py"
     desk.repo.git("branch", "-D", "side")
-    assert run(desk).judged[0].verdict == "put away"
+    assert run(desk).judged[0].verdict == "archived"
 
 
 def test_a_branch_has_another_version_of_it(desk: Desk) -> None:
@@ -116,7 +116,7 @@ def test_a_remote_branch_and_a_stash_count(desk: Desk) -> None:
     desk.repo.git("stash", "-q", "-u")
     assert "a branch" in why(desk)
     desk.repo.git("stash", "drop", "-q")
-    assert run(desk).judged[0].verdict == "put away"
+    assert run(desk).judged[0].verdict == "archived"
 
 
 def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "linked" / "a.py").write_bytes(text("another"))
     assert why(desk) == f"{tmp_path / 'linked'} has a file a.py"
     (tmp_path / "linked" / "a.py").unlink()
-    assert run(desk).judged[0].verdict == "put away"
+    assert run(desk).judged[0].verdict == "archived"
 
 
 def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:

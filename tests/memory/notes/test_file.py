@@ -1,4 +1,4 @@
-"""Notes: what is the same, what is stale, what is put away; nothing that a person wrote is touched."""
+"""Notes: what is the same, what is stale, what is archived; nothing that a person wrote is touched."""
 
 from __future__ import annotations
 
