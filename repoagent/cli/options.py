@@ -36,15 +36,21 @@ max_tokens_option = click.option(
 max_cost_option = click.option(
     "--max-cost", type=click.FloatRange(min=0), metavar="USD", help="Spend at most this many dollars."
 )
-limit_option = click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Show at most N rows.",
-)
+
+
+def rows_option(what: str = "rows", default: int = 20) -> Callable[[Any], Any]:
+    """The option -n/--limit: how many of `what` to show."""
+    return click.option(
+        "-n",
+        "--limit",
+        type=click.IntRange(1),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=f"Show at most N {what}.",
+    )
+
+
 record_option = click.option(
     "--record", type=file_path, metavar="FILE", help="Record the replies, for --model replay:FILE."
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from repoagent.cli.commands import summaries
-from repoagent.cli.options import max_cost_option, record_option
+from repoagent.cli.options import max_cost_option, record_option, rows_option
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, write_json
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
@@ -36,15 +36,7 @@ Examples:
 
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    default=20,
-    show_default=True,
-    help="Show at most N commits.",
-)
+@rows_option("commits")
 @click.option("--at", "revision", metavar="REV", default="HEAD", help="Start at REV instead of HEAD.")
 @click.option("--model", metavar="SPEC", help="Summarize commits without a summary with this model.")
 @click.option(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.options import limit_option
+from repoagent.cli.options import rows_option
 from repoagent.cli.session import Session, json_option, pass_session, select
 from repoagent.cli.ui.table import Cell, Column, Page, ago, bar
 from repoagent.cli.ui.terminal_text import one_line
@@ -58,7 +58,7 @@ updated when needed. Until it is complete, the last commits of FILE are used."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("files", metavar="[FILE]...", nargs=-1)
-@limit_option
+@rows_option()
 @click.option(
     "--min-score",
     type=float,

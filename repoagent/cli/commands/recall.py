@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Page, columns, fit
 from repoagent.cli.ui.terminal_text import clean
@@ -47,15 +48,7 @@ by its parts, exact matches first. The only syntax is quotation marks."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("words", metavar="QUERY...", nargs=-1, required=True)
-@click.option(
-    "-n",
-    "--limit",
-    type=click.IntRange(1),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Show at most N results.",
-)
+@rows_option("results", 10)
 @click.option(
     "--file",
     "files",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.options import limit_option
+from repoagent.cli.options import rows_option
 from repoagent.cli.session import Repository, pass_repository
 from repoagent.cli.ui.table import Cell, Column, Page
 from repoagent.cli.ui.terminal_text import one_line
@@ -47,7 +47,7 @@ code is 1 if nothing was found."""
 
 @click.command(epilog=EXAMPLES)
 @click.argument("what", metavar="SYMBOL|FILE")
-@limit_option
+@rows_option()
 @pass_repository
 def command(repo: Repository, /, *, what: str, limit: int) -> int:
     """Show where SYMBOL is defined and used, or what other files use of FILE.
