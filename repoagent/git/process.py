@@ -137,19 +137,29 @@ def git_output(
     """
     command = _command(args, read_only=read_only)
     began = tracing.begin()
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        input=stdin if stdin is not None else b"",
-        capture_output=True,
-        env=environment(args, read_only=read_only, extra=env),
-        start_new_session=_interrupts.held_back,
-        check=False,
-    )
-    tracing.command(began, ["git", *args], done.returncode)
-    if done.returncode not in ok:
-        raise GitError(args, done.returncode, done.stderr)
-    return Output(done.returncode, done.stdout, done.stderr)
+    own_session = _interrupts.held_back
+    process = None
+    try:
+        with uninterrupted():  # subprocess.run would leave git running after ^C during the start
+            process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(args, read_only=read_only, extra=env),
+                start_new_session=own_session,
+            )
+        stdout, stderr = process.communicate(stdin)
+    except BaseException:
+        if process is not None:
+            with process:
+                process.kill()
+        raise
+    tracing.command(began, ["git", *args], process.returncode)
+    if process.returncode not in ok:
+        raise GitError(args, process.returncode, stderr)
+    return Output(process.returncode, stdout, stderr)
 
 
 def git(

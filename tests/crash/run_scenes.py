@@ -73,7 +73,8 @@ SCENES = {
     "family": RunScene(FAMILY, child=CHILD),
     "each": RunScene(EACH, ("--commit-per-edit",)),
 }
-FORMATTER = "sed -i 's/^new$/new, formatted/' n/ew/new.txt 2>/dev/null && git add n/ew/new.txt\nexit 0\n"
+# only the layout: after a kill nobody can tell other changes of a hook that are not staged yet from a save
+FORMATTER = "sed -i 's/^new$/  new/' n/ew/new.txt 2>/dev/null && git add n/ew/new.txt\nexit 0\n"
 WORKER = "---\nname: worker\ndescription: makes the requested changes\ntools: [read, edit]\n---\nDo it.\n"
 
 

@@ -218,6 +218,28 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
         assert visible(repo) == before
 
 
+@pytest.mark.parametrize("command", ["commit", "symbolic-ref", "switch", "update-index"])
+def test_interrupted_while_git_starts(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """The signal comes when git runs already and Popen has not returned; git must not go on alone."""
+    started: list[int] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, args: list[str], **options: Any) -> None:
+            super().__init__(args, **options)
+            if not started and command in args:
+                started.append(self.pid)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    before = visible(repo)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        edit(repo, shout(repo, 5), branch="topic")
+    monkeypatch.undo()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(started[0], os.WNOHANG)
+    assert visible(repo) == before and journals(repo) == []
+
+
 def test_a_broken_journal_is_kept_and_named(repo: GitRepo) -> None:
     run_in_child(repo, KILL).communicate()
     (folder,) = (repo.top / ".git/repoagent/journal").iterdir()

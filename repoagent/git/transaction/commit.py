@@ -149,26 +149,30 @@ def run_commit(
     flags = [argument for setting in settings for argument in ("-c", setting)]
     command = ["git", *flags, "commit", *arguments]
     began = tracing.begin()
-    process = subprocess.Popen(
-        command,
-        cwd=worktree.top,
-        env=dict(os.environ, GIT_INDEX_FILE=str(index)),
-        stdin=None if options.edit_message else subprocess.DEVNULL,
-        stdout=None if options.edit_message else subprocess.PIPE,
-        stderr=None if options.edit_message else subprocess.STDOUT,
-        pass_fds=() if inherit is None else (inherit,),
-    )
+    process = None
     try:
+        with uninterrupted():  # ^C during the start must not leave git running while the edit is rolled back
+            process = subprocess.Popen(
+                command,
+                cwd=worktree.top,
+                env=dict(os.environ, GIT_INDEX_FILE=str(index)),
+                stdin=None if options.edit_message else subprocess.DEVNULL,
+                stdout=None if options.edit_message else subprocess.PIPE,
+                stderr=None if options.edit_message else subprocess.STDOUT,
+                pass_fds=() if inherit is None else (inherit,),
+            )
         output = _read_output(process, listen)
         return process.wait(), output
     except BaseException:
-        with uninterrupted():
-            _stop(process)
+        if process is not None:
+            with uninterrupted():
+                _stop(process)
         raise
     finally:
-        tracing.command(began, command, process.poll())
-        if process.stdout is not None:
-            process.stdout.close()
+        if process is not None:
+            tracing.command(began, command, process.poll())
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def _read_output(process: subprocess.Popen[bytes], listen: OnOutput | None) -> bytes:
