@@ -218,6 +218,18 @@ def test_interrupted(repo: GitRepo, where: str) -> None:
         assert visible(repo) == before
 
 
+def test_interrupted_while_a_hook_goes_on(repo: GitRepo) -> None:
+    before = visible(repo)
+    slow = "sed 's/LINE 5/  LINE 5/' a.txt > .git/new; touch .git/started; sleep 0.7; cat .git/new > a.txt; touch .git/end\n"
+    repo.hook("pre-commit", slow)
+    child = run_in_child(repo, "pass")
+    wait_for(repo.top / ".git/started")
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    wait_for(repo.top / ".git/end")
+    assert recover(worktree(repo)) == [] and visible(repo) == before
+
+
 @pytest.mark.parametrize("command", ["commit", "symbolic-ref", "switch", "update-index"])
 def test_interrupted_while_git_starts(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     """The signal comes when git runs already and Popen has not returned; git must not go on alone."""

@@ -6,6 +6,7 @@ HEAD decides whether there is a commit, not the exit code: a hook may commit, an
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import subprocess
@@ -195,12 +196,18 @@ def _read_output(process: subprocess.Popen[bytes], listen: OnOutput | None) -> b
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Wait for git to end, and signal it: without a terminal it has not received ^C."""
+    """End git, which without a terminal has not received ^C. A hook may outlive it and write files that are about to be
+    restored: wait for it as long as it keeps the pipe open, at most 5 seconds."""
     for number, seconds in ((signal.SIGINT, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
         if process.poll() is None:
             process.send_signal(number)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
+    deadline = time.monotonic() + 5.0
+    while process.stdout is not None and (remaining := deadline - time.monotonic()) > 0:
+        readable, _, _ = select.select([process.stdout], [], [], remaining)
+        if readable and not os.read(process.stdout.fileno(), 65536):
+            break
 
 
 def verified_commit(worktree: WorkTree, record: Record) -> Commit | None:
