@@ -118,14 +118,6 @@ def rewrite(
     raise problem
 
 
-def rewrite_in_editor(original: StoredConversation, text: str) -> RewriteResult:
-    """The result of a change in an editor, which may include the user's own turns. Raises Refused if `text` is no
-    longer a conversation, NothingDone if it is unchanged."""
-    if text == original.text:
-        raise NothingDone(NO_CHANGE)
-    return _checked(original, text.encode("utf-8", "surrogateescape"), user_turns=True)
-
-
 def commit_rewrite(layout: Layout, done: RewriteResult) -> Change:
     """Write a rewritten conversation. Raises as `change`; if the file has changed since it was read, saves the diff and
     raises ConcurrentChange with its path."""

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import loads, read, turn_offsets
-from repoagent.memory.conversation_changes import record_compacting
 from repoagent.memory.edit_records import EditRecord, Exchange, exchange_of, group_turns, is_day, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import COMPACTED, Note, add_notes, make_note
@@ -81,14 +80,14 @@ def compact_above(memory: Memory, limit: int, *, warn: Warn = to_stderr) -> Comp
 def compact_before(
     memory: Memory, is_old: Callable[[str], bool], *, warn: Warn = to_stderr
 ) -> CompactionResult | None:
-    """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. This cannot
-    be undone. None if there are none. Raises as `compact`."""
+    """Move the first exchanges about a file whose time (ISO 8601, "" if unknown) `is_old` to its archive. None
+    if there are none. Raises as `compact`."""
     with _locked(memory):
         data = read_regular(memory.conversation)
         if data is None:
             return None
         count = old_count(_parse(data)[0], is_old)
-        return _move(memory, data, count, for_good=True, warn=warn) if count else None
+        return _move(memory, data, count, warn=warn) if count else None
 
 
 def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> int:
@@ -98,20 +97,12 @@ def old_count(exchanges: Sequence[Exchange], is_old: Callable[[str], bool]) -> i
     )
 
 
-def old_exchanges(memory: Memory) -> int:
-    """The number of exchanges that `compact` would move by default. Raises as `llm.conversation.read`."""
-    conversation = read(memory.conversation)
-    return max(0, len(group_turns(conversation.turns)) - LEAST) if conversation else 0
-
-
 def _locked(memory: Memory) -> AbstractContextManager[None]:
     path = memory.conversation
     return locked(path.with_name(path.name + ".lock"), what=f"the conversation {path.name}")
 
 
-def _move(
-    memory: Memory, data: bytes, count: int, *, for_good: bool = False, warn: Warn
-) -> CompactionResult | None:
+def _move(memory: Memory, data: bytes, count: int, *, warn: Warn) -> CompactionResult | None:
     """Move the first `count` exchanges. The archive is written first, then the notes, then the conversation, so that a
     kill loses nothing."""
     exchanges, offsets = _parse(data)
@@ -126,10 +117,7 @@ def _move(
     if read_regular(memory.conversation) != data:
         warn(f"did not compact {memory.conversation}: another program has just saved it")
         return None
-    shorter = data[:begin] + data[end:]
-    if not for_good:
-        record_compacting(memory, data, shorter)
-    write_whole(memory.conversation, shorter)
+    write_whole(memory.conversation, data[:begin] + data[end:])
     return CompactionResult(archive, count, len(part), tuple(notes))
 
 

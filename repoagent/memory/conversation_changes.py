@@ -17,17 +17,9 @@ from pathlib import Path
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.conversation import (
-    BrokenConversation,
-    Conversation,
-    NewerConversation,
-    dumps,
-    loads,
-    turn_offsets,
-)
-from repoagent.memory.conversation_names import ConversationRef, refuse_clash
+from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads, turn_offsets
+from repoagent.memory.conversation_names import ConversationRef
 from repoagent.memory.conversations import StoredConversation, head_of, missing, with_about
-from repoagent.memory.identity.record import Memory
 from repoagent.storage import json_files
 from repoagent.storage.atomic import read_regular, sweep, write_whole
 from repoagent.storage.folders import open_folder, system_failed
@@ -36,7 +28,7 @@ from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 
 VERSION = 1
-UNDO, REDO, COMPACT = "undo", "redo", "compact"
+UNDO, REDO = "undo", "redo"
 _Unparsable = (BrokenConversation, NewerConversation)
 
 
@@ -86,37 +78,6 @@ def _load_text(layout: Layout, name: str) -> bytes | None:
     return data
 
 
-def _record(
-    layout: Layout,
-    key: str,
-    name: str,
-    texts: tuple[bytes | None, bytes | None],
-    command: str,
-    *,
-    of: str = "",
-) -> Change:
-    """Store the texts before and after a change, then its record if they differ."""
-    before, after = texts
-    for data in texts:
-        path = text_file(layout, digest(data))
-        if data is not None and read_regular(path) != data:
-            write_whole(path, data)
-    record = Change(
-        os.urandom(6).hex(), json_files.now(), key, name, command, digest(before), digest(after), of
-    )
-    if before != after:
-        json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
-    return record
-
-
-def record_compacting(memory: Memory, before: bytes, after: bytes) -> None:
-    """Record that the oldest exchanges of a conversation move to the archive, so that it can be undone. Call it while
-    the conversation is locked, before writing it."""
-    root = memory.folder.parent.parent
-    key, name = f"memory:{memory.folder.name}", f"file:{memory.identity.path}"
-    _record(Layout(root, root), key, name, (before, after), COMPACT)  # only folders below the root are used
-
-
 def changes(layout: Layout, *, warn: Warn = to_stderr) -> list[Change]:
     """All changes by commands, oldest first. Raises Refused if a newer repoagent wrote some."""
     path = log_folder(layout) / "changes.jsonl"
@@ -150,10 +111,8 @@ def change(
     """Replace `before` by `after` in `place`; None means no conversation. Both texts are stored.
 
     Raises ConcurrentChange if the text is no longer `before`, Busy if a lock is not released in time, Refused if the
-    file cannot be written or the name clashes with another.
+    file cannot be written.
     """
-    if before is None and after is not None and place.kind == "general":
-        refuse_clash(layout, place.name)
     with _locked(layout, place) as present:
         if present != before:
             raise ConcurrentChange(f"{place.name} was changed by another process; changed nothing, try again")
@@ -163,25 +122,39 @@ def change(
 def _write(
     layout: Layout,
     place: ConversationRef,
-    present: bytes | None,
+    before: bytes | None,
     after: bytes | None,
     command: str,
     *,
     of: str = "",
 ) -> Change:
     """Replace the text of a locked conversation. Texts and record are written first: a later kill loses nothing."""
-    if present is None and after is not None and place.kind == "general":
-        refuse_clash(layout, place.name)
-    record = _record(layout, place.key, place.name, (present, after), command, of=of)
-    if after is not None and after != present:
+    for data in (before, after):
+        path = text_file(layout, digest(data))
+        if data is not None and read_regular(path) != data:
+            write_whole(path, data)
+    record = Change(
+        os.urandom(6).hex(),
+        json_files.now(),
+        place.key,
+        place.name,
+        command,
+        digest(before),
+        digest(after),
+        of,
+    )
+    if before == after:
+        return record
+    json_files.append_record(log_folder(layout) / "changes.jsonl", {"version": VERSION, **asdict(record)})
+    if after is not None:
         write_whole(place.path, after)
-    elif present is not None and after is None:
-        with open_folder(place.path.parent) as parent:
-            try:
-                os.unlink(place.path.name, dir_fd=parent)
-                os.fsync(parent)
-            except OSError as error:
-                raise system_failed("remove", place.path, error) from error
+        return record
+    with open_folder(place.path.parent) as parent:
+        try:
+            os.unlink(place.path.name, dir_fd=parent)
+            os.fsync(parent)
+        except OSError as error:
+            raise system_failed("remove", place.path, error) from error
     return record
 
 
@@ -312,8 +285,15 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
         )
     if old.turns and not new.turns:
         return "the result has no turns; use `repoagent conversation delete` to delete the conversation"
-    if not user_turns and (problem := _changed_user_turn(old, new)):
-        return f"{problem}; use --user-turns to allow it"
+    if not user_turns:
+        said = [turn for turn in old.turns if turn.role == "user"]
+        kept = [turn for turn in new.turns if turn.role == "user"]
+        for position, turn in enumerate(said):
+            if kept[position : position + 1] != [turn]:
+                number = [at for at, each in enumerate(old.turns, 1) if each.role == "user"][position]
+                return f"user turn {number} was changed or removed; use --user-turns to allow it"
+        if len(kept) > len(said):
+            return "a user turn was added; use --user-turns to allow it"
     earlier = set(pairwise([None, *(turn.role for turn in old.turns)]))
     for number, pair in enumerate(pairwise([None, *(turn.role for turn in new.turns)]), 1):
         first, second = pair
@@ -323,16 +303,6 @@ def check(before: str, after: str, *, user_turns: bool = False) -> str:
     return ""
 
 
-def _changed_user_turn(old: Conversation, new: Conversation) -> str:
-    before = [(number, turn) for number, turn in enumerate(old.turns, 1) if turn.role == "user"]
-    after = [turn for turn in new.turns if turn.role == "user"]
-    for position, (number, turn) in enumerate(before):
-        if position >= len(after) or after[position] != turn:
-            is_there = turn in after[position:] or len(after) >= len(before)
-            return f"user turn {number} was {'changed' if is_there else 'changed or removed'}"
-    return "a user turn was added" if len(after) > len(before) else ""
-
-
 def save(
     layout: Layout, source: StoredConversation, place: ConversationRef, *, force: bool = False
 ) -> Change:
@@ -340,7 +310,7 @@ def save(
 
     Raises UsageError for a copy of itself, Refused if `place` exists, and as `change`.
     """
-    present = _to_replace(source, place)
+    present = _replaced(source, place)
     if present is not None and not force:
         raise Refused(f"a conversation {place.name!r} already exists; choose another name or use --force")
     return change(layout, place, present, copied(source), "save")
@@ -356,21 +326,22 @@ def branch(
         raise UsageError(
             f"{source.place.name} has {count} turns, no turn {turns}; see `repoagent conversation show`"
         )
-    if _to_replace(source, place) is not None:
+    if _replaced(source, place) is not None:
         raise Refused(f"a conversation {place.name!r} already exists; choose another name")
     return change(layout, place, None, copied(source, turns), "branch")
 
 
-def _to_replace(source: StoredConversation, place: ConversationRef) -> bytes | None:
+def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
+    """Replace the conversation about a file, `place`, with a copy of `source`. Raises UsageError for a copy of itself,
+    and as `change`."""
+    return change(layout, place, _replaced(source, place), copied(source), "load")
+
+
+def _replaced(source: StoredConversation, place: ConversationRef) -> bytes | None:
     """What is in `place` now. Raises UsageError if that is `source`."""
     if source.place.key == place.key:
-        raise UsageError(f"{place.name} would be a copy of itself; choose another name")
+        raise UsageError(f"{place.name} would be a copy of itself; name another conversation")
     return read_regular(place.path)
-
-
-def load(layout: Layout, source: StoredConversation, place: ConversationRef) -> Change:
-    """Replace the conversation about a file, `place`, with a copy of `source`. Raises as `change`."""
-    return change(layout, place, read_regular(place.path), copied(source), "load")
 
 
 def copied(source: StoredConversation, turns: int | None = None) -> bytes:

@@ -7,12 +7,13 @@ which is in the memory of that file. Names with a reserved prefix belong to edit
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from pathlib import Path
 from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused, UsageError
+from repoagent.errors import UsageError
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout
 
@@ -20,7 +21,14 @@ ENDING = ".md"
 FILE = "file:"
 RESERVED = ("edit-", "kept-", "run-", "chat-")
 LONGEST = 200  # most bytes of a name; with the endings of file and lock it is a valid file name on any system
-_FORBIDDEN = '/\\:*?"<>|'  # special to some file system or shell
+_PROBLEMS = (  # what a name may not match, and why; some characters are special to a file system or shell
+    (r"\A\s*\Z", "empty"),
+    (r"\A\s|[\s.]\Z", "cannot begin or end with a space, or end with a dot"),
+    (r"\A[.-]", "cannot begin with a dot or a dash"),
+    (r"[/\\]", "cannot contain a slash; use file:PATH for the conversation of a file"),
+    (r'[:*?"<>|]', 'cannot contain any of :*?"<>|'),
+    (r"(?i)\.md\Z", f"leave out the ending {ENDING}"),
+)
 Kind = Literal["file", "general", "edit", "run"]
 
 
@@ -39,22 +47,10 @@ class ConversationRef:
 def checked(name: str) -> str:
     """`name` in composed form (Unicode NFC), as in file names. Raises UsageError if it is invalid."""
     name = unicodedata.normalize("NFC", name)
-    bad = next((character for character in name if character in _FORBIDDEN), "")
-    problem = ""
-    if not name.strip():
-        problem = "empty"
-    elif name != name.strip() or name.endswith("."):
-        problem = "cannot begin or end with a space, or end with a dot"
-    elif name.startswith((".", "-")):
-        problem = "cannot begin with a dot or a dash"
-    elif not name.isprintable():
+    problem = next((why for pattern, why in _PROBLEMS if re.search(pattern, name)), "")
+    if not problem and not name.isprintable():
         problem = "contains an unprintable character"
-    elif bad:
-        problem = f"cannot contain {bad}"
-        problem += "; use file:PATH for the conversation of a file" if bad in "/\\" else ""
-    elif name.casefold().endswith(ENDING):
-        problem = f"leave out the ending {ENDING}"
-    elif len(name.encode()) > LONGEST:
+    elif not problem and len(name.encode()) > LONGEST:
         problem = f"longer than {LONGEST} bytes"
     if problem:
         raise UsageError(f"invalid conversation name {name!r}: {problem}")
@@ -73,16 +69,6 @@ def refuse_reserved(name: str) -> None:
         raise UsageError(f"the name {name!r} is reserved ({forms}); choose another")
 
 
-def refuse_clash(layout: Layout, name: str) -> None:
-    """Raise Refused if another name differs only in case: on some file systems both are one file."""
-    folded = name.casefold()
-    for existing in names(layout):
-        if existing != name and unicodedata.normalize("NFC", existing).casefold() == folded:
-            raise Refused(
-                f"conversation {existing!r} already exists and differs from {name!r} only in case; choose another name"
-            )
-
-
 def names(layout: Layout) -> list[str]:
     """The names of all conversations that are not about a file, sorted, including reserved ones. Opens no files."""
     try:
@@ -91,9 +77,7 @@ def names(layout: Layout) -> list[str]:
     except FileNotFoundError:
         return []
     return sorted(
-        file.removesuffix(ENDING)
-        for file in files
-        if file.endswith(ENDING) and file != ENDING and not file.startswith(".")
+        file.removesuffix(ENDING) for file in files if file.endswith(ENDING) and not file.startswith(".")
     )
 
 
@@ -103,10 +87,12 @@ def named(layout: Layout, name: str, *, own: bool = False) -> ConversationRef:
     name = checked(name)
     if own:
         refuse_reserved(name)
-    return ConversationRef(name, kind_of(name), layout.conversations / f"{name}{ENDING}", f"name:{name}")
+    return stored_as(layout, name)
 
 
-def kind_of(name: str) -> Kind:
-    if not is_reserved(name):
-        return "general"
-    return "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"
+def stored_as(layout: Layout, name: str) -> ConversationRef:
+    """The place of a conversation with a name from `names`, which is not checked."""
+    kind: Kind = "general"
+    if is_reserved(name):
+        kind = "edit" if name.casefold().startswith(("edit-", "kept-")) else "run"
+    return ConversationRef(name, kind, layout.conversations / f"{name}{ENDING}", f"name:{name}")

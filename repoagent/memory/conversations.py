@@ -21,17 +21,12 @@ from repoagent.errors import Refused, UsageError
 from repoagent.git.files import read_source
 from repoagent.git.similar_paths import no_such_file
 from repoagent.git.worktree import WorkTree, relative
-from repoagent.llm.conversation import (
-    BrokenConversation,
-    Conversation,
-    NewerConversation,
-    loads,
-    turn_offsets,
-)
-from repoagent.memory.conversation_names import ENDING, FILE, ConversationRef, kind_of, named, names
+from repoagent.llm import conversation as file_format
+from repoagent.memory.conversation_names import FILE, ConversationRef, named, names, stored_as
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
+from repoagent.storage.locks import lock_holder
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class StoredConversation:
 
     place: ConversationRef
     data: bytes
-    conversation: Conversation
+    conversation: file_format.Conversation
 
     @property
     def text(self) -> str:
@@ -51,31 +46,6 @@ def _of_folder(layout: Layout, folder: str, path: str) -> ConversationRef:
     """The conversation about the file `path` with the memory in `folder`."""
     file = layout.memory / folder / "conversation.md"
     return ConversationRef(f"{FILE}{path}", "file", file, f"memory:{folder}", path)
-
-
-def of_file(
-    layout: Layout, worktree: WorkTree, path: str, *, make: bool = False, warn: Warn = to_stderr
-) -> ConversationRef:
-    """The conversation about the file `path` (relative to the top), found by content, like every memory. With `make` a
-    memory is created if the file has none.
-
-    For a deleted file it is in the memory with this path. Raises Refused if there is no memory or the file may not be
-    read, UsageError if there is no such file.
-    """
-    data = read_source(worktree, path).data
-    if data is None:
-        folders = [name for at, name in listing(layout, warn=warn) if at == path]
-        if make or not folders:
-            raise no_such_file(path, worktree.top)
-        if len(folders) > 1:
-            raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
-        return _of_folder(layout, folders[0], path)
-    memory = resolve(layout, worktree, path, data, warn=warn)
-    if memory is None and make:
-        memory = remember(layout, worktree, path, data, warn=warn)
-    if memory is None:
-        raise Refused(f"no conversation about {path} yet")
-    return _of_folder(layout, memory.folder.name, path)
 
 
 def last_spoken(layout: Layout, *, warn: Warn = to_stderr) -> ConversationRef | None:
@@ -110,7 +80,12 @@ class ConversationResolver:
         return named(self.layout, text, own=own)
 
     def file(self, path: str, *, make: bool = False) -> ConversationRef:
-        """The conversation about the file `path`, relative to `cwd`, or else to the top."""
+        """The conversation about the file `path`, relative to `cwd`, or else to the top. It is found by content, like
+        every memory; with `make` a memory is created if the file has none.
+
+        For a deleted file it is in the memory with this path. Raises Refused if there is no memory or the file may not
+        be read, UsageError if there is no such file.
+        """
         if not path:
             raise UsageError("missing file name: use file:PATH")
         path = path.removeprefix(FILE)
@@ -123,10 +98,24 @@ class ConversationResolver:
             raise
 
     def _file(self, path: str, cwd: Path, *, make: bool) -> ConversationRef:
-        inside = relative(self.worktree, path, cwd)
-        if reason := self.why_not(inside):
+        layout, worktree = self.layout, self.worktree
+        path = relative(worktree, path, cwd)
+        if reason := self.why_not(path):
             raise Refused(reason)
-        return of_file(self.layout, self.worktree, inside, make=make, warn=self.warn)
+        data = read_source(worktree, path).data
+        if data is None:
+            folders = [name for at, name in listing(layout, warn=self.warn) if at == path]
+            if make or not folders:
+                raise no_such_file(path, worktree.top)
+            if len(folders) > 1:
+                raise Refused(f"{path} is gone and {len(folders)} memories name it; restore the file first")
+            return _of_folder(layout, folders[0], path)
+        memory = resolve(layout, worktree, path, data, warn=self.warn)
+        if memory is None and make:
+            memory = remember(layout, worktree, path, data, warn=self.warn)
+        if memory is None:
+            raise Refused(f"no conversation about {path} yet")
+        return _of_folder(layout, memory.folder.name, path)
 
 
 def find(at: ConversationResolver, text: str, *, own: bool = False) -> StoredConversation:
@@ -147,8 +136,8 @@ def read_stored(place: ConversationRef) -> StoredConversation | None:
 def parse_stored(place: ConversationRef, data: bytes) -> StoredConversation:
     """Parse `data` as the conversation in `place`. Raises BrokenConversation, NewerConversation, with the path."""
     try:
-        return StoredConversation(place, data, loads(data.decode("utf-8", "surrogateescape")))
-    except (BrokenConversation, NewerConversation) as error:
+        return StoredConversation(place, data, file_format.loads(data.decode("utf-8", "surrogateescape")))
+    except (file_format.BrokenConversation, file_format.NewerConversation) as error:
         raise type(error)(f"{place.path}: {error}") from error
 
 
@@ -161,11 +150,10 @@ def missing(layout: Layout, place: ConversationRef) -> UsageError:
     with suppress(Refused):  # a log of a newer repoagent
         mine = [change for change in changes(layout) if change.key == place.key]
         if mine and not mine[-1].after:
-            command = REDO if mine[-1].command == UNDO else UNDO
-            return UsageError(
-                f"conversation {place.name!r} was deleted; restore it with `repoagent conversation {command} "
-                f"{quote(place.name)}`"
+            restore = (
+                f"repoagent conversation {REDO if mine[-1].command == UNDO else UNDO} {quote(place.name)}"
             )
+            return UsageError(f"conversation {place.name!r} was deleted; restore it with `{restore}`")
     near = get_close_matches(place.name, names(layout), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else "`repoagent conversation list` lists all"
     return UsageError(f"no conversation {place.name!r}; {hint}")
@@ -177,7 +165,7 @@ _LINE = re.compile(r'(?m)^about: (".*")[ \t]*\r?\n(?:\r?\n)?')
 
 def head_of(text: str) -> str:
     """The text before the first turn. Raises as `llm.conversation.loads`."""
-    return text[: next(iter(turn_offsets(text)), len(text))]
+    return text[: next(iter(file_format.turn_offsets(text)), len(text))]
 
 
 def about_of(text: str) -> str:
@@ -203,8 +191,7 @@ def with_about(text: str, path: str) -> str:
 class ConversationEntry:
     """One conversation in a list. `size` is in bytes, `last` the ISO 8601 time of its last turn with a time. `state` is
     that of an edit: "at work", "unfinished" (the same request resumes it) or "kept"; else "". `problem` is the error if
-    it cannot be read, else "", and `trouble` the same in one or two words. `about` is the file that it is, or was,
-    about."""
+    it cannot be read, else "". `about` is the file that it is, or was, about."""
 
     place: ConversationRef
     turns: int = 0
@@ -213,22 +200,13 @@ class ConversationEntry:
     state: str = ""
     problem: str = ""
     about: str = ""
-    trouble: str = ""
 
 
-def entries(layout: Layout) -> list[ConversationEntry]:
-    """All conversations that are not about a file, by name, including broken ones."""
-    folder = layout.conversations
-    places = [
-        ConversationRef(name, kind_of(name), folder / f"{name}{ENDING}", f"name:{name}")
-        for name in names(layout)
-    ]
-    return [entry for place in places if (entry := _entry(layout, place))]
-
-
-def entries_of_files(layout: Layout, *, warn: Warn = to_stderr) -> list[ConversationEntry]:
-    """All conversations about files, by path."""
-    places = [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
+def entries(layout: Layout, *, files: bool = False, warn: Warn = to_stderr) -> list[ConversationEntry]:
+    """All conversations by name, including broken ones; with `files` those about files, too, by path."""
+    places = [stored_as(layout, name) for name in names(layout)]
+    if files:
+        places += [_of_folder(layout, folder, path) for path, folder in listing(layout, warn=warn)]
     return [entry for place in places if (entry := _entry(layout, place))]
 
 
@@ -236,37 +214,15 @@ def _entry(layout: Layout, place: ConversationRef) -> ConversationEntry | None:
     try:
         stored = read_stored(place)
     except Refused as error:  # broken, of a newer format, a link, unreadable
-        trouble = "newer format" if isinstance(error, NewerConversation) else "not readable"
-        trouble = "broken" if isinstance(error, BrokenConversation) else trouble
         problem = str(error).removeprefix(f"{place.path}: ").replace(f"{place.path} ", "it ")
         size = place.path.lstat().st_size if os.path.lexists(place.path) else 0
-        return ConversationEntry(place, size=size, problem=problem, about=place.about, trouble=trouble)
+        return ConversationEntry(place, size=size, problem=problem, about=place.about)
     if stored is None:
         return None
-    turns = stored.conversation.turns
+    turns, state = stored.conversation.turns, ""
     last = next((turn.meta["time"] for turn in reversed(turns) if "time" in turn.meta), "")
+    if place.kind == "edit":
+        state = "at work" if lock_holder(layout.locks / place.name) else "unfinished"
+        state = "kept" if place.name.casefold().startswith("kept-") else state
     about = place.about or about_of(stored.text)
-    return ConversationEntry(place, len(turns), len(stored.data), last, _state(layout, place), "", about)
-
-
-def _state(layout: Layout, place: ConversationRef) -> str:
-    if place.kind != "edit":
-        return ""
-    if place.name.casefold().startswith("kept-"):
-        return "kept"
-    return "at work" if _is_alive(layout, place.name) else "unfinished"
-
-
-def _is_alive(layout: Layout, name: str) -> bool:
-    """Whether the process that wrote its id into the lock of this edit is running. Taking the lock instead could make
-    another run fail."""
-    try:
-        signed = (layout.locks / name).read_text(errors="replace").split(" ", 2)
-        if len(signed) < 3 or signed[1] != (os.uname().nodename or "-"):
-            return len(signed) == 3
-        os.kill(int(signed[0]), 0)
-    except PermissionError:
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
+    return ConversationEntry(place, len(turns), len(stored.data), last, state, "", about)

@@ -19,7 +19,7 @@ from repoagent.memory.editing import ArchivedParts, archived_parts
 from repoagent.memory.identity.hints import EARLIER, PATH, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.resolve import file_at
-from repoagent.memory.identity.store import Step, copy_of, last_step, recognize, resolve, steps
+from repoagent.memory.identity.store import copy_of, recognize, resolve
 from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
@@ -168,8 +168,7 @@ class NoteStatus:
 @dataclass(frozen=True)
 class FileMemory:
     """The contents of a memory. `turns` and the number of `exchanges` are of the conversation; `broken` is the error if
-    it cannot be read, else "". `undo` is the re-keying that `relink --undo` undoes; `archived` are the other files of
-    the archive."""
+    it cannot be read, else "". `archived` are the other files of the archive."""
 
     memory: Memory
     location: FileLocation
@@ -179,8 +178,6 @@ class FileMemory:
     turns: tuple[Turn, ...]
     exchanges: int
     broken: str
-    steps: tuple[Step, ...]
-    undo: Step | None
     cleared: tuple[ArchivedParts, ...]
     archived: tuple[Path, ...]
 
@@ -228,8 +225,6 @@ def load_file_memory(
         turns,
         len(group_turns(turns)),
         broken,
-        tuple(steps(identity)),
-        last_step(identity, worktree),
         tuple(archived_parts(memory)),
         tuple(sorted(path for path in archived if path.is_file() and not path.name.startswith("."))),
     )

@@ -1,7 +1,4 @@
-"""`repoagent conversation`: the group, and the commands that need no model.
-
-The module conversation_edit has `edit` and `summarize`.
-"""
+"""`repoagent conversation`: the group, and its commands but `edit`, which is in conversation_edit."""
 
 from __future__ import annotations
 
@@ -32,8 +29,7 @@ COMMANDS = {
     "save": ("conversation:save_command", "Save a conversation under a name."),
     "load": ("conversation:load_command", "Load a saved conversation for a file."),
     "branch": ("conversation:branch_command", "Start a conversation with the turns of another."),
-    "summarize": ("conversation_edit:summarize_command", "Summarize a conversation with a model."),
-    "edit": ("conversation_edit:edit_command", "Rewrite a conversation, with a model or in your editor."),
+    "edit": ("conversation_edit:edit_command", "Rewrite a conversation with a model."),
     "undo": ("conversation:undo", "Undo the last change of a conversation."),
     "redo": ("conversation:redo", "Redo the last undone change of a conversation."),
     "delete": ("conversation:delete_command", "Delete a conversation; undo restores it."),
@@ -178,8 +174,6 @@ def load_command(repo: Repository, /, *, name: str, into: str | None) -> None:
             raise UsageError(f"{source.place.name} does not name its file; use --into FILE")
         into = str(repo.worktree.top / about)
     ref = resolve.file(into, make=True)
-    if ref.key == source.place.key:
-        raise UsageError(f"{ref.name} cannot be loaded into itself; name another conversation")
     change = load(repo.layout, source, ref)
     count, origin = len(source.conversation.turns), source.place.name
     sentence = f"{ref.about} now has the {plural(count, 'turn')} of {origin}"
@@ -227,7 +221,7 @@ def save_command(repo: Repository, /, *, name: str, source: str | None, force: b
 @name_argument
 @pass_repository
 def undo(repo: Repository, /, *, name: str) -> None:
-    """Undo the last save, load, branch, edit, delete or compact of NAME.
+    """Undo the last save, load, branch, edit or delete of NAME.
 
     Turns that were added since are kept if they merge cleanly; otherwise undo refuses.
     """
@@ -277,11 +271,9 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
 
     Kinds: file (about one file), edit (of an unfinished edit), run (of a task) and general (everything else).
     """
-    from repoagent.memory.conversations import entries, entries_of_files
+    from repoagent.memory.conversations import entries
 
-    listed = entries(repo.layout)
-    if files:
-        listed += entries_of_files(repo.layout, warn=repo.terminal.warn)
+    listed = entries(repo.layout, files=files, warn=repo.terminal.warn)
     if not listed and not repo.as_json:
         raise NothingDone(f"no saved conversations{'' if files else '; --files lists those of files'}")
     page = Page.of(repo.terminal)
@@ -293,7 +285,7 @@ def list_command(repo: Repository, /, *, files: bool) -> int:
 def _cells(entry: ConversationEntry, page: Page) -> list[Cell]:
     piped = page.width is None
     about = f"about {entry.about}" if entry.about and not entry.place.about else ""
-    remarks = [entry.problem if piped else entry.trouble, entry.state, about]
+    remarks = [entry.problem, entry.state, about]
     last = entry.last
     if not piped:
         try:

@@ -1,4 +1,4 @@
-"""`repoagent conversation edit` and `summarize`: rewrite a conversation, or summarize it with a model."""
+"""`repoagent conversation edit`: a model rewrites a conversation."""
 
 from __future__ import annotations
 
@@ -10,30 +10,24 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.commands import summaries
-from repoagent.cli.commands.conversation import GROUP, examples, name_argument, resolver, undo_command
+from repoagent.cli.commands.conversation import examples, name_argument, resolver, undo_command
 from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session, select
-from repoagent.cli.ui.table import Page, plural
-from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.errors import UsageError
 
 if TYPE_CHECKING:
     from repoagent.edit.conversation_edit import RewriteRequest, RewriteResult
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.memory.conversation_summary import Plan
-    from repoagent.memory.conversations import StoredConversation
-    from repoagent.memory.file_summary_store import Summary
 
-CODES = "\n\nExit codes 4 and 5 are those of an edit: no usable model, or a limit."
 EDIT_EXAMPLES = examples(
     'edit parser "shorten the long answers"',
     'edit file:src/app.py "leave logging out" --user-turns',
-    "edit parser          in your editor",
-    more=CODES,
+    more="\n\nExit codes 4 and 5 are those of an edit: no usable model, or a limit.",
 )
 
 
 @click.command(epilog=EDIT_EXAMPLES)
 @name_argument
-@click.argument("request", metavar="[REQUEST]", required=False)
+@click.argument("request", metavar="REQUEST")
 @click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
 @click.option("-y", "--yes", is_flag=True, help="Save without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
@@ -47,8 +41,8 @@ EDIT_EXAMPLES = examples(
 def edit_command(session: Session, /, **values: Any) -> None:
     """Rewrite NAME as REQUEST describes: a model writes a diff, which is checked, shown and applied.
 
-    Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input; without a REQUEST
-    your editor opens. `undo` undoes the change.
+    Your own turns do not change unless you use --user-turns. REQUEST may be - for standard input. `undo`
+    undoes the change.
     """
     from repoagent.edit.conversation_edit import RewriteRequest, commit_rewrite, first_request
     from repoagent.memory.conversation_changes import digest
@@ -62,11 +56,9 @@ def edit_command(session: Session, /, **values: Any) -> None:
     text, name = options.request, stored.place.name
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if text is not None and not text.strip():
+    if not text.strip():
         raise UsageError("the request is empty")
-    if text is None and (options.show_prompt or not terminal.can_ask):
-        raise UsageError(f'no request for {name}: use {GROUP} edit NAME "REQUEST"')
-    request = RewriteRequest(stored, (text or "").strip(), options.user_turns)
+    request = RewriteRequest(stored, text.strip(), options.user_turns)
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
 
@@ -74,7 +66,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
         show_request(prompt, repo.settings, terminal, as_json=repo.as_json)
         return
     shared.require_answers(terminal, options, to="write it")
-    result, ready = _ask_model(options, repo, request) if text else (_open_editor(repo, stored), None)
+    result, ready = _ask_model(options, repo, request)
     if not options.dry_run:
         if not options.yes:
             terminal.note("")
@@ -105,7 +97,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
         "spent": summaries.spent_object(ready),
     }
     repo.emit(content, lines, notes=["--dry-run: nothing was written"] if options.dry_run else [])
-    if ready is not None and not repo.as_json:
+    if not repo.as_json:
         summaries.report(terminal, ready)
 
 
@@ -136,95 +128,3 @@ def _ask_model(
             on_wait=summaries.retrying(working), on_again=ask_again,
         )  # fmt: skip
         return result, ready
-
-
-def _open_editor(repo: Repository, stored: StoredConversation) -> RewriteResult:
-    from repoagent.edit.conversation_edit import rewrite_in_editor
-
-    text = stored.text
-    while True:
-        text = repo.terminal.edit_text(text, ".md") or ""
-        if not text:
-            raise NothingDone(f"the editor saved an empty file; {stored.place.name} was not changed")
-        try:
-            return rewrite_in_editor(stored, text)
-        except Refused as error:
-            repo.terminal.note(str(error))
-            choices = {"y": "open it again", "n": "discard your changes"}
-            if repo.terminal.ask("Continue editing", choices) == "n":
-                raise
-
-
-@click.command(epilog=examples("summarize money", "summarize file:src/app.py --words 60", more=CODES))
-@name_argument
-@click.option(
-    "--words", type=click.IntRange(20, 1_000), metavar="N", default=150, show_default=True,
-    help="The length of the summary, roughly.",
-)  # fmt: skip
-@shared.model_option
-@click.option("--refresh", is_flag=True, help="Summarize again, but keep summaries that you corrected.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask before many model calls.")
-@shared.max_cost_option
-@shared.record_option
-@shared.reply_option
-@json_option
-@pass_session
-def summarize_command(session: Session, /, **values: Any) -> None:
-    """Summarize NAME: goals, decisions, failed attempts and open questions.
-
-    The summary is cached by the hash of the text, so you pay for the same text only once.
-    """
-    from repoagent.memory.conversation_changes import digest
-    from repoagent.memory.conversation_summary import plan
-    from repoagent.memory.conversations import find
-
-    options = SimpleNamespace(**values)
-    repo = summaries.with_model(open_repository(session, as_json=options.as_json), session, options)
-    terminal = repo.terminal
-    stored = find(resolver(repo), options.name)
-    todo = plan(repo.layout, stored, words=options.words, refresh=options.refresh, warn=terminal.warn)
-    if not todo.pieces:
-        raise NothingDone(f"nothing to summarize: {stored.place.name} is empty")
-    summary, ready = todo.summary, None
-    if summary is None or todo.calls:
-        summary, ready = _summarize(repo, stored, todo, options)
-    content = {
-        "name": stored.place.name,
-        "sha256": digest(stored.data),
-        "turns": len(stored.conversation.turns),
-        **summaries.summary_object(summary),
-        "spent": summaries.spent_object(ready),
-    }
-    state = "new" if ready else f"cached on {summary.date[:10]}"
-    state += ", corrected by you" if summary.edited else ""
-    notes = [f"{stored.place.name}: {state}{summaries.correction(summary)}"]
-    lines = summaries.summary_lines(summary, Page.of(terminal, least=20, most=100))
-    repo.emit(content, lines, notes=notes if terminal.error_tty or terminal.verbose else [])
-    if ready is not None:
-        summaries.report(terminal, ready)
-
-
-def _summarize(
-    repo: Repository, stored: StoredConversation, todo: Plan, options: SimpleNamespace
-) -> tuple[Summary, ModelSetup]:
-    from repoagent.memory.conversation_summary import estimated, summarize
-
-    terminal, ref = repo.terminal, stored.place
-    ready = summaries.ready_for(repo.settings, terminal, record=options.record, reply=options.reply)
-    usage, price = estimated(todo, options.words), ready.meter.price_of(ready.model.spec)
-    turns = plural(todo.pieces[-1].last - todo.pieces[todo.known].first + 1, "turn")
-    estimate = (todo.calls, usage, None if price is None else price.of(usage))
-    few = options.yes or todo.calls <= summaries.FEW
-    summaries.confirm_calls(terminal, ready, turns, estimate, few=few, less="name a shorter conversation")
-    summaries.charge(ready, "summarize", repo.worktree.top, (ref.about or ref.name,))
-    with terminal.working(f"summarizing {ref.name}") as working:
-
-        def show_part(number: int, of: int) -> None:
-            if of > 1:
-                working.label(f"summarizing {ref.name}: part {number} of {of}")
-
-        summary = summarize(
-            repo.layout, stored, todo, ready.model, ready.meter,
-            words=options.words, on_piece=show_part, on_wait=summaries.retrying(working),
-        )  # fmt: skip
-    return summary, ready

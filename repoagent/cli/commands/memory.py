@@ -1,6 +1,6 @@
 """`repoagent memory`: the group, helpers of its commands, and `note`, `edit`, `clear` and `relink`.
 
-The module memory_list has `list` and `show`, memory_archive `export`, `import`, `gc` and `compact`.
+The module memory_list has `list` and `show`, memory_archive `export`, `import` and `gc`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ COMMANDS = {
     "edit": ("memory:edit_command", "Change the notes in an editor."),
     "note": ("memory:note_command", "Add a note about a file."),
     "clear": ("memory:clear_command", "Clear what is remembered about files, or restore it."),
-    "compact": ("memory_archive:compact_command", "Archive old exchanges, and note a line for each."),
-    "relink": ("memory:relink_command", "Attach a memory to another file, or undo that."),
+    "relink": ("memory:relink_command", "Attach a memory to another file."),
     "export": ("memory_archive:export_command", "Export memories to an archive."),
     "import": ("memory_archive:import_command", "Import memories from an archive."),
     "gc": ("memory_archive:gc_command", "Archive memories whose files are gone."),
@@ -99,9 +98,6 @@ def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
 
 
 file_argument = click.argument("file", metavar="FILE", shell_complete=complete)
-source_option = click.option(
-    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="The file that has the memory."
-)
 
 
 def amount(size: float) -> str:
@@ -134,7 +130,9 @@ The exit code is 1 if all notes exist already."""
 @click.command("note", epilog=NOTE_EXAMPLES)
 @file_argument
 @click.argument("text", metavar="[TEXT|-]", required=False)
-@source_option
+@click.option(
+    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="The file that has the memory."
+)
 @pass_repository
 def note_command(repo: Repository, /, *, file: str, text: str | None, source: str | None) -> int:
     """Add a note about FILE, which every later edit of it gets. `-` reads it from standard input.
@@ -333,46 +331,39 @@ def _confirm_clear(
 RELINK_EXAMPLES = """\b
 Examples:
   repoagent memory relink src/new.py --from src/old.py
-  repoagent memory relink src/new.py --undo             undo the last relink
 
 The memory named by --from is attached to FILE and detached from its previous
-file. The relink is recorded with its reason and can be undone. If the text of
-FILE differs, older notes are marked as being about an older text."""
+file; the opposite command undoes that. If the text of FILE differs, older
+notes are marked as being about an older text."""
 
 
 @click.command("relink", epilog=RELINK_EXAMPLES)
 @file_argument
-@source_option
-@click.option("--undo", is_flag=True, help="Undo the last relink of FILE.")
+@click.option(
+    "--from",
+    "source",
+    metavar="PATH|ID",
+    required=True,
+    shell_complete=complete,
+    help="The file that has the memory.",
+)
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @pass_repository
-def relink_command(repo: Repository, /, *, file: str, source: str | None, undo: bool, dry_run: bool) -> None:
-    """Attach a memory to FILE, or undo that. `memory show` lists the relinks of FILE."""
-    from repoagent.memory.identity.store import last_step, relink
+def relink_command(repo: Repository, /, *, file: str, source: str, dry_run: bool) -> None:
+    """Attach a memory to FILE. `memory show` lists the relinks of FILE."""
+    from repoagent.memory.identity.store import relink
 
-    if undo and source:
-        raise UsageError("--undo cannot be combined with --from")
-    if not (source or undo):
-        raise UsageError("nothing to attach: use --from PATH, or --undo")
-    top = str(repo.worktree.top)
-    if source:
-        memory, path = find_memory(repo, source), repo.relative(file)
-        if memory.identity.path_in(top) == path and find(repo, file).memory is not None:
-            raise NothingDone(f"{path} already has that memory")
-    else:
-        target = find(repo, file)
-        memory = find_memory(repo, target)
-        step = last_step(memory.identity, repo.worktree)
-        if step is None:
-            raise NothingDone(f"nothing to undo: the memory of {target.path} was never relinked")
-        path = step.before
-    before = memory.identity.path_in(top)
+    memory, path = find_memory(repo, source), repo.relative(file)
+    before = memory.identity.path_in(str(repo.worktree.top))
+    if before == path and find(repo, file).memory is not None:
+        raise NothingDone(f"{path} already has that memory")
     done = relink(repo.layout, repo.worktree, memory, path, dry_run=dry_run, warn=repo.terminal.warn)
     notes = []
     if done.reason.startswith("linked by hand to another text"):
         notes.append("the text of this file differs, so older notes are marked")
     if not dry_run:
-        notes.append(f"undo it with: repoagent memory relink --undo {quoted_name(memory, path)}")
+        back = f"{shlex.quote(before)} --from {memory.folder.name}"
+        notes.append(f"undo it with: repoagent memory relink {back}")
     verb = "would attach" if dry_run else "attached"
     content = {"memory": memory.folder.name, "before": before, "path": path, "reason": done.reason}
     sentence = f"{verb} the memory of {one_line(before)} to {one_line(path)}"

@@ -1,4 +1,4 @@
-"""`repoagent memory export`, `import`, `gc` and `compact`: archive memories and old exchanges, and import them."""
+"""`repoagent memory export`, `import` and `gc`: archive memories, and import them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from repoagent.cli.commands.memory import amount, complete, find_memories
+from repoagent.cli.commands.memory import amount, complete
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
-from repoagent.errors import Exit, NothingDone, Refused, UsageError
+from repoagent.errors import Exit, Refused, UsageError
 
 if TYPE_CHECKING:
     from repoagent.memory.archive.format import ArchivedMemory
@@ -243,59 +243,3 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     table = Page.of(terminal).table(_GC_COLUMNS, rows) if rows else ()
     repo.emit({"applied": apply, "memories": memories, "conversations": forgotten}, table, notes=notes)
     return Exit.DONE if forgotten or orphans else Exit.NOTHING
-
-
-COMPACT_EXAMPLES = """\b
-Examples:
-  repoagent memory compact src/app.py
-  repoagent memory compact --all --dry-run
-
-The oldest exchanges move to the memory's archive/ folder unchanged, and a note
-has a line for each; the last two stay. Above memory.limit bytes this happens
-automatically."""
-
-
-@click.command("compact", epilog=COMPACT_EXAMPLES)
-@click.argument("files", metavar="FILE...", nargs=-1, shell_complete=complete)
-@click.option("--all", "everything", is_flag=True, help="Compact every conversation with old exchanges.")
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be archived; do nothing.")
-@pass_repository
-def compact_command(repo: Repository, /, *, files: tuple[str, ...], everything: bool, dry_run: bool) -> int:
-    """Archive the old exchanges about FILES."""
-    from repoagent.memory.compaction import compact, old_exchanges
-    from repoagent.memory.identity.store import memories
-
-    if bool(files) == everything:
-        raise UsageError(
-            "--all cannot be combined with files" if files else "no files: name them, or use --all"
-        )
-    if everything:
-        chosen = memories(repo.layout, warn=repo.terminal.warn)
-    else:
-        chosen = find_memories(repo, files, rekey=not dry_run)
-    rows, lines = [], []
-    for memory in chosen:
-        path = memory.identity.path
-        row: dict[str, Any] = {"exchanges": 0, "bytes": None, "archive": None, "notes": []}
-        try:
-            row["exchanges"] = old_exchanges(memory)
-            result = compact(memory, warn=repo.terminal.warn) if row["exchanges"] and not dry_run else None
-        except Refused as error:
-            if len(chosen) == 1:
-                raise
-            repo.terminal.warn(str(error))  # an unreadable conversation does not stop the others
-            continue
-        line = f"would archive {plural(row['exchanges'], 'exchange')}"
-        if result is not None:
-            row = select(result, "exchanges", "bytes", "archive", "notes")
-            line = (
-                f"archived {plural(result.exchanges, 'exchange')} ({amount(result.bytes)}) in "
-                f"{one_line(repo.shown(result.archive))}, kept {plural(len(result.notes), 'note')} of them"
-            )
-        if result is not None or (dry_run and row["exchanges"]):
-            rows.append({"path": path, "memory": memory.folder.name, **row})
-            lines.append(f"{one_line(path)}: {line}")
-    if not rows:
-        raise NothingDone("nothing to compact: the last two exchanges about a file always stay")
-    repo.emit({"files": rows}, lines)
-    return Exit.DONE

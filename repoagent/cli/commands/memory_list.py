@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from itertools import groupby
@@ -13,7 +14,7 @@ import click
 from repoagent.cli.commands.memory import amount, complete, file_argument, find, find_memory, quoted_name
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
-from repoagent.cli.ui.terminal_text import clean, one_line
+from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, NothingDone, UsageError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 SHOW_EXAMPLES = """\b
 Examples:
   repoagent memory show src/app.py
-  repoagent memory show src/app.py --conversation | less
   repoagent memory show app-py-1f2e3d4c         the memory of a deleted file
   repoagent memory show src/app.py --json | jq -r '.notes[].text'
 
@@ -33,9 +33,8 @@ plain files that store all of this; you may edit them."""
 
 @click.command("show", epilog=SHOW_EXAMPLES)
 @file_argument
-@click.option("--conversation", is_flag=True, help="Print the conversation only, turn by turn.")
 @pass_repository
-def show_command(repo: Repository, /, *, file: str, conversation: bool) -> None:
+def show_command(repo: Repository, /, *, file: str) -> None:
     """Show what is remembered about FILE: notes, edits, how it was recognized, and where it is stored.
 
     This changes nothing: the memory of a moved file is not attached to its new path.
@@ -48,11 +47,10 @@ def show_command(repo: Repository, /, *, file: str, conversation: bool) -> None:
     if file_memory.broken and not repo.as_json:
         repo.terminal.warn(file_memory.broken)
     page = Page.of(repo.terminal, most=120)
-    lines = _turns(file_memory, page) if conversation else _lines(file_memory, repo, page)
-    repo.emit(_as_object(file_memory, repo, turns=conversation), lines)
+    repo.emit(_as_object(file_memory, repo), _lines(file_memory, repo, page))
 
 
-def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dict[str, object]:
+def _as_object(file_memory: FileMemory, repo: Repository) -> dict[str, object]:
     from repoagent.memory.identity.record import came_along
     from repoagent.memory.listing import Row
 
@@ -62,10 +60,6 @@ def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dic
         "turns": len(file_memory.turns),
         **select(file_memory, "exchanges", "broken"),
     }
-    if turns:
-        conversation["content"] = [
-            {"role": turn.role, "text": turn.text, "meta": dict(turn.meta)} for turn in file_memory.turns
-        ]
     return {
         **_row_object(Row(memory.folder.name, file_memory.measure, file_memory.location), repo),
         "notes": [
@@ -77,19 +71,10 @@ def _as_object(file_memory: FileMemory, repo: Repository, *, turns: bool) -> dic
         "worktrees": dict(identity.places),
         **select(identity, "earlier_paths", "rekeyings", excluded_paths="strangers"),
         "came_with_repository": came_along(memory.folder),
-        "undoable": None if file_memory.undo is None else file_memory.undo.before,
         "conversation": conversation,
         "cleared": [{"folder": entry.folder, "parts": list(entry.parts)} for entry in file_memory.cleared],
         "archived": file_memory.archived,
     }
-
-
-def _turns(file_memory: FileMemory, page: Page) -> Iterator[str]:
-    for number, turn in enumerate(file_memory.turns):
-        keys = [key for key in ("time", "model", "kind", "state") if key in turn.meta]
-        meta = " · ".join(f"{key} {turn.meta[key]}" for key in keys)
-        head = page.paint(f"{turn.role}  {one_line(meta)}".rstrip(), "bold")
-        yield from [*([""] if number else []), head, clean(turn.text)]
 
 
 _FILES = ("notes.md", "conversation.md", "edits.jsonl", "identity.json")
@@ -143,9 +128,13 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
     if file_memory.broken:
         lines += [*section("conversation"), *item(f"unreadable: repair {repo.shown(memory.conversation)}")]
     elif file_memory.turns:
+        conversation = shlex.quote(f"file:{location.path}")
         size = f"{plural(file_memory.exchanges, 'exchange')} of {plural(len(file_memory.turns), 'turn')}"
-        lines += [*section("conversation"), *item(f"{size}; print it with --conversation")]
-    if recognized := list(_recognition(file_memory, name, verbose=repo.terminal.verbose)):
+        lines += [
+            *section("conversation"),
+            *item(f"{size}; print it with: repoagent conversation show {conversation}"),
+        ]
+    if recognized := list(_recognition(file_memory, verbose=repo.terminal.verbose)):
         lines += section("how it was recognized")
         for text in recognized:
             lines += item(text)
@@ -161,7 +150,7 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         yield line.replace("…", "...").replace("→", "->") if page.ascii else line
 
 
-def _recognition(file_memory: FileMemory, name: str, *, verbose: bool) -> Iterator[str]:
+def _recognition(file_memory: FileMemory, *, verbose: bool) -> Iterator[str]:
     identity = file_memory.memory.identity
     for (reason, path), steps in groupby(identity.rekeyings, lambda step: (step.reason, step.path)):
         if reason == "another inode" and not verbose:
@@ -175,8 +164,6 @@ def _recognition(file_memory: FileMemory, name: str, *, verbose: bool) -> Iterat
         yield f"device and inode {key} in {top}"
     if identity.strangers:
         yield f"not its file: {', '.join(identity.strangers)}"
-    if file_memory.undo is not None:
-        yield f"undo back to {file_memory.undo.before} with: repoagent memory relink --undo {name}"
 
 
 ON_A_TERMINAL = 2_000  # rows; listing more takes long

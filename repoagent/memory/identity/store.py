@@ -7,10 +7,8 @@ import secrets
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
@@ -305,24 +303,3 @@ def relink(
             changes = [(name, identity, tied), *freed(index, file, name)]
             save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
         return Memory(memory.folder, tied, reason)
-
-
-@dataclass(frozen=True)
-class Step:
-    """A re-keying that moved a memory from the path `before` to the path `after`."""
-
-    rekeying: Rekeying
-    before: str
-    after: str
-
-
-def steps(identity: Identity) -> list[Step]:
-    """The re-keyings that changed the path, oldest first."""
-    pairs = pairwise(identity.rekeyings)
-    return [Step(step, last.path, step.path) for last, step in pairs if last.path != step.path]
-
-
-def last_step(identity: Identity, worktree: WorkTree) -> Step | None:
-    """The last step to the current path in this work tree, which `--undo` undoes; None if there is none."""
-    path = identity.path_in(str(worktree.top))
-    return next((step for step in reversed(steps(identity)) if step.after == path), None)

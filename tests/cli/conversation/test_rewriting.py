@@ -12,7 +12,6 @@ from tests.cli.conversation.conftest import Script, Talk, diff, texts
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.prompt.test_masking import made
-from tests.memory.conversations.conftest import TALK
 
 SHORTER = diff(" Because all readers see the same file.", " ", "-- first", "-- second")
 NOTHING_FITS = diff(" Because of something.", "-- first")
@@ -165,23 +164,3 @@ def test_the_diff_is_shown_before_the_question(talked: GitRepo, model: Script, f
             window.send(f"{answer}\n")
             assert window.end() == code
         assert (file.read_bytes() == before) == (answer == "n")
-
-
-@pytest.mark.soak
-def test_the_editor(talked: GitRepo, file: Path, tmp_path: Path) -> None:
-    editor = tmp_path / "editor.sh"
-    editor.write_text(
-        f"n=$(cat {tmp_path}/n 2>/dev/null || echo 0); echo $((n+1)) > {tmp_path}/n\n"
-        'if [ $n = 0 ]; then sed -i "s/^make it faster/make it quick/; s/] assistant/] assistent/" "$1"\n'
-        'else sed -i "s/] assistent/] assistant/" "$1"; fi\n'
-    )
-    environment = {"GIT_EDITOR": f"sh {editor}"}
-    with Screen([*PROGRAM, "conversation", "edit", "fast"], talked.top, env=environment, width=100) as window:
-        window.expect("looks like a heading")
-        window.expect("Continue editing [y,n,?]? ")
-        window.send("y\n")
-        window.expect("Write this to fast [y,n,?]? ")
-        window.send("y\n")
-        assert window.end() == 0
-    turns = loads(file.read_text()).turns
-    assert [turn.text for turn in turns] == ["make it quick", *(turn.text for turn in TALK[1:])]

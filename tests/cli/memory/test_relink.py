@@ -1,4 +1,4 @@
-"""`repoagent memory relink`, and its undo."""
+"""`repoagent memory relink`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from tests.memory.conftest import Desk, text
 def test_bad_input_is_one_sentence(ask: Ask, context: Desk) -> None:
     context.repo.write("new.py", text("new"))
     for arguments, code, sentence in (
-        (["src/a.py", "--undo", "--from", "x"], 2, "--undo cannot be combined with --from"),
-        (["src/a.py", "--undo"], 1, "the memory of src/a.py was never relinked"),
         (["src/a.py", "--from", "src/b.py"], 3, "src/a.py already has a memory"),
         (["src/a.py", "--from", "src/a.py"], 1, "src/a.py already has that memory"),
         (["nowhere.py", "--from", "src/a.py"], 3, "no such file: nowhere.py"),
-        (["new.py"], 2, "nothing to attach: use --from PATH, or --undo"),
+        (["new.py"], 2, "missing option '--from'"),
         (["new.py", "--from", "nowhere.py"], 2, "no such file: nowhere.py, and it has no memory"),
     ):
         done = ask("relink", *arguments)
         assert (done.code, done.out) == (code, "") and sentence in done.err, arguments
 
 
-def test_older_notes_are_marked_until_undo(ask: Ask, context: Desk) -> None:
+def test_older_notes_are_marked_until_it_is_undone(ask: Ask, context: Desk) -> None:
     """They were not marked: notes about one text were shown as facts about another."""
     memory = known(context, "src/a.py")
     add_note(memory.notes, "squares are right", blob=memory.identity.blob, source="person")
@@ -38,7 +36,8 @@ def test_older_notes_are_marked_until_undo(ask: Ask, context: Desk) -> None:
     assert "squares are right [about an older text]" in ask("show", "new.py").out
     assert ask("note", "new.py", "this is of new.py").code == 0
     assert "of new.py [about" not in ask("show", "new.py").out
-    assert ask("relink", "new.py", "--undo").code == 0
+    back = f"relink src/a.py --from {memory.folder.name}"
+    assert f"undo it with: repoagent memory {back}" in done.err and ask(*back.split()).code == 0
     assert context.folder("src/a.py") == memory.folder.name and context.folder("new.py") is None
     shown = ask("show", "src/a.py").out
     assert "squares are right\n" in shown
@@ -48,7 +47,6 @@ def test_a_wrong_move_is_undone(ask: Ask, context: Desk) -> None:
     top, mine = context.worktree.top, context.folder("src/a.py")
     (top / "src/a.py").rename(top / "c.py")
     assert context.folder("c.py") == mine
-    done = ask("relink", "c.py", "--undo")
-    assert done.code == 0 and context.folder("c.py") is None
+    assert mine and ask("relink", "src/a.py", "--from", mine).code == 0 and context.folder("c.py") is None
     context.repo.git("checkout", "--", "src/a.py")
     assert context.folder("src/a.py") == mine

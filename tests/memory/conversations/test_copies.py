@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 
 import pytest
 
 from repoagent.errors import NothingDone, Refused, UsageError
-from repoagent.llm.conversation import Turn, append, loads, read
-from repoagent.memory.compaction import compact
+from repoagent.llm.conversation import Turn, append, loads
 from repoagent.memory.conversation_changes import (
     ConcurrentChange,
     branch,
@@ -24,8 +22,9 @@ from repoagent.memory.conversation_changes import (
     undo,
 )
 from repoagent.memory.conversation_names import ConversationRef
-from repoagent.memory.conversations import about_of, entries, entries_of_files, last_spoken
+from repoagent.memory.conversations import about_of, entries, last_spoken
 from repoagent.memory.identity.store import remember, resolve
+from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
 from tests.edit.prompt.test_masking import made
 from tests.memory.conftest import text
@@ -267,50 +266,28 @@ def test_a_modified_stored_text_is_not_used(talks: Talks) -> None:
         back(talks, place)
 
 
-def test_compacting_can_be_taken_back(talks: Talks) -> None:
-    memory = talks.desk.resolve("a.py")
-    assert memory is not None
-    append(memory.conversation, *MORE)
-    before = memory.conversation.read_bytes()
-    assert compact(memory) is not None
-    assert memory.conversation.read_bytes() != before
-    append(memory.conversation, Turn("user", "since", {"edit": "4"}))
-    lines = memory.notes.read_bytes()
-    assert back(talks, talks.at.place("file:a.py")) == "compact"
-    assert memory.conversation.read_bytes().startswith(before)
-    found = read(memory.conversation)
-    assert found is not None and [turn.text for turn in found.turns[-2:]] == ["Now it is done.", "since"]
-    assert again(talks, talks.at.place("file:a.py")) == "compact"
-    assert memory.notes.read_bytes() == lines
-
-
 def test_broken_conversations_are_listed_with_the_problem(talks: Talks) -> None:
     folder = talks.make("good").path.parent
     (folder / "broken.md").write_text("no\n")
     (folder / "newer.md").write_text("# repoagent conversation, version 7, nonce aaaaaaaa\n")
     (folder / "link.md").symlink_to("/etc/passwd")
-    talks.make("edit-1")
-    talks.make("edit-2")
-    talks.desk.layout.locks.mkdir(parents=True, exist_ok=True)
-    (talks.desk.layout.locks / "edit-2").write_text(
-        f"{os.getpid()} {os.uname().nodename} 2026-11-22 repoagent edit\n"
-    )
-    talks.make("kept-1")
-    talks.make("run-1")
-    found = {entry.place.name: entry for entry in entries(talks.desk.layout)}
-    told = {name: (entry.place.kind, entry.trouble, entry.state) for name, entry in found.items()}
-    assert told == {
-        "broken": ("general", "broken", ""),
-        "edit-1": ("edit", "", "unfinished"),
-        "edit-2": ("edit", "", "at work"),
-        "good": ("general", "", ""),
-        "kept-1": ("edit", "", "kept"),
-        "link": ("general", "not readable", ""),
-        "newer": ("general", "newer format", ""),
-        "run-1": ("run", "", ""),
+    for name in ("edit-1", "edit-2", "kept-1", "run-1"):
+        talks.make(name)
+    with locked(talks.desk.layout.locks / "edit-2", what="an edit"):
+        listed = {entry.place.name: entry for entry in entries(talks.desk.layout, files=True)}
+    assert {name: (entry.place.kind, entry.state) for name, entry in listed.items()} == {
+        "broken": ("general", ""),
+        "edit-1": ("edit", "unfinished"),
+        "edit-2": ("edit", "at work"),
+        "good": ("general", ""),
+        "kept-1": ("edit", "kept"),
+        "link": ("general", ""),
+        "newer": ("general", ""),
+        "run-1": ("run", ""),
+        "file:a.py": ("file", ""),
     }
-    assert "root:" not in "".join(entry.problem for entry in found.values())
-    assert [entry.place.name for entry in entries_of_files(talks.desk.layout)] == ["file:a.py"]
+    problems = {name: entry.problem for name, entry in listed.items() if entry.problem}
+    assert problems.keys() == {"broken", "newer", "link"} and "root:" not in "".join(problems.values())
     last = last_spoken(talks.desk.layout)
     assert last is not None and last.about == "a.py"
 
