@@ -12,7 +12,7 @@ define check-python
 @test -n "$(PYTHON)" || { echo "repoagent needs Python 3.10 or newer: put one on PATH or use make PYTHON=/path/to/python"; exit 1; }
 endef
 
-.PHONY: demo test lint check unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-review bench-window reference docs clean
+.PHONY: demo test lint check unit soak bench bench-first-byte bench-local bench-patch bench-cochange bench-history bench-split bench-large bench-memory bench-recall bench-window reference docs clean
 
 test: lint unit
 
@@ -86,10 +86,6 @@ bench-memory: $(VENV)/.ready
 
 bench-recall: $(VENV)/.ready
 	$(BIN)/python -m bench.recall $(ARGS)
-
-# make bench-review ARGS="--repo PATH... --commits 500"; bench.review for the rules of the history
-bench-review: $(VENV)/.ready
-	$(BIN)/python -m bench.review.static $(ARGS)
 
 # make bench-window ARGS="--runs 20 --context 32000"
 bench-window: $(VENV)/.ready

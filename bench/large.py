@@ -1,8 +1,7 @@
 """Is what must change among what is shown? `python -m bench.large --repo PATH:FILE...`
 
-Requests are the subjects of real commits to large files, with --body their messages; the truth are the lines that they
-changed. Each way shows at most as many bytes as repoagent's. Tokens (bytes / 4) are relative to the whole file and to
-the prompt of a file of 300 lines.
+Requests are the subjects of real commits to large files; the truth are the lines that they changed. Each way shows at
+most as many bytes as repoagent's. Tokens (bytes / 4) are relative to the whole file.
 """
 
 from __future__ import annotations
@@ -17,17 +16,13 @@ from statistics import mean, median
 
 from bench.options import options
 from bench.origins import git
-from repoagent.edit.prompt.large_files import MAP_BYTES, PARTS_BYTES, Budget, Excerpt, excerpt_of
-from repoagent.edit.prompt.relevance import COMMITS, About, Touched, Unit, choose, units
-from repoagent.edit.small_models.excerpts import find_windows, mentioned
-from repoagent.syntax.outline import outline
+from repoagent.edit.prompt.large_files import MAP_BYTES, PARTS_BYTES, Budget, excerpt_of
+from repoagent.edit.prompt.relevance import COMMITS, About, Touched
 
 LEAST_BYTES = 64 * 1024
 MOST_HUNKS, MOST_LINES = 6, 60
 SHARE = 0.4  # of the lines that the commit changed are those of the file, at least
 _OLD_LINES = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@", re.MULTILINE)
-MOST_BODY = 1_500  # characters of a body
-_TRAILER = re.compile(r"^[A-Za-z][\w-]+: .*\n?", re.MULTILINE)
 _NO_REQUEST = re.compile(r"^(merge|revert|bump|release|version|update (changelog|version))\b", re.IGNORECASE)
 
 
@@ -46,10 +41,9 @@ class Case:
         return git(self.top, "cat-file", "blob", f"{self.commit}^:{self.path}")
 
 
-def cases(top: Path, path: str, limit: int, seed: int, *, body: bool = False) -> list[Case]:
-    """At most `limit` cases of one file, drawn at random from its last 600 commits. With `body` the whole message of a
-    commit is the request, and commits without one are left out."""
-    drawn = list(_requests(top, path, body=body))
+def cases(top: Path, path: str, limit: int, seed: int) -> list[Case]:
+    """At most `limit` cases of one file, drawn at random from its last 600 commits."""
+    drawn = list(_requests(top, path))
     random.Random(f"{seed} {path}").shuffle(drawn)
     found: list[Case] = []
     for commit, request in drawn:
@@ -60,15 +54,13 @@ def cases(top: Path, path: str, limit: int, seed: int, *, body: bool = False) ->
     return found
 
 
-def _requests(top: Path, path: str, *, body: bool) -> Iterator[tuple[str, str]]:
-    """Commits with one parent, and their messages, as far as these ask for something."""
-    log = git(top, "log", "--no-merges", "-n", "600", "--format=%H%x09%P%x09%s%x09%b%x00", "HEAD", "--", path)
-    for entry in log.decode(errors="replace").split("\0")[:-1]:
-        commit, parents, subject, text = entry.lstrip("\n").split("\t", 3)
-        text = _TRAILER.sub("", text).strip()[:MOST_BODY]
-        asks = len(subject.split()) > 2 and not _NO_REQUEST.match(subject)
-        if len(parents.split()) == 1 and asks and (text or not body):
-            yield commit, f"{subject}\n\n{text}" if body else subject
+def _requests(top: Path, path: str) -> Iterator[tuple[str, str]]:
+    """Commits with one parent, and their subjects, as far as these ask for something."""
+    log = git(top, "log", "--no-merges", "-n", "600", "--format=%H%x09%P%x09%s", "HEAD", "--", path)
+    for entry in log.decode(errors="replace").splitlines():
+        commit, parents, subject = entry.split("\t", 2)
+        if len(parents.split()) == 1 and len(subject.split()) > 2 and not _NO_REQUEST.match(subject):
+            yield commit, subject
 
 
 def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
@@ -89,7 +81,6 @@ def _case(top: Path, path: str, commit: str, request: str) -> Case | None:
     return Case(top, path, commit, request, truth) if truth else None
 
 
-WINDOW_LINES = 150  # as a small model is shown
 AROUND = 15  # lines on both sides of one that matches
 _NEW_LINES = re.compile(rb"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
@@ -106,34 +97,10 @@ Way = Callable[[Case, bytes], Shown]
 
 
 def ours(case: Case, data: bytes) -> Shown:
-    return _shown(
-        excerpt_of(case.path, data, About(case.request, (), _touched(case)), Budget(PARTS_BYTES, MAP_BYTES))
-    )
-
-
-def without_history(case: Case, data: bytes) -> Shown:
-    return _shown(excerpt_of(case.path, data, About(case.request), Budget(PARTS_BYTES, MAP_BYTES)))
-
-
-def words_alone(case: Case, data: bytes) -> Shown:
-    """Ours without symbols: definitions count as any other words do, and there is no outline."""
-    found = units(case.path, data.decode("utf-8", "replace"))
-    parts = choose(case.path, found, (), About(case.request, (), _touched(case)), PARTS_BYTES)
-    return _parts(parts, 0)
-
-
-def _shown(found: Excerpt) -> Shown:
-    return _parts(found.parts, len(found.outline.encode()))
-
-
-def _parts(parts: Sequence[Unit], outline: int) -> Shown:
-    lines = {line for part in parts for line in range(part.first, part.last + 1)}
-    return Shown(frozenset(lines), sum(part.size for part in parts) + outline)
-
-
-def beginning(case: Case, data: bytes) -> Shown:
-    """The first bytes, as many as ours may show."""
-    return _lines(data, range(1, data.count(b"\n") + 2))
+    about = About(case.request, (), _touched(case))
+    excerpt = excerpt_of(case.path, data, about, Budget(PARTS_BYTES, MAP_BYTES))
+    lines = {line for part in excerpt.parts for line in range(part.first, part.last + 1)}
+    return Shown(frozenset(lines), sum(part.size for part in excerpt.parts) + len(excerpt.outline.encode()))
 
 
 def matches(case: Case, data: bytes) -> Shown:
@@ -146,12 +113,6 @@ def matches(case: Case, data: bytes) -> Shown:
         data,
         (line for _, at in best for line in range(max(1, at - AROUND), min(len(lines), at + AROUND) + 1)),
     )
-
-
-def windows(case: Case, data: bytes) -> Shown:
-    """What a small model is shown: definitions that the request names."""
-    found = find_windows(case.path, data, case.request, (), WINDOW_LINES)
-    return _lines(data, (line for window in found for line in range(window.first, window.last + 1)))
 
 
 def _lines(data: bytes, wanted: Iterable[int]) -> Shown:
@@ -183,17 +144,7 @@ def _touched(case: Case) -> tuple[Touched, ...]:
     )
 
 
-WAYS: dict[str, Way] = {
-    "repoagent": ours,
-    "the same without history": without_history,
-    "the same by words alone": words_alone,
-    "lines that match": matches,
-    "the beginning": beginning,
-    "windows": windows,
-}
-
-
-SMALL_BYTES = 300 * 34  # of a source file of 300 lines
+WAYS: dict[str, Way] = {"repoagent": ours, "lines that match": matches}
 Row = tuple[Case, int, dict[str, Shown], float]
 
 
@@ -202,13 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "bench.large", __doc__, arguments,
         repo=([str], "a repository and a large file of it", {"metavar": "PATH:FILE"}),
         cases=(10, "at most so many of each file"),
-        body=(False, "requests are whole commit messages, not subjects alone"),
         seed=(1, ""),
     )  # fmt: skip
     rows: list[Row] = []
     for name in given.repo:
         top, _, path = name.rpartition(":")
-        chosen = cases(Path(top), path, given.cases, given.seed, body=given.body)
+        chosen = cases(Path(top), path, given.cases, given.seed)
         found = [_measured(case) for case in chosen]
         rows += found
         if found:
@@ -216,9 +166,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(_table(found), flush=True)
     if rows:
         print(f"\nall: {len(rows)} requests, {len({row[0].path for row in rows})} files\n{_table(rows)}")
-        named = [row for row in rows if _names_symbol(row[0])]
-        if named and len(named) < len(rows):
-            print(f"\n{len(named)} of them name a definition of the file\n{_table(named)}")
         seconds = [row[3] for row in rows]
         print(f"choosing takes {median(seconds):.2f} s of CPU (median), at most {max(seconds):.2f} s")
 
@@ -232,19 +179,15 @@ def _measured(case: Case) -> Row:
     return case, len(data), found, seconds
 
 
-def _names_symbol(case: Case) -> bool:
-    return bool(mentioned(outline(case.path, case.data()), case.request, limit=150, sure=True))
-
-
 def _table(rows: Sequence[Row]) -> str:
-    lines = ["| way | all lines | a line | tokens | x whole | x 300 lines |", "|---|---|---|---|---|---|"]
+    lines = ["| way | all lines | a line | tokens | x whole |", "|---|---|---|---|---|"]
     for name in WAYS:
         shares = [len(case.truth & found[name].lines) / len(case.truth) for case, _, found, _ in rows]
         sizes = [found[name].size for _, _, found, _ in rows]
         whole = mean(size / total for size, (_, total, _, _) in zip(sizes, rows, strict=True))
         lines.append(
             f"| {name} | {mean(share == 1 for share in shares):.3f} | {mean(share > 0 for share in shares):.3f} "
-            f"| {mean(sizes) / 4:,.0f} | {whole:.3f} | {mean(sizes) / SMALL_BYTES:.1f} |"
+            f"| {mean(sizes) / 4:,.0f} | {whole:.3f} |"
         )
     return "\n".join(lines)
 

@@ -1,10 +1,9 @@
 """Finding a memory among many: `python -m bench.memory [COUNT...]`.
 
-`resolve` of a remembered file, beside a bare stat and read of one identity file, in turns in the same run; then the
-rarer questions beside it: a file with no memory, one that was saved anew (which is written down), the list of all, what
-`repoagent memory list` and its completion ask.
-Medians of processor time, so that other load of the machine counts little; wall time stands beside it. The memories
-are made in a temporary folder: identity files as `remember` writes them, and a few real files.
+`resolve` of a remembered file, beside a bare stat and read of one identity file, in turns in the same run; and what
+`repoagent memory list` asks. Medians of processor time, so that other load of the machine counts little; wall time
+stands beside it. The memories are made in a temporary folder: identity files as `remember` writes them, and a few real
+files.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from bench.options import options
@@ -24,7 +22,6 @@ from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.memory.identity.record import identity_file, to_dict
 from repoagent.memory.identity.store import listing, remember, resolve
 from repoagent.memory.listing import RowFilter, rows
-from repoagent.memory.lookup import by_prefix
 
 COUNTS = (1, 100, 10_000, 100_000)
 REAL = 20
@@ -82,59 +79,28 @@ def _measure(worktree: WorkTree, runs: int) -> list[str]:
     identity = identity_file(found.folder)
     first = _once(lambda: listing(place))
     os.utime(place.memory, (1, 1))  # as old as it is in daily use
-    (worktree.top / "new.py").write_bytes(b"something new\n" * 20)
-    new = (worktree.top / "new.py").read_bytes()
-    bare, ours, unknown = [], [], []
     resolve(place, worktree, "file0.py", data)
+    bare, ours = [], []
     for _ in range(runs):
         bare.append(_once(lambda: _bare(source, identity)))
         ours.append(_once(lambda: resolve(place, worktree, "file0.py", data)))
-    for _ in range(max(runs // 20, 3)):
-        unknown.append(_once(lambda: resolve(place, worktree, "new.py", new)))
-    saved = [_once(partial(_saved, worktree, number)) for number in range(max(runs // 20, 3))]
-    lists = [_once(lambda: listing(place)) for _ in range(3)]
-    page = [_once(partial(_rows, worktree, RowFilter(limit=SHOWN))) for _ in range(3)]
-    used = [_once(partial(_rows, worktree, RowFilter(limit=SHOWN, order="used")))]
-    whole = [_once(partial(_rows, worktree, RowFilter()))]
-    typed = [_once(lambda: by_prefix(place, worktree, "src/part7/", SHOWN)) for _ in range(3)]
+    page = [
+        _once(lambda: list(rows(place, worktree, RowFilter(limit=SHOWN), lambda _: None))) for _ in range(3)
+    ]
     base = statistics.median(cpu for cpu, _ in bare)
     limit = "kept" if statistics.median(cpu for cpu, _ in ours) <= _LIMIT_MS else "MISSED"
     return [
         _line("bare stat and read", bare, base),
         _line("resolve a known file", ours, base) + f"   {_LIMIT_MS:g} ms: {limit}",
-        _line("resolve a file without a memory (git is asked)", unknown, base),
-        _line("resolve a file that was saved anew (and write)", saved, base),
-        _line("list all", lists, base),
         _line(f"rows of a list: the first {SHOWN}", page, base),
-        _line(f"rows of a list: the last used {SHOWN}", used, base),
-        _line("rows of a list: all of them", whole, base),
-        _line("complete a path", typed, base),
         _line("the first look, nothing indexed yet", [first], base),
     ]
-
-
-def _rows(worktree: WorkTree, wanted: RowFilter) -> None:
-    for _ in rows(layout(worktree), worktree, wanted, _ignore):
-        pass
-
-
-def _ignore(sentence: str) -> None:
-    """Nothing is wrong with what was made for this."""
 
 
 def _bare(source: Path, identity: Path) -> None:
     source.lstat()
     with identity.open("rb") as file:
         json.loads(file.read())
-
-
-def _saved(worktree: WorkTree, number: int) -> None:
-    path = worktree.top / "file0.py"
-    data = _text(0) + b"saved %d\n" % number
-    path.with_suffix(".tmp").write_bytes(data)
-    path.with_suffix(".tmp").replace(path)
-    if resolve(layout(worktree), worktree, "file0.py", data) is None:
-        raise SystemExit("a saved file lost its memory")
 
 
 def _once(action: Callable[[], object]) -> tuple[float, float]:

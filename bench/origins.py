@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -171,13 +169,3 @@ def _in_folder(origin: Origin, folder: Path) -> Path | None:
     top = folder / origin.name.replace("/", "+")
     places = (path for path in (top / "repo", top, top.with_suffix(".git")) if path.is_dir())
     return next((path for path in places if commit_of(path, origin.commit)), None)
-
-
-@contextmanager
-def shared_clone(source: Path, *, checkout: bool = False) -> Iterator[Path]:
-    """A clone in a temporary folder that shares the objects of `source`, so that nothing is written to that."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        top = Path(folder, "clone")
-        options = ["--quiet", "--shared", *([] if checkout else ["--no-checkout"])]
-        git(Path(folder), "clone", *options, str(source.resolve()), str(top))
-        yield top

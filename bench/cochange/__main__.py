@@ -39,14 +39,12 @@ def main() -> None:
         repo=([Path], REPOSITORIES),
         queries=(300, "at most so many of each repository"),
         seed=(1, ""),
-        asked=(1, "files of one query"),
-        every_file=(False, "draw (commit, file) pairs evenly instead of commits"),
     )  # fmt: skip
     found: dict[str, Means] = {}
     for repository in args.repo:
         began, name = time.process_time(), name_of(repository)
         changes = load(repository)
-        queries = sample(changes, args.queries, args.seed, asked=args.asked, every_file=args.every_file)
+        queries = sample(changes, args.queries, args.seed)
         if not queries:
             print(f"{name}: no commit to ask about", flush=True)
             continue

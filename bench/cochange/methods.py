@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
 from bench.cochange.history import CODE_MAAT_LARGEST, DEAD, Histories, MemoryView
 
@@ -32,10 +31,8 @@ def plain(history: MemoryView, asked: Sequence[int]) -> list[int]:
     return [file for file, _ in counts.most_common() if file not in asked]
 
 
-def code_maat(
-    history: MemoryView, asked: Sequence[int], revisions: int = 1, shared: int = 1, degree: int = 0
-) -> list[int]:
-    """Degree of coupling, with its lower thresholds."""
+def code_maat(history: MemoryView, asked: Sequence[int]) -> list[int]:
+    """Degree of coupling, without its lower thresholds."""
     best: dict[int, tuple[float, float]] = {}
     for file in asked:
         counts: Counter[int] = Counter()
@@ -45,7 +42,7 @@ def code_maat(
         for other, together in counts.items():
             average = (history.revisions[file] + history.revisions[other]) / 2
             value = 100 * together / average
-            if other in asked or together < shared or average < revisions or value < degree:
+            if other in asked:
                 continue
             best[other] = max(best.get(other, (0.0, 0.0)), (value, average))
     return sorted(best, key=lambda other: (best[other], -other), reverse=True)
@@ -154,7 +151,6 @@ def as_is_scores(scoring: Scoring) -> ScoringMethod:
 BASELINES: dict[str, Ranking] = {
     "plain counts": plain,
     "code-maat": code_maat,
-    "code-maat, its thresholds": partial(code_maat, revisions=5, shared=5, degree=30),
     "ROSE": rose,
     "TARMAQ": tarmaq,
 }

@@ -7,24 +7,22 @@ to 30 such files is also asked about as it is.
 
 recall@3    share of the left-out files that are among the at most 3 files warned of
 precision   warned files that are the left-out one / all warned files, over the commits with one left out
-strict      the same over all queries: what is warned of at complete commits counts as wrong too
 alarms      share of the complete commits, single-file ones too, that warn at all
-alarms, 2+  the same of complete commits with 2 and more files, those that are also asked about with one left out
 
-Each method has its own threshold for 5 % alarms, chosen in two ways. "From before": every 25 commits, from what it
-would have said at the commits just before (the product's `calibrate` for the kernel, which sees nothing else). "In
-hindsight": the one with which it reaches 5 % alarms on the very commits that are reported. Means weigh every repository
-the same; `pooled` is the precision over the warnings of all. The others are asked helped and as is (`methods`).
+Each method has its own threshold for 5 % alarms, chosen every 25 commits from what it would have said at the commits
+just before (the product's `calibrate` for the kernel, which sees nothing else). Means weigh every repository the same.
+The others are asked helped and as is (`methods`).
 """
 
 from __future__ import annotations
 
 import random
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.cochange.history import Change, Histories, MemoryView, load
 from bench.cochange.methods import SCORING_METHODS, Scores
@@ -44,29 +42,16 @@ class Asked:
 
     dropped: int | None
     weight: float
-    files: int  # of the complete commit
     best: tuple[tuple[float, int], ...]
     threshold: float
 
 
-@dataclass(frozen=True)
-class Figures:
-    """Shares, 0 to 1; `right`, `wrong` and `idle` are weighted numbers of warnings (idle: at complete commits)."""
+class Figures(NamedTuple):
+    """Shares, 0 to 1; the precision is None without a warning."""
 
     recall: float
+    precision: float | None
     alarms: float
-    alarms_several: float
-    right: float
-    wrong: float
-    idle: float
-
-    @property
-    def precision(self) -> float | None:
-        return _share(self.right, self.right + self.wrong)
-
-    @property
-    def strict(self) -> float | None:
-        return _share(self.right, self.right + self.wrong + self.idle)
 
 
 @dataclass
@@ -106,11 +91,10 @@ def replay(changes: Sequence[Change], seed: int) -> Run:
                 best = answer(files)
                 run.alarms[name].append(best[0][0] if best else 0.0)
                 if number >= start:
-                    run.asked[name].append(Asked(None, 1.0, len(files), best, thresholds[name]))
+                    run.asked[name].append(Asked(None, 1.0, best, thresholds[name]))
                 for file in drawn:
                     rest = [other for other in files if other != file]
-                    said = Asked(file, 1 / len(drawn), len(files), answer(rest), thresholds[name])
-                    run.asked[name].append(said)
+                    run.asked[name].append(Asked(file, 1 / len(drawn), answer(rest), thresholds[name]))
         history.add(change)
         authors[change.author] = history.all[-1].author
     return run
@@ -135,69 +119,45 @@ def _threshold(alarms: Sequence[float]) -> float:
     return ranked[int(ALARMS * len(ranked))] + 1e-9 if ranked else NEVER
 
 
-def figures(asked: Sequence[Asked], threshold: float | None = None) -> Figures:
-    """With one threshold for all, or with that of each day."""
-    right = wrong = idle = weight = 0.0
-    alarms: list[tuple[int, bool]] = []
+def figures(asked: Sequence[Asked]) -> Figures:
+    right = wrong = weight = 0.0
+    alarms: list[bool] = []
     for query in asked:
-        least = query.threshold if threshold is None else threshold
-        warned = [file for score, file in query.best if score >= least]
+        warned = [file for score, file in query.best if score >= query.threshold]
         if query.dropped is None:
-            alarms.append((query.files, bool(warned)))
-            idle += len(warned)
+            alarms.append(bool(warned))
             continue
         hits = warned.count(query.dropped)
         weight += query.weight
         right += hits * query.weight
         wrong += (len(warned) - hits) * query.weight
-    several = [warned for files, warned in alarms if files > 1]
-    return Figures(
-        right / weight if weight else 0.0,
-        sum(warned for _, warned in alarms) / max(1, len(alarms)),
-        sum(several) / max(1, len(several)),
-        right, wrong, idle,
-    )  # fmt: skip
+    precision = right / (right + wrong) if right + wrong else None
+    return Figures(right / weight if weight else 0.0, precision, sum(alarms) / max(1, len(alarms)))
 
 
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
-
-
-def table(rows: dict[str, dict[str, Figures]], title: str) -> list[str]:
+def table(rows: Mapping[str, Sequence[Figures]]) -> Iterator[str]:
     """One line per method: the means over the repositories."""
-    lines = [f"{title:<26}recall@3  precision  pooled  strict  alarms  alarms, 2+"]
+    yield f"{'':<26}recall@3  precision  alarms"
     for method, per in rows.items():
-        all_of = list(per.values())
-        mean = statistics.fmean
-        precisions = [each.precision for each in all_of if each.precision is not None]
-        stricts = [each.strict for each in all_of if each.strict is not None]
-        right, wrong = sum(each.right for each in all_of), sum(each.wrong for each in all_of)
-        lines.append(
-            f"{method:<26}{mean(e.recall for e in all_of):8.3f}  {mean(precisions or [0]):9.3f}"
-            f"  {_share(right, right + wrong) or 0:6.3f}  {mean(stricts or [0]):6.3f}"
-            f"  {mean(e.alarms for e in all_of):6.3f}  {mean(e.alarms_several for e in all_of):10.3f}"
+        precisions = [each.precision for each in per if each.precision is not None]
+        recall, alarms = (
+            statistics.fmean(getattr(each, name) for each in per) for name in ("recall", "alarms")
         )
-    return lines
+        yield f"{method:<26}{recall:8.3f}  {statistics.fmean(precisions or [0]):9.3f}  {alarms:6.3f}"
 
 
 def main() -> None:
     given = options("bench.cochange.missing", __doc__, repo=([Path], REPOSITORIES), seed=(1, ""))
-    before: dict[str, dict[str, Figures]] = {}
-    hindsight: dict[str, dict[str, Figures]] = {}
+    rows: dict[str, list[Figures]] = {}
     for repository in given.repo:
         run = replay(load(repository), given.seed)
-        name = name_of(repository)
         for method, asked in run.asked.items():
-            complete = [query.best[0][0] if query.best else 0.0 for query in asked if query.dropped is None]
-            before.setdefault(method, {})[name] = figures(asked)
-            hindsight.setdefault(method, {})[name] = figures(asked, _threshold(complete))
-        mine = before[KERNEL][name]
+            rows.setdefault(method, []).append(figures(asked))
+        mine = rows[KERNEL][-1]
         shown = "-" if mine.precision is None else f"{mine.precision:.2f}"
-        print(
-            f"{name:<40} recall@3 {mine.recall:.3f}  precision {shown}  alarms {mine.alarms:.3f}", flush=True
-        )
-    for title, rows in (("threshold from before", before), ("threshold in hindsight", hindsight)):
-        print("", *table(rows, title), sep="\n")
+        line = f"recall@3 {mine.recall:.3f}  precision {shown}  alarms {mine.alarms:.3f}"
+        print(f"{name_of(repository):<40} {line}", flush=True)
+    print(*table(rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -69,25 +69,15 @@ def replay(
     return found
 
 
-def sample(
-    changes: Sequence[Change], queries: int, seed: int, *, asked: int = 1, every_file: bool = False
-) -> list[Query]:
-    """At most `queries` queries out of the last fifth of the commits, each of `asked` files.
-
-    Commits are drawn evenly, and of each one file at random (and others of it, for `asked` above 1). With `every_file`
-    all (commit, file) pairs are drawn evenly: a commit of 30 files is asked about 15 times as often as one of 2.
-    """
+def sample(changes: Sequence[Change], queries: int, seed: int) -> list[Query]:
+    """At most `queries` queries out of the last fifth of the commits, drawn evenly: of each, one file at random."""
     source = random.Random(seed)
-    commits = list(_eligible(changes, asked))
-    if every_file:
-        pairs = [(number, existed, file) for number, existed in commits for file in existed]
-    else:
-        pairs = [(number, existed, source.choice(existed)) for number, existed in commits]
+    pairs = [(number, existed, source.choice(existed)) for number, existed in _eligible(changes)]
     drawn = sorted(source.sample(pairs, min(queries, len(pairs))))
-    return [_query(source, number, existed, file, asked) for number, existed, file in drawn]
+    return [Query(number, (file,), frozenset(existed) - {file}) for number, existed, file in drawn]
 
 
-def _eligible(changes: Sequence[Change], asked: int) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _eligible(changes: Sequence[Change]) -> Iterator[tuple[int, tuple[int, ...]]]:
     """The commits of the last fifth that can be asked about, with those of their files that existed before."""
     history = MemoryView()
     start = int(len(changes) * (1 - LAST))
@@ -96,10 +86,5 @@ def _eligible(changes: Sequence[Change], asked: int) -> Iterator[tuple[int, tupl
         known = set(history.alive) if eligible else set()
         history.add(change)
         existed = tuple(file for file in history.full[number] if file in known)
-        if len(existed) > asked:
+        if len(existed) > 1:
             yield number, existed
-
-
-def _query(source: random.Random, number: int, existed: tuple[int, ...], file: int, asked: int) -> Query:
-    chosen = (file, *source.sample([other for other in existed if other != file], asked - 1))
-    return Query(number, chosen, frozenset(existed).difference(chosen))

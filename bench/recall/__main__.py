@@ -1,29 +1,26 @@
 """`python -m bench.recall --repo PATH...`: how well the memory is searched, compared with substrings and FTS5.
 
 Memories are made from the history up to a commit, one for each file; the questions are later subjects without the
-names of their files (later), half of the words of something that is remembered (item), a third of them among other
-words (vague), and names of code by their parts (name). Where the first file is right and several texts are remembered
-of it, the text that is shown of it is judged too: it has to be the one that was asked for. `--speed N` measures
-instead how fast N memories answer.
+names of their files (later), half of the words of something that is remembered (item), and names of code by their
+parts (name). `--speed N` measures instead how fast N memories answer.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from bench.options import REPOSITORIES, options
 from bench.recall.corpus import Corpus, Question, load, write
-from bench.recall.search import Method, bare, filled, ours, speed, substring
+from bench.recall.search import Method, filled, ours, plain, speed, substring
 
-KINDS = {"later": "later subjects", "item": "known items", "vague": "vaguely known", "name": "names by parts"}
+KINDS = {"later": "later subjects", "item": "known items", "name": "names by parts"}
 OURS = "repoagent"
 Figures = dict[str, tuple[float, float]]  # kind: (MRR, recall@5)
-Passages = dict[str, tuple[int, int]]  # kind: first files that are right, and of these with the right text
 
 
 def main() -> None:
@@ -38,73 +35,36 @@ def main() -> None:
         speed([load(repository, args.questions, args.seed) for repository in args.repo], args.speed)
         return
     found: list[dict[str, Figures]] = []
-    shown: dict[str, list[Passages]] = defaultdict(list)
     for repository in args.repo:
         corpus = load(repository, args.questions, args.seed)
         files = len({text.file for text in corpus.texts})
         began = time.process_time()
-        measured = _measured(corpus)
-        found.append({name: one for name, (one, _) in measured.items()})
-        for name, (_, passages) in measured.items():
-            shown[name].append(passages)
+        found.append(_measured(corpus))
         spent = time.process_time() - began
         print(f"{corpus.name}: {files:,} memories, {len(corpus.texts):,} texts, {len(corpus.questions)} questions, "
               f"{spent:.0f} s\n{table([found[-1]])}", flush=True)  # fmt: skip
     print(f"mean of {len(found)} repositories (MRR / recall@5)\n{table(found)}")
-    print(f"the right text of a right first file\n{texts_table(shown)}")
 
 
-def _measured(corpus: Corpus) -> dict[str, tuple[Figures, Passages]]:
-    with (
-        tempfile.TemporaryDirectory() as top,
-        closing(filled(corpus, whole_files=False)) as texts,
-        closing(filled(corpus, whole_files=True)) as files,
-    ):
+def _measured(corpus: Corpus) -> dict[str, Figures]:
+    with tempfile.TemporaryDirectory() as top, closing(filled(corpus)) as texts:
         root = Path(top) / ".repoagent"
         write(corpus, root)
         methods: dict[str, Method] = {
-            OURS: ours(root),
-            "substrings": substring(corpus),
-            "bare FTS5, a row a text": bare(texts),
-            "bare FTS5, a row a file": bare(files, texts=False),
-        }
-        kept = Counter(text.file for text in corpus.texts)
-        several = frozenset(file for file, count in kept.items() if count > 1)
-        return {name: figures(method, corpus.questions, several) for name, method in methods.items()}
+            OURS: ours(root), "substrings": substring(corpus), "plain FTS5": plain(texts),
+        }  # fmt: skip
+        return {name: figures(method, corpus.questions) for name, method in methods.items()}
 
 
-def figures(
-    method: Method, questions: Sequence[Question], several: frozenset[str]
-) -> tuple[Figures, Passages]:
-    """The mean reciprocal rank of the first right file, and the share of the right ones among the first five. Then how
-    often the first file is right, and how often with the right text; only of the files `several` texts are of."""
+def figures(method: Method, questions: Sequence[Question]) -> Figures:
+    """The mean reciprocal rank of the first right file, and the share of the right ones among the first five."""
     each: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    passages: Passages = {}
     for question in questions:
-        shown = method(question)
-        answer = list(shown)
-        if question.passages and answer and answer[0] in question.answers & several:
-            first, right = passages.get(question.kind, (0, 0))
-            fits = any(text in shown[answer[0]] for text in question.passages)
-            passages[question.kind] = (first + 1, right + fits)
+        answer = method(question)
         rank = next((at for at, file in enumerate(answer, 1) if file in question.answers), None)
         among = len(question.answers.intersection(answer[:5])) / len(question.answers)
         each[question.kind].append((1 / rank if rank else 0.0, among))
-    return {kind: _mean(pairs) for kind, pairs in each.items()}, passages
-
-
-def texts_table(shown: Mapping[str, Sequence[Passages]]) -> str:
-    """A line for each method that shows a text of a file: how many are right, of how many."""
-    lines = []
-    for method, each in shown.items():
-        cells = []
-        for kind, title in KINDS.items():
-            pairs = [one[kind] for one in each if kind in one]
-            first, right = sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-            if first:
-                cells.append(f"{title} {right} of {first} ({right / first:.1%})")
-        lines.append(f"  {method:26}{', '.join(cells)}")
-    return "\n".join(lines)
+    return {kind: _mean(pairs) for kind, pairs in each.items()}
 
 
 def table(found: Sequence[Mapping[str, Figures]]) -> str:

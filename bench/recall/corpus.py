@@ -40,14 +40,12 @@ class Text:
 
 @dataclass(frozen=True)
 class Question:
-    """`answers` are the files that are right; `kind` is "later", "item", "vague" or "name". `passages` are the texts
-    that are right: any of them for a right file; empty where nobody knows (later subjects)."""
+    """`answers` are the files that are right; `kind` is "later", "item" or "name"."""
 
     kind: str
     text: str
     answers: frozenset[str]
     day: str
-    passages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,7 @@ def load(repository: Path, most: int, seed: int) -> Corpus:
     chance = random.Random(seed)
     questions = [
         *_later(after, known, most, chance),
-        *_remembered("item", before, most, chance),
-        *_remembered("vague", before, most, chance),
+        *_remembered(before, most, chance),
         *_names(texts, most, chance, day=before[-1].day if before else ""),
     ]
     return Corpus(name_of(repository), texts, tuple(questions))
@@ -130,22 +127,16 @@ def _later(commits: Sequence[Commit], known: set[str], most: int, chance: random
     return _asked(commits, ask, most, chance)
 
 
-def _remembered(kind: str, commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
-    """Half of the words of something that is remembered, in another order: what was it? If "vague", a third of them
-    among as many of something else, as one asks who does not remember the words, so that no passage has all of them."""
+def _remembered(commits: Sequence[Commit], most: int, chance: random.Random) -> list[Question]:
+    """Half of the words of something that is remembered, in another order: what was it?"""
 
     def ask(commit: Commit) -> Question | None:
         text = commit.note if commit.note and chance.random() < 0.5 else commit.subject
-        others = chance.choice(commits).subject.split() if kind == "vague" else []
         words = text.split()[:24]
         if len(words) < 6 or len(commit.files) > 5:
             return None
-        count = max(3, len(words) // (3 if kind == "vague" else 2))
-        chosen = chance.sample(words, count)
-        if kind == "vague":
-            chosen += chance.sample(others, min(count, len(others)))
-            chance.shuffle(chosen)
-        return Question(kind, " ".join(chosen), frozenset(commit.files), commits[-1].day, frozenset({text}))
+        chosen = chance.sample(words, max(3, len(words) // 2))
+        return Question("item", " ".join(chosen), frozenset(commit.files), commits[-1].day)
 
     return _asked(commits, ask, most, chance)
 
@@ -166,19 +157,13 @@ def _asked(
 def _names(texts: Sequence[Text], most: int, chance: random.Random, day: str) -> list[Question]:
     """A name of code, by its parts: where was it spoken of?"""
     places: dict[str, set[str]] = {}
-    speaking: dict[str, set[str]] = {}
     for text in texts:
         for name in _NAME.findall(text.text):
             places.setdefault(name, set()).add(text.file)
-            speaking.setdefault(name, set()).add(text.text)
     names = sorted(name for name, files in places.items() if len(files) <= 5)
-    return [
-        Question(
-            "name", re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower(), frozenset(places[name]), day,
-            frozenset(speaking[name]),
-        )
-        for name in chance.sample(names, min(most, len(names)))
-    ]  # fmt: skip
+    drawn = chance.sample(names, min(most, len(names)))
+    parts = {name: re.sub(r"_|(?<=[a-z0-9])(?=[A-Z])", " ", name).lower() for name in drawn}
+    return [Question("name", parts[name], frozenset(places[name]), day) for name in drawn]
 
 
 def _without_names(subject: str, files: Sequence[str]) -> str:

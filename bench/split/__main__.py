@@ -13,7 +13,7 @@ from bench.split import __doc__ as about
 from bench.split.corpus import LARGE, File, candidates, chosen, local
 from bench.split.judges import KINDS
 from bench.split.measure import Result, Settings, measured
-from bench.split.report import failures, kinds, splitters, targets
+from bench.split.report import kinds, splitters, targets
 from bench.split.splitters import OURS, SPLITTERS, available
 
 INSTALL = "pip install langchain-text-splitters semantic-text-splitter"
@@ -37,9 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         timed_files=(4, "so many of each kind, and those of 1 MB, are timed"),
         no_times=(False, "time none of them"),
         no_baselines=(False, "measure only repoagent"),
-        failures=(Path, "write the bad cuts to this file"),
-        failures_of=(str, "of this splitter, for --failures", {"choices": list(SPLITTERS)}),
-        progress=(False, "name each file on standard error"),
     )  # fmt: skip
     files = _files(given)
     names = [OURS] if given.no_baselines else list(available())
@@ -47,10 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing and not given.no_baselines:
         print(f"Not installed and not measured: {', '.join(missing)}; to install: {INSTALL}")
     results: list[Result] = []
-    bad: list[str] = []
     edited: dict[str, int] = {}
     size = 0
-    for number, file in enumerate(files):
+    for file in files:
         kind = file.source.kind
         edited[kind] = edited.get(kind, 0) + 1
         settings = Settings(
@@ -59,12 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # fmt: skip
         size += len(file.data)
         for name in names:
-            one = measured(file, name, SPLITTERS[name], settings)
-            results.append(one)
-            if name == (given.failures_of or OURS):
-                bad.extend(failures(file, one))
-        if given.progress:
-            print(f"{number + 1} {file.source.kind} {file.source.name}", file=sys.stderr, flush=True)
+            results.append(measured(file, name, SPLITTERS[name], settings))
     if not results:
         raise SystemExit("no file to judge; name clones with --repo or files with --file")
     count, origins = len({one.name for one in results}), len({one.name.partition(":")[0] for one in results})
@@ -72,12 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"{count} files of {origins} repositories, {size / 1e6:.1f} MB, target {given.target}, seed {given.seed}\n"
     )
     print("\n".join(splitters(results, given.target)), end="\n\n")
-    print("\n".join(kinds(results, given.target)), end="\n\n")
+    print("\n".join(kinds(results)), end="\n\n")
     reached = list(targets(results, given.target))
     for text, well in reached:
         print(f"{'reached' if well else 'MISSED':8} {text}")
-    if given.failures:
-        given.failures.write_text("\n".join(bad))
     return int(not all(well for _, well in reached))
 
 

@@ -1,11 +1,10 @@
-"""The figures as a table, the targets, and the cuts that were bad."""
+"""The figures as a table, and the targets."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from bench.split.corpus import File
 from bench.split.measure import TINY, Result
 from bench.split.splitters import OURS
 
@@ -49,18 +48,8 @@ def over_parse(results: Sequence[Result]) -> float | None:
     return sum(one.cpu for one in timed) / sum(one.parse for one in timed) if timed else None
 
 
-def middle_over_parse(results: Sequence[Result]) -> float | None:
-    ratios = [one.cpu / one.parse for one in results if one.parse]
-    return statistics.median(ratios) if ratios else None
-
-
-def _cell(value: float | None, form: str = ".2f") -> str:
-    return "-" if value is None else format(value, form)
-
-
-def _edited(own: Sequence[Result]) -> str:
-    fresh, kept = mean_of(own, lambda one: one.changed), mean_of(own, lambda one: one.refreshed)
-    return f"{_cell(fresh):>9}{_cell(kept):>6}"
+def _cell(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
@@ -77,32 +66,22 @@ def splitters(results: Sequence[Result], target: int) -> Iterator[str]:
         share = good(own)
         bad = sum(bool(verdict.kinds) for one in own for verdict in one.verdicts)
         rate = 1e9 * sum(one.cpu for one in own) / sum(one.size for one in own)
+        fresh, kept = mean_of(own, lambda one: one.changed), mean_of(own, lambda one: one.refreshed)
         yield (
             f"{name:24}{exact:8.1f}{share:8.2f}{ours / share if share else 0:8.2f}{bad:7}{orphans(own):11.2f}"
             f"{in_definitions(own):9}{fill(own, target):6.2f}{tiny(own, target):8.2f}{sum(one.over for one in own):6}"
-            f"{_edited(own)}{rate:8.0f}"
+            f"{_cell(fresh):>9}{_cell(kept):>6}{rate:8.0f}"
         )
 
 
-def kinds(results: Sequence[Result], target: int) -> Iterator[str]:
-    """A line for each kind: ours in all figures, the others in good cuts."""
-    names = [name for name in dict.fromkeys(one.splitter for one in results) if name != OURS]
-    yield (
-        f"{'':12}{'files':>6}{'cuts':>6}{'good %':>8}{'orphans %':>11}{'fill':>6}{'tiny %':>8}{'over':>6}{'changed':>9}"
-        f"{'kept':>6}{'x parse':>9}{'median':>8}   " + "  ".join(names)
-    )
+def kinds(results: Sequence[Result]) -> Iterator[str]:
+    """A line for each kind: the good cuts of each splitter."""
+    names = list(dict.fromkeys(one.splitter for one in results))
+    yield f"{'good %':12}{'files':>6}  " + "  ".join(names)
     for kind in dict.fromkeys(one.kind for one in results):
-        own = [one for one in results if one.kind == kind and one.splitter == OURS]
-        others = "  ".join(
-            f"{good([one for one in results if one.kind == kind and one.splitter == name]):{len(name)}.1f}"
-            for name in names
-        )
-        yield (
-            f"{kind:12}{len(own):6}{sum(len(one.verdicts) for one in own):6}{good(own):8.2f}{orphans(own):11.2f}"
-            f"{fill(own, target):6.2f}{tiny(own, target):8.2f}{sum(one.over for one in own):6}"
-            f"{_edited(own)}{_cell(over_parse(own)):>9}{_cell(middle_over_parse(own)):>8}"
-            f"   {others}"
-        )
+        own = [[one for one in results if (one.kind, one.splitter) == (kind, name)] for name in names]
+        cells = "  ".join(f"{good(each):{len(name)}.1f}" for name, each in zip(names, own, strict=True))
+        yield f"{kind:12}{len(own[0]):6}  {cells}"
 
 
 def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]]:
@@ -139,31 +118,3 @@ def targets(results: Sequence[Result], target: int) -> Iterator[tuple[str, bool]
     if large:
         slowest: float = max(large)
         yield f"slowest file of 1 MB and more: {slowest:.2f} s for a MB (0.5)", slowest < 0.5
-
-
-def failures(file: File, result: Result) -> Iterator[str]:
-    """Each bad cut with three lines before and after it."""
-    if not result.exact:
-        yield f"{'=' * 20} {file.source.name}: the segments joined are not the source\n"
-    begun = 0
-    for number, verdict in enumerate(result.verdicts):
-        size, begun = verdict.offset - begun, verdict.offset
-        if verdict.kinds:
-            yield shown(
-                file,
-                verdict.offset,
-                f"{','.join(verdict.kinds)} [{verdict.label}] segment {size}, next {result.sizes[number + 1]}",
-            )
-
-
-def shown(file: File, cut: int, about: str) -> str:
-    data = file.data
-    line = data.count(b"\n", 0, cut) + 1
-    before = data[max(0, cut - 1500) : cut].splitlines()[-3:]
-    after = data[cut : cut + 1500].splitlines()[:3]
-    quoted = [*map(_quoted, before), "  -------- cut", *map(_quoted, after)]
-    return f"{'=' * 20} {file.source.name}:{line} {about}\n" + "\n".join(quoted) + "\n"
-
-
-def _quoted(line: bytes) -> str:
-    return "  " + line[:150].decode(errors="replace")

@@ -33,11 +33,6 @@ def ours(kind: str, path: str, data: bytes, target: int, kept: Sequence[int] = (
     return [data[one.start : one.end] for one in segments(path, data, target=target, kept=kept)]
 
 
-def lines(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
-    """Whole lines, as many as fit."""
-    return _packed(data.splitlines(keepends=True), target)
-
-
 def blank_lines(kind: str, path: str, data: bytes, target: int) -> list[bytes]:
     """Whole paragraphs, as many as fit; those that are too long by lines."""
     paragraphs: list[bytes] = []
@@ -109,7 +104,6 @@ SPLITTERS: dict[str, Splitter] = {
     "LangChain recursive": langchain,
     "semantic-text-splitter": semantic,
     "blank lines": blank_lines,
-    "lines": lines,
 }
 _NEEDS = {
     "LangChain recursive": "langchain_text_splitters",

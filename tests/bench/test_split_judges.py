@@ -529,72 +529,15 @@ def test_windows_line_ends_and_a_missing_last_one_change_no_verdict(kind: str) -
 
 def test_a_cut_inside_a_python_definition_that_fits_is_told_from_one_in_a_statement() -> None:
     text = b"def one():\n    two()\n\nthree = [\n    4,\n]\n"
-    marks = marks_of("python", text)
-    assert [
-        one.definition for one in judged(marks, [text.index(b"    two"), text.index(b"    4")], 1000)
-    ] == [True, False]
+    verdicts = judged(marks_of("python", text), [text.index(b"    two"), text.index(b"    4")], 1000)
+    assert [one.definition for one in verdicts] == [True, False]
 
 
-def test_a_definition_with_its_comments_above_the_maximum_may_be_opened() -> None:
-    text = b"# why\ndef one():\n    two()\n    three()\n"
-    cut = text.index(b"    three")
-    (fits,) = judged(marks_of("python", text), [cut], len(text))
-    (opened,) = judged(marks_of("python", text), [cut], len(text) - 1)
-    assert fits.kinds == ("inside",) and not opened.kinds
-
-
-def test_a_head_is_parted_from_a_first_member_that_would_not_fit_beside_it() -> None:
-    text = b"class One:\n    def two(self):\n        three()\n        four()\n"
-    cut = text.index(b"    def")
-    (fits,) = judged(marks_of("python", text), [cut], len(text) - 1)
-    (must_open,) = judged(marks_of("python", text), [cut], 20)
-    assert not fits.kinds and must_open.kinds == ("head",)
-
-
-def test_a_comment_with_a_blank_line_below_or_at_the_end_of_a_deeper_block_stands_alone() -> None:
-    text = b"one = 1\n# apart\n\nif two:\n    three()\n    # inner\nfour = 4\n"
-    cuts = [text.index(b"if two"), text.index(b"four")]
-    assert [one.kinds for one in judged(marks_of("python", text), cuts, 10)] == [(), ()]
-
-
-def test_a_comment_that_has_to_be_opened_is_cut_between_its_paragraphs() -> None:
-    words = " * aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
-    text = (
-        f"/**\n{words * 2} *\n{words} * <p>{words} * <pre>\n{words} *\n{words} * </pre>\n */\nvoid one();\n"
-    )
-    lines = text.encode().splitlines(keepends=True)
-    starts = [sum(map(len, lines[:number])) for number in range(len(lines))]
-    verdicts = judged(marks_of("java", text.encode()), starts[1:], 150)
-    good = [number for number, one in enumerate(verdicts, 1) if not one.kinds]
-    assert good == [3, 4, 5]
-
-    run = "// aaaaaaaaaaaaaaaaaaaaaaaaa\n" * 3 + "//\n" + "// bbbbbbbbbbbbbbbbbbbbbbbb\n" * 3
-    source = f"{run}func one() {{\n}}\n".encode()
-    cuts = [source.index(b"//\n") + 3, source.index(b"func"), 29]
-    assert [bool(one.kinds) for one in judged(marks_of("go", source), cuts, 100)] == [False, True, True]
-    assert all(one.kinds for one in judged(marks_of("go", source), cuts, 300))
-
-
-def test_what_is_in_an_error_begins_at_itself() -> None:
-    text = b"class A {\n#if X\n  int b() {\n#else\n  int c() {\n#endif\n  }\n};\n\nint d() { return 1; }\n\nint e() {\n  f();\n}\n"
-    (verdict,) = judged(marks_of("cpp", text), [text.index(b"int e")], 60)
-    assert not verdict.kinds
-
-
-def test_blanks_around_a_line_end_make_no_difference() -> None:
-    text = b"one\n  two  \n\nthree\n"
-    assert [settled(text, cut) for cut in (4, 5, 6, 9, 10, 12)] == [4, 4, 4, 12, 12, 12]
-    assert settled(text, 7) == 7
-
-
-def test_what_the_judge_can_not_read_is_said() -> None:
-    for kind, text in (("python", b"def (\n"), ("yaml", b"a: [\n"), ("yaml", b"\xff\xfe")):
-        with pytest.raises(Unjudged):
-            marks_of(kind, text)
-
-
-def test_shell_functions_are_known_where_the_parser_loses_its_way() -> None:
-    text = b"""first() {
+COMMENTED = b"# why\ndef one():\n    two()\n    three()\n"
+CLASS = b"class One:\n    def two(self):\n        three()\n        four()\n"
+APART = b"one = 1\n# apart\n\nif two:\n    three()\n    # inner\nfour = 4\n"
+ERROR = b"class A {\n#if X\n  int b() {\n#else\n  int c() {\n#endif\n  }\n};\n\nint d() { return 1; }\n\nint e() {\n  f();\n}\n"
+LOST = b"""first() {
   if [[ $1 =~ (25[0-5]|2[0-4][0-9]|1[0-9][0-9]) ]]; then
     echo "${1//'&'/$'&'amp;}"
 }
@@ -605,18 +548,54 @@ second() {
   echo 2
 }
 """
-    cuts = [text.index(line) for line in (b"}\n\n", b"# What", b"second", b"  echo $", b"  echo 2")]
-    verdicts = judged(marks_of("bash", text), cuts, 100)
-    assert [one.kinds[:1] for one in verdicts[1:]] == [(), ("inside",), ("inside",), ("inside",)]
-    assert "orphan" in verdicts[2].kinds and "close" in verdicts[0].kinds
+ONE_LINE = b'{"one":[1,22,333],"two":{"three":3}}\n'
+CASES = {
+    # the kind, the text, the target, and for each place of a cut the word that the verdict has
+    "a definition with its comments that fits": ("python", COMMENTED, len(COMMENTED), {b"    three": "inside"}),
+    "one that does not fit may be opened": ("python", COMMENTED, len(COMMENTED) - 1, {b"    three": "ok"}),
+    "a head whose first member would not fit with it": ("python", CLASS, len(CLASS) - 1, {b"    def": "ok"}),
+    "a head in a class that must be opened": ("python", CLASS, 20, {b"    def": "head"}),
+    "comments above a blank line, or at the end of a block": ("python", APART, 10, {b"if two": "ok", b"four": "ok"}),
+    "what is in an error begins at itself": ("cpp", ERROR, 60, {b"int e": "ok"}),
+    "shell functions where the parser loses its way": (
+        "bash", LOST, 100,
+        {b"}\n\n": "close", b"# What": "ok", b"second": "orphan", b"  echo $": "inside", b"  echo 2": "inside"},
+    ),
+    "one line is cut between items": ("json", ONE_LINE, 12, {b"22": "ok", b"33]": "inside", b'"two"': "ok", b"}\n": "close"}),
+}  # fmt: skip
 
 
-def test_one_line_is_cut_between_items() -> None:
-    text = b'{"one":[1,22,333],"two":{"three":3}}'
-    cuts = [text.index(b"22"), text.index(b"333") + 1, text.index(b'"two"'), len(text) - 1]
-    verdicts = judged(marks_of("json", text), cuts, 12)
-    assert [one.kinds for one in verdicts] == [(), ("inside",), (), ("close",)]
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_on_a_single_cut(case: str) -> None:
+    kind, text, target, said = CASES[case]
+    verdicts = judged(marks_of(kind, text), [text.index(place) for place in said], target)
+    assert all(word in (one.kinds or ("ok",)) for one, word in zip(verdicts, said.values(), strict=True)), (
+        verdicts
+    )
 
 
-def test_no_marks_no_harm() -> None:
+def test_a_comment_that_has_to_be_opened_is_cut_between_its_paragraphs() -> None:
+    words = " * aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n"
+    text = (
+        f"/**\n{words * 2} *\n{words} * <p>{words} * <pre>\n{words} *\n{words} * </pre>\n */\nvoid one();\n"
+    ).encode()
+    starts = [found.end() for found in re.finditer(rb"\n(?=.)", text)]
+    verdicts = judged(marks_of("java", text), starts, 150)
+    assert [number for number, one in enumerate(verdicts, 1) if not one.kinds] == [3, 4, 5]
+    run = "// aaaaaaaaaaaaaaaaaaaaaaaaa\n" * 3 + "//\n" + "// bbbbbbbbbbbbbbbbbbbbbbbb\n" * 3
+    source = f"{run}func one() {{\n}}\n".encode()
+    cuts = [source.index(b"//\n") + 3, source.index(b"func"), 29]
+    assert [bool(one.kinds) for one in judged(marks_of("go", source), cuts, 100)] == [False, True, True]
+    assert all(one.kinds for one in judged(marks_of("go", source), cuts, 300))
+
+
+def test_blanks_around_a_line_end_make_no_difference() -> None:
+    text = b"one\n  two  \n\nthree\n"
+    assert [settled(text, cut) for cut in (4, 5, 6, 7, 9, 10, 12)] == [4, 4, 4, 7, 12, 12, 12]
     assert [one.kinds for one in judged(Marks(b"a\nb\n", re.compile(b"")), [2], 100)] == [()]
+
+
+def test_what_the_judge_can_not_read_is_said() -> None:
+    for kind, text in (("python", b"def (\n"), ("yaml", b"a: [\n"), ("yaml", b"\xff\xfe")):
+        with pytest.raises(Unjudged):
+            marks_of(kind, text)
