@@ -20,8 +20,7 @@ from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.patch.apply_answer import read_answer
 from repoagent.patch.model import FilePatch
-from repoagent.patch.parse.blocks import patch_spans
-from repoagent.patch.paths import NO_FILE, bad_path, spellings
+from repoagent.patch.paths import NO_FILE, spellings
 
 NAMED = 3  # files in a subject
 STANDARD_INPUT = "standard input"
@@ -30,8 +29,6 @@ _MAIL = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d.* \d{4}\s*$", re.MULTILINE)
 _HEADERS = re.compile(rb"(?:[A-Za-z][\w-]*:[ \t].*\r?\n(?:[ \t]+\S.*\r?\n)*)+(?=\r?\n)")
 _SHOWN = re.compile(r"^commit [0-9a-f]{40,64}\b.*\n(?=(?:Merge|Author): )", re.MULTILINE)
 _SHOWN_HEAD = re.compile(r"(?:[A-Z]\w*:[ \t]+(.*)\n)+\n((?:(?:    .*)?\n)*)")
-_COMMIT = re.compile(r"<commit>(.*?)</commit>", re.DOTALL)
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,7 @@ def read_patch_input(name: str, data: bytes, cwd: Path) -> PatchInput:
     text = data.decode("utf-8", "surrogateescape")
     commits = list(_SHOWN.finditer(text))
     if not commits or commits[0].start() != 0:
-        return PatchInput(name, text, _from_tag(text))
+        return PatchInput(name, text)
     if len(commits) > 1:
         raise Refused(
             f"{name} contains {len(commits)} commits: apply them one by one, or use `git format-patch` and `git am`"
@@ -105,17 +102,6 @@ def _mail(name: str, data: bytes, cwd: Path) -> PatchInput:
     return PatchInput(name, text, without_claims(subject, people=False), author)
 
 
-def _from_tag(text: str) -> str:
-    """The message in a `<commit>` tag outside of the patches."""
-    outside, at = [], 0
-    for span in patch_spans(text):
-        outside.append(text[at : span.start])
-        at = span.end
-    tag = _COMMIT.search(" ".join([*outside, text[at:]]))
-    words = _CONTROL.sub("", tag[1].encode("utf-8", "replace").decode()) if tag else ""
-    return compose(words, "") if words.strip() else ""
-
-
 def plain_message(name: str, changes: Sequence[FileChange]) -> str:
     """The default commit message: the name of the patch and the files that it changes."""
     names = [change.name for change in changes]
@@ -124,23 +110,20 @@ def plain_message(name: str, changes: Sequence[FileChange]) -> str:
     return compose(f"Apply {what}: change {', '.join(names[:NAMED])}{more}", "")
 
 
-def read_patches(patch_input: PatchInput, known: Collection[str] = ()) -> tuple[FilePatch, ...]:
-    """The patches in `patch_input`; `known` are names of existing files. Raises Refused if it contains none."""
-    patches = read_answer(patch_input.text, known=known)
-    if patches:
-        return patches
-    if "\0" in patch_input.text:
-        raise UsageError(f"{patch_input.name} is binary: a patch must be text")
-    raise Refused(
-        f"{patch_input.name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
-    )
-
-
-def with_names(
-    patches: Sequence[FilePatch], patch_input: PatchInput, paths: Sequence[str]
+def read_patches(
+    patch_input: PatchInput, known: Collection[str], paths: Sequence[str]
 ) -> tuple[FilePatch, ...]:
-    """Give the name in `paths` to patches without a name. Raises UsageError if a name is missing, or if the patches
-    name other files."""
+    """The patches in `patch_input`; those without a name get the one in `paths`. `known` are names of existing files.
+
+    Raises Refused if there is none, UsageError if a name is missing, or if the patches name other files.
+    """
+    patches = read_answer(patch_input.text, known=known)
+    if not patches and "\0" in patch_input.text:
+        raise UsageError(f"{patch_input.name} is binary: a patch must be text")
+    if not patches:
+        raise Refused(
+            f"{patch_input.name} contains no patch: expected a unified diff, SEARCH/REPLACE blocks, or named files"
+        )
     nameless = [patch for patch in patches if patch.old is None and patch.new is None]
     if nameless and not paths:
         raise UsageError(f"{patch_input.name} does not say which file it changes: name it with --path FILE")
@@ -168,25 +151,21 @@ def from_here(
         local = next((name for name in sides if known(prefix + name)), None)
         names.append("" if any(map(known, sides)) else local)
     all_local = any(names) and "" not in names
-    return tuple(
-        _below(patch, name, prefix) if name or (all_local and name is None) else patch
-        for patch, name in zip(patches, names, strict=True)
-    )
-
-
-def _below(patch: FilePatch, name: str | None, prefix: str) -> FilePatch:
-    """Prefix the names of a patch. `name` is the existing file below `prefix`, None for a new file."""
-    if patch.action in {"rename", "copy"}:
-        return replace(patch, old=f"{prefix}{patch.old}", new=f"{prefix}{patch.new}")
-    old, new = spellings(patch.old, patch.new)
-    path = prefix + (name or (new or old or [""])[0])
-    if patch.form != "diff":
-        return replace(patch, old=None if patch.old is None else path, new=path)
-    return replace(
-        patch,
-        old=patch.old if patch.old in {None, NO_FILE} else f"a/{path}",
-        new=patch.new if patch.new in {None, NO_FILE} else f"b/{path}",
-    )
+    renamed = []
+    for patch, name in zip(patches, names, strict=True):
+        old, new = spellings(patch.old, patch.new)
+        path = prefix + (name or (new or old or [""])[0])
+        if not name and not (all_local and name is None):
+            renamed.append(patch)
+        elif patch.action in {"rename", "copy"}:
+            renamed.append(replace(patch, old=f"{prefix}{patch.old}", new=f"{prefix}{patch.new}"))
+        elif patch.form != "diff":
+            renamed.append(replace(patch, old=None if patch.old is None else path, new=path))
+        else:
+            from_ = patch.old if patch.old in {None, NO_FILE} else f"a/{path}"
+            to = patch.new if patch.new in {None, NO_FILE} else f"b/{path}"
+            renamed.append(replace(patch, old=from_, new=to))
+    return tuple(renamed)
 
 
 def spelled(patches: Sequence[FilePatch]) -> set[str]:
@@ -197,11 +176,6 @@ def spelled(patches: Sequence[FilePatch]) -> set[str]:
 def tracked(worktree: WorkTree) -> set[str]:
     """All paths in the index."""
     return set(os.fsdecode(git(worktree.top, "ls-files", "-z")).split("\0")[:-1])
-
-
-def is_there(top: Path, name: str, known: Collection[str]) -> bool:
-    """Whether `name` is a `known` path, or a valid path of an existing file below `top`."""
-    return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
 
 _BLOB = re.compile(r"[0-9a-f]{7,64}")

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit import apply_input
 from repoagent.edit.apply_input import PatchInput
 from repoagent.edit.checks import preflight, refuse_untracked
-from repoagent.edit.commit import CommitOutcome, SentBack, new_edit_id, trailers_of, with_trailers
+from repoagent.edit.commit import CommitOutcome, SentBack, new_edit_id, signed
 from repoagent.edit.draft import Draft, EditSession
 from repoagent.edit.guards.off_limits import gate, holds_secrets, why_content_is_off_limits
 from repoagent.edit.request import EditRequest, Target, named_files
 from repoagent.edit.review_and_commit import review_and_commit
 from repoagent.edit.ui import UserInterface
-from repoagent.errors import NothingDone, Refused, RepoagentError, UsageError
+from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.files import REGULAR, FileChange, Source, is_ignored, read_source
-from repoagent.git.process import git, uninterrupted
+from repoagent.git.process import git
 from repoagent.git.transaction.plan import refuse_operation
-from repoagent.git.worktree import WorkTree, layout
-from repoagent.patch.apply_answer import Applied, apply_patches
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.apply_answer import apply_patches
 from repoagent.patch.errors import NOTHING_TO_DO, NoPatch, PatchRefused
 from repoagent.patch.model import FilePatch, SourceText, decode
-from repoagent.patch.paths import NO_FILE, spellings
+from repoagent.patch.paths import NO_FILE, bad_path, spellings
 from repoagent.storage.json_files import now
-from repoagent.storage.layout import ensure
-
-if TYPE_CHECKING:
-    from repoagent.edit.memory import Story
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,11 @@ def commit_change(
 
     Returns its id and the outcome. Raises as `review_and_commit`; CheckFailed for a failed check or hook.
     """
-    edit_id, worktree, draft = new_edit_id(), session.worktree, session.draft
+    edit_id, worktree, changes = new_edit_id(), session.worktree, session.draft.edits
 
-    def commit() -> CommitOutcome:
+    def make_commit() -> CommitOutcome:
         def message(changes: Sequence[FileChange]) -> str:
-            trailers = trailers_of(worktree, settings, "", edit_id, changes)
-            return with_trailers(words(changes), trailers, worktree.top)
+            return signed(words(changes), worktree, settings, changes, edit_id=edit_id)
 
         try:
             return review_and_commit(session, edit_id, message, ui, lambda: "", remarks=remarks)
@@ -108,46 +103,17 @@ def commit_change(
             raise setback.failure("" if setback.kind == "hook" else "Nothing was changed.") from setback
 
     if session.request.dry_run or not settings.switch("memory.enabled"):
-        return edit_id, commit()
-    from repoagent.edit.memory import remember
-    from repoagent.edit.pending_memory import pending, to_remember
-    from repoagent.memory.identity.store import resolve
-
-    memories = {
-        path: memory
-        for path, source in draft.sources.items()
-        if source.data is not None
-        and (memory := resolve(layout(worktree), worktree, path, source.data)) is not None
-    }
-    story = _story(draft, edit_id, words(draft.edits).strip(), kind)
-    with pending(worktree, edit_id, "edit") as record:
-        record.keep(memories, to_remember(story, draft.edits, session.placements))
-        result = commit()
-        with uninterrupted():  # the change is made: defer ^C, and only warn if the memory cannot be written
-            try:
-                ensure(layout(worktree))
-                remember(worktree, story, draft.sources, memories, (), result=result)
-            except (RepoagentError, OSError) as error:
-                ui.say(
-                    f"warning: could not record this change in memory ({error}); the next command will retry"
-                )
-            else:
-                record.drop()
-    return edit_id, result
-
-
-def _story(draft: Draft, edit_id: str, words: str, kind: str) -> Story:
-    """The record of the change for the memory of its files; `words` is the commit message."""
+        return edit_id, make_commit()
     from repoagent.edit.memory import Story
+    from repoagent.edit.pending_memory import commit_and_remember
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
 
-    files = named_files([Target(change.name) for change in draft.edits])
-    turn = Turn("user", words, {"edit": edit_id, "time": now(), "kind": kind, **files})
-    return Story(
-        edit_id=edit_id, request=words, turns=(turn,), notes=(), ended="applied", answer="", model="",
-        usage=Usage(), cost=None,
-    )  # fmt: skip
+    text = words(changes).strip()
+    files = named_files([Target(change.name) for change in changes])
+    turn = Turn("user", text, {"edit": edit_id, "time": now(), "kind": kind, **files})
+    story = Story(edit_id, text, (turn,), (), "applied", "", "", Usage(), None)
+    return edit_id, commit_and_remember(session, settings, edit_id, lambda: story, make_commit, say=ui.say)
 
 
 class Tree(Mapping[str, SourceText]):
@@ -192,23 +158,38 @@ def _placed(
     prefix: str,
     bindings: Mapping[str, str],
 ) -> tuple[EditSession, tuple[str, ...]]:
-    """Apply the patch to the current files; returns the session, and notes for the user."""
-    known = apply_input.tracked(worktree)
+    """Apply the patch to the current files; returns the session, and notes for the user. Raises NothingDone if it is
+    already applied, and what reading and applying raise."""
+    from repoagent.syntax.regressions import parses_worse
+
+    top, known = worktree.top, apply_input.tracked(worktree)
 
     def exists(name: str) -> bool:
-        return apply_input.is_there(worktree.top, name, known)
+        return name in known or (bad_path(name) is None and os.path.lexists(top / name))
 
-    patches = apply_input.read_patches(patch_input, known)
-    patches = apply_input.with_names(patches, patch_input, request.paths)
+    patches = apply_input.read_patches(patch_input, known, request.paths)
     patches = apply_input.from_here(patches, exists, prefix)
     names = apply_input.spelled(patches)
-    # all names count as named by the user here, so that only `.repoagentignore` applies; `_read` checks for secrets
-    why_not = gate(worktree.top, known | names)
+    # all names count as named by the user here, so that only `.repoagentignore` applies; `read` checks for secrets
+    why_not = gate(top, known | names)
 
     def read(path: str) -> Source:
+        """Read a file that the patch names. Raises Refused if a patch may not change it."""
         if reason := why_not(path):
             raise Refused(reason)
-        return _read(worktree, path, request, is_known=path in known)
+        is_allowed = path in request.paths or request.allow_sensitive
+        if not is_allowed and holds_secrets(path):
+            raise Refused(
+                f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch change it"
+            )
+        source = read_source(worktree, path)
+        if path not in known and path not in request.paths and path in is_ignored(worktree, [path]):
+            raise Refused(
+                f"{path} is ignored by git, so a patch may not change it: use --path {path} to allow it"
+            )
+        if not is_allowed and (reason := why_content_is_off_limits(source.data or b"")):
+            raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
+        return source
 
     present = Tree(known | set(filter(exists, names)), read)
     bound = {
@@ -216,53 +197,6 @@ def _placed(
         for path, blob in bindings.items()
     }
     files = Tree(tuple(present), lambda path: bound.get(path) or present.source(path)) if bound else present
-    applied = _apply(patches, files, patch_input, request)
-    if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
-        raise UsageError(f"--source {', '.join(sorted(unchanged))}: the patch does not change that file")
-    changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
-    remarks = [
-        f"{path} has changed since {bindings[path]}; the change was merged into its current text"
-        for path, source in bound.items()
-        if source.blob != present.source(path).blob
-    ]
-    if patch_input.author and not request.commit.no_commit:
-        me = git(worktree.top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128)).decode("utf-8", "replace")
-        if not me or not patch_input.author.endswith(me[me.find("<") : me.find(">") + 1]):
-            remarks.append(
-                f"the patch was written by {patch_input.author}, but you are the author of the commit; "
-                "`git am` keeps the author"
-            )
-    sides = (path for change in changes for path in (change.old_path, change.path) if path)
-    draft = Draft({path: present.source(path) for path in sides}).with_changes(changes)
-    if not draft.edits:
-        raise NothingDone(f"no changes: the files already match {patch_input.name}")
-    return EditSession(worktree, request, draft, placements=list(applied.placements)), tuple(remarks)
-
-
-def _read(worktree: WorkTree, path: str, request: EditRequest, *, is_known: bool) -> Source:
-    """Read a file that a patch names; `is_known`: git tracks it. Raises Refused if a patch may not change it."""
-    is_allowed = path in request.paths or request.allow_sensitive
-    if not is_allowed and holds_secrets(path):
-        raise Refused(
-            f"{path} has a name that is typical of secrets: use --allow-sensitive to let the patch change it"
-        )
-    source = read_source(worktree, path)
-    if not is_known and path not in request.paths and path in is_ignored(worktree, [path]):
-        raise Refused(
-            f"{path} is ignored by git, so a patch may not change it: use --path {path} to allow it"
-        )
-    if not is_allowed and (reason := why_content_is_off_limits(source.data or b"")):
-        raise Refused(f"refusing to edit {path}: {reason}; use --allow-sensitive to edit it anyway")
-    return source
-
-
-def _apply(
-    patches: Sequence[FilePatch], files: Tree, patch_input: PatchInput, request: EditRequest
-) -> Applied:
-    """Apply the patches to `files`. Raises NothingDone if they are already applied, PatchRefused, and what reading
-    raises."""
-    from repoagent.syntax.regressions import parses_worse
-
     try:
         applied = apply_patches(
             patches, files, may_create=lambda path: files.source(path).data is None, strict=request.strict,
@@ -279,42 +213,60 @@ def _apply(
 
         if lost := left_out(applied, f"{patch_input.message} {request.instruction}", patch_input.text):
             raise Refused(lost)
-    return applied
+    if unchanged := bindings.keys() - {change.old_path for change in applied.changes}:
+        raise UsageError(f"--source {', '.join(sorted(unchanged))}: the patch does not change that file")
+    changes = tuple(_rebased(worktree, request, change, present) for change in applied.changes)
+    remarks = [
+        f"{path} has changed since {bindings[path]}; the change was merged into its current text"
+        for path, source in bound.items()
+        if source.blob != present.source(path).blob
+    ]
+    if patch_input.author and not request.commit.no_commit:
+        me = git(top, "var", "GIT_AUTHOR_IDENT", ok=(0, 1, 128)).decode("utf-8", "replace")
+        if not me or not patch_input.author.endswith(me[me.find("<") : me.find(">") + 1]):
+            remarks.append(
+                f"the patch was written by {patch_input.author}, but you are the author of the commit; "
+                "`git am` keeps the author"
+            )
+    sides = (path for change in changes for path in (change.old_path, change.path) if path)
+    draft = Draft({path: present.source(path) for path in sides}).with_changes(changes)
+    if not draft.edits:
+        raise NothingDone(f"no changes: the files already match {patch_input.name}")
+    return EditSession(worktree, request, draft, placements=list(applied.placements)), tuple(remarks)
 
 
 def _is_applied(patches: Sequence[FilePatch], files: Mapping[str, SourceText]) -> bool:
     """Whether `files` already contain all changes of the patches, under exactly the names in the patches."""
+
+    def has_content(patch: FilePatch, source: SourceText) -> bool:
+        text = decode(source.data)
+        if text is None or patch.whole is None:
+            lines = tuple(line.text for hunk in patch.hunks for line in hunk.new)
+            return text is not None and lines == text.lines
+        return patch.whole.rstrip("\n") == "\n".join(text.lines).rstrip("\n")
+
     edits: list[FilePatch] = []
     for patch in patches:
         old, new = spellings(patch.old, patch.new)
         if patch.action == "create" or patch.old == NO_FILE:
-            if not any(_has_content(patch, files[name]) for name in new if name in files):
-                return False
+            is_made = any(has_content(patch, files[name]) for name in new if name in files)
         elif patch.action == "delete" or patch.new == NO_FILE:
-            if any(name in files for name in old):
-                return False
-        elif patch.action == "rename":
-            if patch.old in files or patch.new not in files:
-                return False
-            if patch.hunks:
-                edits.append(replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}"))
+            is_made = not any(name in files for name in old)
         else:
-            edits.append(patch)
+            is_rename = patch.action == "rename"
+            is_made = not is_rename or (patch.old not in files and patch.new in files)
+            if is_rename and patch.hunks:
+                edits.append(replace(patch, action="edit", old=f"a/{patch.new}", new=f"b/{patch.new}"))
+            elif not is_rename:
+                edits.append(patch)
+        if not is_made:
+            return False
     try:
         if edits:
             apply_patches(edits, files)
     except PatchRefused as error:
         return error.reasons <= NOTHING_TO_DO
     return not edits
-
-
-def _has_content(patch: FilePatch, source: SourceText) -> bool:
-    text = decode(source.data)
-    if text is None:
-        return False
-    if patch.whole is not None:
-        return patch.whole.rstrip("\n") == "\n".join(text.lines).rstrip("\n")
-    return tuple(line.text for hunk in patch.hunks for line in hunk.new) == text.lines
 
 
 def _rebased(worktree: WorkTree, request: EditRequest, change: FileChange, present: Tree) -> FileChange:

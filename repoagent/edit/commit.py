@@ -322,19 +322,27 @@ def _wrapped(text: str) -> str:
     return "\n\n".join(part for part in paragraphs if part.strip())
 
 
-def trailers_of(
-    worktree: WorkTree, settings: Settings, model: str, edit_id: str, changes: Sequence[FileChange]
-) -> list[tuple[str, str]]:
-    """The trailers of a commit, according to the settings: `model` ("" for none), the edit, the original blobs."""
+def signed(
+    message: str,
+    worktree: WorkTree,
+    settings: Settings,
+    changes: Sequence[FileChange],
+    *,
+    edit_id: str,
+    model: str = "",
+) -> str:
+    """Add our trailers to a message, unless the settings turn them off: `model` ("" for none), the edit, the original
+    blobs."""
     if not settings.switch("commit.trailers"):
-        return []
+        return message
     paths = [change.old_path for change in changes if change.old_path is not None]
     blobs = head_blobs(worktree, paths)
-    return [
+    trailers = [
         *([(settings.text("commit.trailer"), f"repoagent:{model}")] if model else []),
         (EDIT_TRAILER, edit_id),
         *((SOURCE_TRAILER, blobs[path]) for path in paths if path in blobs),
     ]
+    return with_trailers(message, trailers, worktree.top)
 
 
 def with_trailers(message: str, trailers: Sequence[tuple[str, str]], top: Path) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from repoagent.agent import loop
@@ -22,13 +23,12 @@ from repoagent.edit.commit import (
     SentBack,
     compose,
     new_edit_id,
-    trailers_of,
-    with_trailers,
+    signed,
 )
-from repoagent.edit.memory import Story, remember
+from repoagent.edit.memory import Story, recorded_changes, remember
 from repoagent.edit.model_calls import PART, ModelCalls
 from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
-from repoagent.edit.pending_memory import Pending, pending, to_remember
+from repoagent.edit.pending_memory import Pending, pending
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import prepare
 from repoagent.edit.request import EditRequest, named_files
@@ -104,7 +104,8 @@ def edit(
     dirs = layout(worktree)
     ensure(dirs)
     key = request_key(session.request.instruction, prepared.blobs, 0)
-    before = unfinished.find_unfinished(dirs, key)
+    mark = unfinished.request_mark(key)
+    before = unfinished.find_unfinished(dirs, mark)
     if before and (request.fresh or edit_folder(worktree, before).exists()):  # it was killed after its commit
         unfinished.set_aside(dirs, before)
         before = None
@@ -112,15 +113,17 @@ def edit(
     if meter.book is not None:
         meter.book = meter.book.about(edit_id, str(worktree.top), request.paths)
     with unfinished.edit_lock(dirs, edit_id), pending(worktree, edit_id, "edit") as record:
-        run = _Run(prepared, setup, ui, record, open_state(unfinished.conversation_file(dirs, edit_id)))
+        file = unfinished.conversation_file(dirs, edit_id)
+        run = _Run(prepared, setup, ui, record, file, open_state(file))
         try:
-            run.begin(key)
+            run.begin(key, mark)
             outcome = run.run()
         except KeyboardInterrupt:
             ui.interrupted(run.interrupted())
             raise
         finally:
-            unfinished.forget_unanswered(dirs, edit_id)
+            if not any(turn.role == "assistant" for turn in unfinished.turns_of(run.file)):
+                unfinished.forget(dirs, edit_id)  # without a reply nothing was paid for
     result = run.result
     words = [outcome.words, outcome.text if result is not None else ""]
     return EditOutcome(
@@ -144,6 +147,7 @@ class _Run(ModelCalls):
     files."""
 
     pending: Pending
+    file: Path  # of the conversation
     state: State
     result: CommitOutcome | None = None
     setback: SentBack | None = None
@@ -151,7 +155,7 @@ class _Run(ModelCalls):
     refused: str = ""  # why the last edit was refused
     begun: tuple[Turn, ...] = ()  # the turns of the interrupted run
 
-    def begin(self, key: str) -> None:
+    def begin(self, key: str, mark: str) -> None:
         """Start the conversation with the request, or replay the conversation of an interrupted run."""
         request = self.prepared.session.request
         self.begun = self.state.turns
@@ -164,7 +168,7 @@ class _Run(ModelCalls):
         if not session.short:  # a small model sends its edit whole, and cannot ask for files
             session.allow = (lambda paths: True) if request.scope == "repo" else self.ui.permits
         if not self.begun:
-            meta = {"edit": self.pending.name, "asked": unfinished.request_mark(key), "time": now()}
+            meta = {"edit": self.pending.name, "asked": mark, "time": now()}
             meta |= named_files(request.targets) | ({PART: part} if self.prepared.question else {})
             self.state = self.state.with_turn(Turn("user", request.instruction, meta))
             return
@@ -191,7 +195,7 @@ class _Run(ModelCalls):
         text = "interrupted; nothing was changed"
         if session.request.instead_of is not None:
             text = "interrupted; the previous edit stays undone (`repoagent redo` restores it)"
-        if paid := _replies(open_state(unfinished.conversation_file(layout(session.worktree), name)).turns):
+        if paid := _replies(open_state(self.file).turns):
             text += f". Run the same command again to resume (replies already paid for: {paid})"
         return text
 
@@ -314,8 +318,8 @@ class _Run(ModelCalls):
         if not session.request.dry_run and self.setup.settings.switch("memory.enabled"):
             # saved before the change is made, so that a kill after it does not lose the record
             story = self.story(state, "answered", "")
-            content = to_remember(story, session.draft.edits, session.placements)
-            self.pending.keep(self.prepared.context.memories, content)
+            memories = self.prepared.context.memories
+            self.pending.keep(memories, story, session.draft.edits, session.placements)
         try:
             self.result = review_and_commit(
                 session, self.pending.name, self.message, self.ui, lambda: self.explain(state)
@@ -334,8 +338,7 @@ class _Run(ModelCalls):
         words, _ = account(self.prepared.tools, self.state)
         text = compose(words, request.instruction, settings.text("commit.trailer"))
         model = model_of_record(self.setup.model.spec, self.state.turns)
-        trailers = trailers_of(worktree, settings, model, self.pending.name, changes)
-        return with_trailers(text, trailers, worktree.top)
+        return signed(text, worktree, settings, changes, edit_id=self.pending.name, model=model)
 
     def remember(self, ended: str, answer: str) -> None:
         """Record the edit, how it ended and its conversation in the memory of each file.
@@ -347,10 +350,12 @@ class _Run(ModelCalls):
         with uninterrupted():
             try:
                 if settings.switch("memory.enabled"):
-                    story = self.story(open_state(unfinished.conversation_file(dirs, name)), ended, answer)
+                    story = self.story(open_state(self.file), ended, answer)
+                    done = None if self.result is None else recorded_changes(self.result)
                     remember(
-                        session.worktree, story, session.draft.sources, self.prepared.context.memories,
-                        session.request.paths, result=self.result, limit=settings.whole("memory.limit"),
+                        session.worktree, story, done, self.prepared.context.memories,
+                        unchanged=[session.draft.sources[path] for path in session.request.paths],
+                        limit=settings.whole("memory.limit"),
                     )  # fmt: skip
             except (RepoagentError, OSError) as error:
                 if self.result is not None and self.pending.descriptor is not None:

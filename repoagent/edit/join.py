@@ -116,7 +116,18 @@ def join(
             edit_id, result = commit_change(
                 session, settings, ui, lambda _: words, kind="join", remarks=remarks
             )
-            done = edit_id, result, _save_diff(folder, result, ui) if result.written else None
+            diff, number = folder / "join.diff", 1
+            while diff.exists() or diff.is_symlink():
+                number += 1
+                diff = folder / f"join-{number}.diff"
+            with uninterrupted():
+                try:
+                    if result.written:
+                        data = result.proposal.diff.encode("utf-8", "surrogateescape")
+                        write_whole(diff, data, private=False)
+                except (RepoagentError, OSError) as error:
+                    ui.say(f"warning: could not save the diff ({error})")
+            done = edit_id, result, diff if result.written and diff.is_file() else None
     fresh = False
     if not request.dry_run:
         with uninterrupted():
@@ -124,12 +135,12 @@ def join(
     if done is None:
         updated = f", and {display_path(folder, cwd)} is up to date" if fresh else ""
         raise NothingDone(f"nothing to join: {name} already has your edits{updated}")
-    edit_id, result, diff = done
+    edit_id, result, saved = done
     joined = tuple(
         JoinedSegment(edit.file, *edit.counts(), merged.how[edit.file], edit.notes) for edit in edits.edits
     )
     return JoinOutcome(
-        edit_id, result, name, index.path, joined, edits.other_files, diff, fresh,
+        edit_id, result, name, index.path, joined, edits.other_files, saved, fresh,
         time.monotonic() - started - ui.waited,
     )  # fmt: skip
 
@@ -168,21 +179,6 @@ def _merged(
         files = ", ".join(segments.breaking_segments(edits)) or "the segments"
         raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
     return merged
-
-
-def _save_diff(folder: Path, result: CommitOutcome, ui: UserInterface) -> Path | None:
-    """Save the diff in the folder under an unused name: join.diff, join-2.diff and so on. None if that fails."""
-    with uninterrupted():
-        try:
-            diff, number = folder / "join.diff", 1
-            while diff.exists() or diff.is_symlink():
-                number += 1
-                diff = folder / f"join-{number}.diff"
-            write_whole(diff, result.proposal.diff.encode("utf-8", "surrogateescape"), private=False)
-        except (RepoagentError, OSError) as error:
-            ui.say(f"warning: could not save the diff ({error})")
-            return None
-    return diff
 
 
 def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[str]:

@@ -72,130 +72,86 @@ def recorded_changes(result: CommitOutcome) -> RecordedChanges:
 def remember(
     worktree: WorkTree,
     story: Story,
-    sources: Mapping[str, Source],
-    memories: Mapping[str, Memory],
-    targets: Iterable[str],
-    *,
-    result: CommitOutcome | None,
-    limit: int = 0,
-) -> None:
-    """Write `story` to the memory of the changed files and of `targets`.
-
-    Conversations of more than `limit` bytes are compacted; 0 means no limit.
-    """
-    done = None if result is None else recorded_changes(result)
-    written = remember_changes(worktree, story, done, memories, limit=limit)
-    for path in targets:
-        source = sources.get(path)
-        if path not in written and source is not None and source.data is not None:
-            memory = remember_file(layout(worktree), worktree, path, source.data, memory=memories.get(path))
-            same = FileChange(path, path, source.data, source.data, source.mode, source.mode)
-            _write(worktree, memory, story, done, change=same, data=source.data)
-            _compact_above(memory, limit)
-
-
-def _compact_above(memory: Memory, limit: int) -> None:
-    if limit and memory.conversation.exists() and memory.conversation.stat().st_size > limit:
-        from repoagent.memory.compaction import compact_above
-
-        compact_above(memory, limit)
-
-
-def remember_changes(
-    worktree: WorkTree,
-    story: Story,
     done: RecordedChanges | None,
     memories: Mapping[str, Memory],
     *,
-    again: bool = False,
+    unchanged: Iterable[Source] = (),
     limit: int = 0,
-) -> set[str | None]:
-    """Write `story` to the memory of every written file, and return their paths. `again`: a crash may have interrupted
-    an earlier call; nothing is recorded twice."""
-    paths: set[str | None] = set()
+    again: bool = False,
+) -> None:
+    """Write `story` to the memory of every written file, and of the files `unchanged` that were not written.
+
+    Conversations of more than `limit` bytes are compacted; 0 means no limit. `again`: a crash may have interrupted an
+    earlier call; nothing is recorded twice.
+    """
+    dirs, paths = layout(worktree), set[str | None]()
+    contents = {change.name: change.after or b"" for change in done.changes} if done and done.written else {}
+
+    def write(memory: Memory, change: FileChange, data: bytes | None) -> None:
+        """Write the turns, the notes and the edit record of one file; `data` is its current content, None if
+        deleted."""
+        before, after = change.before, change.after if again or data is None else data
+        codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
+        state = story.ended
+        if done is not None:
+            state = "committed" if done.commit is not None else "written" if done.written else "proposed"
+        record = EditRecord(
+            story.edit_id, story.time, change.name, story.request,
+            "" if before is None else blob_hash(before, worktree.object_format),
+            "" if after is None else blob_hash(after, worktree.object_format),
+            done.commit if done else None, story.model, story.usage, story.cost,
+            done.levels.get(change.name, ()) if done else (),
+            state, () if done else tuple(codes.split()),
+        )  # fmt: skip
+        if story.turns:
+            outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
+            last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
+            turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
+            append(memory.conversation, *turns, again=again)
+        if record.commit or record.state == "written":  # drop the note that the same request was refused
+            end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
+            for note in notebook.read_notes(memory.notes):
+                refused = note.text.startswith("tried and refused (") and note.text.endswith(end)
+                if note.source == PROGRAM and refused:
+                    notebook.drop_note(memory.notes, note.text)
+        texts = [
+            (shorten_note(note), story.model)
+            for note in story.notes[:MOST]
+            if record.path in files_of_note(note, contents) or record.path not in contents
+        ]
+        texts += lessons(story.request, story.turns, record.state, story.answer, story.model)
+        blob = record.result_blob or record.source_blob
+        notebook.add_notes(
+            memory.notes,
+            [make_note(mask(text), blob=blob, source=source) for text, source in texts],
+            is_stale=None if data is None else notebook.staleness(memory, data),
+        )
+        if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
+            append_edit(memory.edits, record)
+        is_long = limit and data is not None and memory.conversation.exists()
+        if is_long and memory.conversation.stat().st_size > limit:
+            from repoagent.memory.compaction import compact_above
+
+            compact_above(memory, limit)
+
     for change in done.changes if done is not None and done.written else ():
         paths |= {change.old_path, change.path}
         if SYMLINK in {change.mode, change.old_mode}:  # only the target has a memory
             continue
-        memory = memories.get(change.old_path or "")
-        data = None
+        memory, data = memories.get(change.old_path or ""), None
         if change.path is not None and change.after is not None:
             file = worktree.top / change.path
             data = None if again and not file.is_file() else file.read_bytes()
             if data is not None:
                 commit = done.commit if done else None
-                memory = remember_file(
-                    layout(worktree), worktree, change.path, data, memory=memory, commit=commit
-                )
+                memory = remember_file(dirs, worktree, change.path, data, memory=memory, commit=commit)
         if memory is not None:
-            _write(worktree, memory, story, done, change=change, data=data, again=again)
-            if data is not None:
-                _compact_above(memory, limit)
-    return paths
-
-
-def _write(
-    worktree: WorkTree,
-    memory: Memory,
-    story: Story,
-    done: RecordedChanges | None,
-    *,
-    change: FileChange,
-    data: bytes | None,
-    again: bool = False,
-) -> None:
-    """Write the turns, the notes and the edit record of one file; `data` is its current content, None if deleted."""
-    before, after = change.before, change.after if again or data is None else data
-    codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
-    state = story.ended
-    if done is not None:
-        state = "committed" if done.commit is not None else "written" if done.written else "proposed"
-    record = EditRecord(
-        id=story.edit_id,
-        time=story.time,
-        path=change.name,
-        request=story.request,
-        source_blob="" if before is None else blob_hash(before, worktree.object_format),
-        result_blob="" if after is None else blob_hash(after, worktree.object_format),
-        commit=done.commit if done else None,
-        model=story.model,
-        usage=story.usage,
-        cost=story.cost,
-        levels=done.levels.get(change.name, ()) if done else (),
-        state=state,
-        reasons=() if done else tuple(codes.split()),
-    )
-    if story.turns:
-        outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
-        last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
-        turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
-        append(memory.conversation, *turns, again=again)
-    if record.commit or record.state == "written":  # drop the note that the same request was refused
-        end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
-        for note in notebook.read_notes(memory.notes):
-            if (
-                note.source == PROGRAM
-                and note.text.startswith("tried and refused (")
-                and note.text.endswith(end)
-            ):
-                notebook.drop_note(memory.notes, note.text)
-    contents = {item.name: item.after or b"" for item in (done.changes if done and done.written else ())}
-    texts = [
-        *(
-            (shorten_note(note), story.model)
-            for note in story.notes[:MOST]
-            if record.path in files_of_note(note, contents) or record.path not in contents
-        ),
-        *lessons(story.request, story.turns, record.state, story.answer, story.model),
-    ]
-    blob = record.result_blob or record.source_blob
-    notebook.add_notes(
-        memory.notes,
-        [make_note(mask(text), blob=blob, source=source) for text, source in texts],
-        is_stale=None if data is None else notebook.staleness(memory, data),
-    )
-    if not (again and any(edit.id == record.id for edit in read_edits(memory.edits))):
-        append_edit(memory.edits, record)
+            write(memory, change, data)
+    for source in unchanged:
+        path, data = source.path, source.data
+        if path not in paths and data is not None:
+            memory = remember_file(dirs, worktree, path, data, memory=memories.get(path))
+            write(memory, FileChange(path, path, data, data, source.mode, source.mode), data)
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
@@ -227,7 +183,7 @@ def lessons(
         yield shorten_note(f"tried and failed its check, nothing was changed: {quote}: {failure}"), PROGRAM
     elif failures and changed:
         yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
-    elif state == "refused":  # in the form that `_write` recognizes
+    elif state == "refused":  # in the form that `remember` recognizes
         codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
         why = ", ".join(codes.split()) or cut(answer, _QUOTED)
         yield shorten_note(f"tried and refused ({why}), nothing was changed: {quote}"), PROGRAM

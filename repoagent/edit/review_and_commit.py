@@ -9,7 +9,6 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from repoagent.edit.commit import CommitOutcome, SentBack, commit
 from repoagent.edit.draft import Draft, EditSession
@@ -24,11 +23,7 @@ from repoagent.patch.model import SourceText
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 
-if TYPE_CHECKING:
-    from unidiff.patch import PatchedFile
-
-    Message = Callable[[tuple[FileChange, ...]], str]
-
+Message = Callable[[tuple[FileChange, ...]], str]
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+\Z")
 RELOCATIONS = 3  # give up if a file changes more often than this between the user's yes and the write
 
@@ -222,32 +217,27 @@ def read_back(diff: str, changes: Sequence[FileChange]) -> DiffStat:
     if len(files) != len(changes):
         raise ValueError(f"the canonical diff has {len(files)} files for {len(changes)} changes")
     for file, change in zip(files, changes, strict=True):
-        if not file.is_binary_file and _applied(file, change.before or b"") != (change.after or b""):
+        if file.is_binary_file:
+            continue
+        lines, after, at = _LINE.findall(change.before or b""), list[bytes](), 0
+        for hunk in file:  # apply it by line number alone
+            start = hunk.source_start - (hunk.source_length > 0)
+            after += lines[at:start]
+            old: list[bytes] = []
+            new: list[bytes] = []
+            sides: list[list[bytes]] = []
+            for line in hunk:
+                if line.line_type == "\\":  # the previous line has no newline
+                    for side in sides:
+                        side[-1] = side[-1].removesuffix(b"\n")
+                    continue
+                sides = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
+                for side in sides:
+                    side.append(line.value.encode("utf-8", "surrogateescape"))
+            at = start + len(old)
+            if lines[start:at] != old:
+                raise ValueError(f"the canonical diff of {change.name} quotes lines that do not exist")
+            after += new
+        if b"".join(after + lines[at:]) != (change.after or b""):
             raise ValueError(f"the canonical diff of {change.name} does not produce the bytes to write")
     return DiffStat(len(files), files.added, files.removed)
-
-
-def _applied(file: PatchedFile, before: bytes) -> bytes:
-    """Apply the hunks of `file` to `before`, by line number alone."""
-    lines = _LINE.findall(before)
-    after: list[bytes] = []
-    at = 0
-    for hunk in file:
-        start = hunk.source_start - (hunk.source_length > 0)
-        after += lines[at:start]
-        old: list[bytes] = []
-        new: list[bytes] = []
-        sides: list[list[bytes]] = []
-        for line in hunk:
-            if line.line_type == "\\":  # the previous line has no newline
-                for side in sides:
-                    side[-1] = side[-1].removesuffix(b"\n")
-                continue
-            sides = [side for side, types in ((old, " -"), (new, " +")) if line.line_type in types]
-            for side in sides:
-                side.append(line.value.encode("utf-8", "surrogateescape"))
-        at = start + len(old)
-        if lines[start:at] != old:
-            raise ValueError(f"the canonical diff of {file.path} quotes lines that do not exist")
-        after += new
-    return b"".join(after + lines[at:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -17,9 +16,8 @@ from repoagent.git.transaction.results import Options
 from repoagent.git.undo import UndoResult
 from repoagent.git.undo_log import Edit, find_edit, list_edits
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.conversation import Turn, read
-from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import memories, resolve
+from repoagent.llm.conversation import read
+from repoagent.memory.identity.store import memories, resolve_all
 from repoagent.storage.layout import to_stderr
 
 
@@ -45,13 +43,15 @@ def redo(worktree: WorkTree, edit_id: str | None = None, options: Options | None
 def _change(worktree: WorkTree, edit: Edit, event: str, options: Options | None) -> UndoResult:
     change = git_undo.undo if event == "undo" else git_undo.redo
     try:
-        before = dict(_memories(worktree, edit.paths))
+        before = resolve_all(
+            layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
+        )
     except (RepoagentError, OSError) as error:  # undo the edit nevertheless
         to_stderr(f"could not read the memory of {', '.join(edit.paths)}: {error}")
         before = {}
     with pending(worktree, edit.id, event) as record:
         if before:
-            record.keep(before, {})
+            record.keep(before)
         result = change(worktree, edit.id, options)
         with uninterrupted():
             try:
@@ -72,31 +72,15 @@ def last_request(worktree: WorkTree) -> LastRequest:
     if not edits:
         raise NothingDone("there is no edit to request again")
     edit = edits[-1]
-    present = (memory for _, memory in _memories(worktree, edit.paths))
+    present = resolve_all(
+        layout(worktree), worktree, ((path, content_of(worktree, path)) for path in edit.paths)
+    ).values()
     gone = (memory for memory in memories(layout(worktree)) if memory.identity.path in edit.paths)
     for memory in chain(present, gone):
-        if turns := _turns(memory, edit.id):
-            targets = files_named(turns[0].meta) or tuple(map(Target, edit.paths))
-            return LastRequest(edit, turns[0].text, targets)
+        conversation = read(memory.conversation)
+        for turn in conversation.turns if conversation else ():
+            if turn.role == "user" and turn.meta.get("edit") == edit.id:
+                return LastRequest(edit, turn.text, files_named(turn.meta) or tuple(map(Target, edit.paths)))
     raise Refused(
         f"the request of edit {edit.id} is no longer stored: undo the edit with `repoagent undo` and request it again"
     )
-
-
-def _memories(worktree: WorkTree, paths: tuple[str, ...]) -> Iterator[tuple[str, Memory]]:
-    for path in paths:
-        data = content_of(worktree, path)
-        memory = None if data is None else resolve(layout(worktree), worktree, path, data)
-        if memory is not None:
-            yield path, memory
-
-
-def _turns(memory: Memory, edit_id: str) -> tuple[Turn, ...]:
-    """The turns of one edit in the conversation of a file: from its request up to the next request."""
-    conversation = read(memory.conversation)
-    turns = conversation.turns if conversation else ()
-    starts = [number for number, turn in enumerate(turns) if turn.role == "user" and "edit" in turn.meta]
-    for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
-        if turns[start].meta["edit"] == edit_id:
-            return turns[start:end]
-    return ()

@@ -44,14 +44,14 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
                 (dirs.locks / f"{PREFIX}{edit_id}").unlink()
 
 
-def find_unfinished(dirs: Layout, key: str) -> str | None:
-    """The id of the newest edit with the same `key` that has not ended and is not running; None if there is none.
+def find_unfinished(dirs: Layout, wanted: str) -> str | None:
+    """The id of the newest edit with the `request_mark` `wanted` that has not ended and is not running; None if there
+    is none.
 
     Also removes edits that were killed before their first reply.
     """
-    wanted = request_mark(key)
     for file in sorted(dirs.conversations.glob(f"{PREFIX}*.md"), reverse=True):
-        turns = _turns(file)
+        turns = turns_of(file)
         edit_id = file.stem.removeprefix(PREFIX)
         if turns and all(turn.role != "assistant" for turn in turns):
             if _is_dead(dirs, edit_id):
@@ -61,13 +61,7 @@ def find_unfinished(dirs: Layout, key: str) -> str | None:
     return None
 
 
-def forget_unanswered(dirs: Layout, edit_id: str) -> None:
-    """Remove the conversation of an edit without a reply: nothing in it was paid for."""
-    if all(turn.role != "assistant" for turn in _turns(conversation_file(dirs, edit_id))):
-        forget(dirs, edit_id)
-
-
-def _turns(file: Path) -> tuple[Turn, ...]:
+def turns_of(file: Path) -> tuple[Turn, ...]:
     """The turns of the conversation; a placeholder if the file is malformed or has a newer format."""
     from repoagent.llm import conversation
 

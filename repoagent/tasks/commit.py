@@ -19,24 +19,18 @@ from repoagent.edit.commit import (
     commit,
     compose,
     new_edit_id,
-    trailers_of,
-    with_trailers,
+    signed,
 )
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.memory import Story, recorded_changes, remember_changes
-from repoagent.edit.pending_memory import pending, to_remember
+from repoagent.edit.memory import Story
+from repoagent.edit.pending_memory import commit_and_remember
 from repoagent.edit.request import Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
-from repoagent.errors import RepoagentError
 from repoagent.git.file_writer import Moved
 from repoagent.git.files import FileChange, look
-from repoagent.git.process import uninterrupted
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Inseparable
 from repoagent.llm.conversation import Turn
-from repoagent.llm.model import Usage
-from repoagent.memory.identity.record import Memory
-from repoagent.memory.identity.store import resolve
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
 from repoagent.tasks.changes.change_set import overlaps_text
@@ -144,7 +138,7 @@ def _commit(
         return commit(session, proposal, edit_id, context.ui, in_place=in_place)
 
     try:
-        return _with_memory(context, changes, edit_id, summary, make_commit)
+        return _with_memory(context, session, edit_id, summary, make_commit)
     except NotNow as error:
         if isinstance(cause := error.__cause__, Inseparable):
             raise Inseparable(str(cause), cause.path) from error
@@ -184,49 +178,37 @@ def commit_edit(context: RunContext, edit_id: str, mark: str) -> tuple[tuple[Fil
         return review_and_commit(tool_context, edit_id, message, context.ui, lambda: "")
 
     context.change_set.will_commit(edit_id, mark)
-    outcome = _with_memory(context, tool_context.draft.edits, edit_id, "", make_commit)
+    outcome = _with_memory(context, tool_context, edit_id, "", make_commit)
     context.change_set.committed(edit_id, mark)
     return outcome.changes, outcome.proposal.accepted
 
 
 def _with_memory(
     context: RunContext,
-    changes: Sequence[FileChange],
+    session: EditSession,
     edit_id: str,
     summary: str,
     make_commit: Callable[[], CommitOutcome],
 ) -> CommitOutcome:
-    """Commit, and add the change to the memory of the files; a kill in between loses nothing."""
-    settings, worktree = context.settings, context.worktree
-    enabled = settings.switch("memory.enabled")
-    memories = _memories(context, changes) if enabled else {}
-    with pending(worktree, edit_id, "edit") as pending_memory:
-        if enabled:
-            pending_memory.keep(memories, to_remember(_story(context, edit_id, summary), changes, ()))
+    """Commit, and add the change to the memory of the files."""
+
+    def commit_and_report() -> CommitOutcome:
         outcome = make_commit()
         if outcome.commit is not None:
             context.commits.append(outcome.commit.commit)
             context.ui.progress("commit", {"commit": outcome.commit.commit, "edit": edit_id})
-        with uninterrupted():
-            try:
-                if enabled:
-                    usage = replace(context.model_setup.meter.usage)
-                    story = replace(_story(context, edit_id, summary), usage=usage)
-                    limit = settings.whole("memory.limit")
-                    remember_changes(worktree, story, recorded_changes(outcome), memories, limit=limit)
-            except (RepoagentError, OSError) as error:
-                sentence = f"could not add this change to the memory ({error}); the next command tries again"
-                context.ui.say(f"warning: {sentence}")
-            else:
-                pending_memory.drop()
-    return outcome
+        return outcome
+
+    return commit_and_remember(
+        session, context.settings, edit_id,
+        lambda: _story(context, edit_id, summary), commit_and_report, say=context.ui.say,
+    )  # fmt: skip
 
 
 def _message(context: RunContext, changes: Sequence[FileChange], edit_id: str, summary: str) -> str:
     message, _ = account(context.tools, context.state)
     text = compose(message or summary, _prompt(context), context.settings.text("commit.trailer"))
-    trailers = trailers_of(context.worktree, context.settings, _model(context), edit_id, changes)
-    return with_trailers(text, trailers, context.worktree.top)
+    return signed(text, context.worktree, context.settings, changes, edit_id=edit_id, model=_model(context))
 
 
 def _story(context: RunContext, edit_id: str, summary: str) -> Story:
@@ -238,8 +220,8 @@ def _story(context: RunContext, edit_id: str, summary: str) -> Story:
         Turn("user", prompt, {"edit": edit_id, "run": context.run_dir.name}),
         Turn("assistant", text, {"model": model}),
     )
-    cost = context.model_setup.meter.cost
-    return Story(edit_id, prompt, turns, notes, "answered", answer, model, Usage(), cost)
+    meter = context.model_setup.meter
+    return Story(edit_id, prompt, turns, notes, "answered", answer, model, replace(meter.usage), meter.cost)
 
 
 def _prompt(context: RunContext) -> str:
@@ -252,17 +234,3 @@ def _model(context: RunContext) -> str:
     from repoagent.edit.sent_requests import model_of_record
 
     return model_of_record(context.model_setup.model.spec, context.state.turns)
-
-
-def _memories(context: RunContext, changes: Sequence[FileChange]) -> dict[str, Memory]:
-    """The memory of each changed file, by its old path."""
-    memories = {}
-    for change in changes:
-        if change.old_path is None or change.before is None:
-            continue
-        path = context.worktree.top / change.old_path
-        data = path.read_bytes() if path.is_file() and not path.is_symlink() else change.before
-        memory = resolve(context.layout, context.worktree, change.old_path, data)
-        if memory is not None:
-            memories[change.old_path] = memory
-    return memories

@@ -28,28 +28,11 @@ from tests.edit.conftest import Run, Script
 FENCED = f"```diff\n{GREET}```\n"
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        (f"Use an f-string.\n\n{FENCED}", ""),
-        (f"Words before.\n\n{FENCED}<commit>\nfix: greet\n\nWith a comma.\n</commit>\n", "fix: greet\n\nWith a comma.\n"),
-        (f"<commit>Ring \x07the bell\x1b[31m now.</commit>\n\n{FENCED}", "Ring the bell[31m now\n"),
-        (f"<commit> </commit>\n\n{FENCED}", ""),
-    ],
-)  # fmt: skip
-def test_the_commit_tag_of_an_answer_becomes_the_message(tmp_path: Path, answer: str, message: str) -> None:
-    assert read_patch_input("x", answer.encode(), tmp_path).message == message
-
-
-def test_trailers_in_an_answer_are_removed(tmp_path: Path) -> None:
-    answer = "<commit>Say hello\n\nReviewed-by: R <r@x>\nReview-Ignore: *\n</commit>\n"
-    assert read_patch_input("x", answer.encode(), tmp_path).message == "Say hello\n"
+def test_trailers_in_a_mail_are_removed(tmp_path: Path) -> None:
     mail = "From: A <a@x>\nDate: today\nSubject: Say hello\n\nReview-Ignore: *\nSigned-off-by: A <a@x>\n---\n"
     patch = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
-    assert (
-        read_patch_input("x", f"{mail}{patch}".encode(), tmp_path).message
-        == "Say hello\n\nSigned-off-by: A <a@x>\n"
-    )
+    message = read_patch_input("x", f"{mail}{patch}".encode(), tmp_path).message
+    assert message == "Say hello\n\nSigned-off-by: A <a@x>\n"
 
 
 def formatted(repo: GitRepo, *options: str) -> bytes:

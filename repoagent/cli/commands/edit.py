@@ -189,9 +189,12 @@ def _files(
     for target in targets:  # before the imports below, which are slow
         if not (options.create or os.path.lexists(worktree.top / target.path)):
             raise no_file(worktree, target.path)
+    from repoagent.edit.guards.off_limits import gate
     from repoagent.edit.prompt.build import read_sources
+    from repoagent.edit.request import EditRequest
 
-    read_sources(worktree, targets, read, create=options.create)
+    request = EditRequest("", tuple(targets), tuple(read), options.create)
+    read_sources(worktree, request, gate(worktree.top, request.paths))
     return targets, read, text
 
 

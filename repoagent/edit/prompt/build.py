@@ -35,7 +35,8 @@ from repoagent.history.file_history import last_changes, walked_since
 from repoagent.history.neighbors import Neighborhood, recent_neighborhood
 from repoagent.llm.model import Part
 from repoagent.llm.usage import estimate_tokens
-from repoagent.memory.identity.store import resolve
+from repoagent.memory.identity.store import resolve_all
+from repoagent.memory.notes import older_texts
 from repoagent.memory.prompt import block, exchanges_block, notes_block
 from repoagent.storage.secrets import mask, unknown_in, unmask
 
@@ -134,7 +135,7 @@ def prepare(
             raise Refused(
                 f"{article} {facts.operation} is in progress: finish or abort it first, or use --no-commit."
             )
-        sources = _sources(worktree, request, why_not)
+        request, sources = read_sources(worktree, request, why_not)
         limit = settings.whole("edit.inline_limit")
         if answer_format.window is not None:
             limit = min(limit, answer_format.window * BYTES_A_TOKEN // 4)
@@ -149,19 +150,14 @@ def prepare(
             path: executor.submit(last_changes, worktree, path, commits, since.result(), dirs.summaries)
             for path in (request.paths if commits else ())
         }
-        request = _with_lines(request, sources)
-        existing = _existing(request, sources)
+        existing = {path: data for path in request.paths if (data := sources[path].data) is not None}
         uses: Future[str] | None = None
         if existing and not short:
             from repoagent.uses.request_symbols import uses_block
 
             pointed = [(target.path, target.symbol) for target in request.targets if target.symbol]
             uses = executor.submit(uses_block, worktree, request.instruction, existing, pointed, why_not)
-        memories = {
-            path: memory
-            for path, data in existing.items()
-            if settings.switch("memory.enabled") and (memory := resolve(dirs, worktree, path, data))
-        }
+        memories = resolve_all(dirs, worktree, existing.items() if settings.switch("memory.enabled") else ())
         histories = {path: future.result() for path, future in changes.items()}
         rows = around.result().rows if around is not None else ()
         recent = {path: future.result() for path, future in touched.items()}
@@ -183,26 +179,37 @@ def prepare(
         )  # fmt: skip
     known = {} if request.fresh else memories
     words = " ".join([request.instruction, *(target.symbol or "" for target in request.targets)])
+    # the notes on each file and its summary; for a small model the last edits instead of a summary
+    show, older, remembered = (block if short else notes_block), older_texts(worktree), {}
+    for path in request.paths:
+        data = sources[path].data
+        text = show(known[path], MEMORY_TOKENS, data=data, older=older) if path in known else ""
+        if data is not None and not short and (dirs.summaries / "files").is_dir():
+            from repoagent.memory.file_summaries import summary_block
+
+            text += summary_block(dirs, path, data)
+        remembered[path] = text
     earlier = {path: exchanges_block(memory, words, EARLIER_TOKENS) for path, memory in known.items()}
     return assemble(
         PromptContext(
             worktree, settings, request, why_not, sources, editable, facts, memories,
             history=_by_path(request, histories),
             neighbors="\n".join(map(blocks.named, neighbors_shown)) + _purposes(worktree, neighbors_shown),
-            remembered=_by_path(request, _remembered(worktree, request, sources, known, short=short)),
+            remembered=_by_path(request, remembered),
             earlier="" if short else _by_path(request, earlier),
             uses=used, recent=recent, answer_format=answer_format, context_files=context_files,
         )
     )  # fmt: skip
 
 
-def read_sources(worktree: WorkTree, targets: Sequence[Target], read: Sequence[str], *, create: bool) -> None:
-    """Check the files to edit and to read; raises the same errors as `prepare`."""
-    request = EditRequest("", tuple(targets), tuple(read), create)
-    _with_lines(request, _sources(worktree, request, gate(worktree.top, request.paths)))
+def read_sources(
+    worktree: WorkTree, request: EditRequest, why_not: WhyNot
+) -> tuple[EditRequest, dict[str, Source]]:
+    """Read the files of a request. Returns it with each `FILE::symbol` resolved to lines, and the files by path.
 
-
-def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[str, Source]:
+    Raises UsageError for a missing file or symbol and for lines outside of the file, Refused for a file that may not be
+    sent or edited.
+    """
     sources: dict[str, Source] = {}
     for path in (*request.paths, *request.read):
         if reason := why_not(path):
@@ -218,11 +225,6 @@ def _sources(worktree: WorkTree, request: EditRequest, why_not: WhyNot) -> dict[
             raise Refused(f"{path} is binary; only text files can be edited.")
         elif edited and (reason := why_content_is_off_limits(source.data)):
             raise Refused(f"{path} is not edited: {reason}.")
-    return sources
-
-
-def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequest:
-    """Resolve each `FILE::symbol` to lines, and check each line range against its file."""
     targets: dict[Target, None] = {}
     for target in request.targets:
         data = sources[target.path].data or b""
@@ -238,11 +240,7 @@ def _with_lines(request: EditRequest, sources: Mapping[str, Source]) -> EditRequ
                 raise UsageError(f"{target.path} has {count} lines; there is no line {target.first}.")
             target = replace(target, last=min(target.last or target.first, count))
         targets[target] = None
-    return replace(request, targets=tuple(targets))
-
-
-def _existing(request: EditRequest, sources: Mapping[str, Source]) -> dict[str, bytes]:
-    return {path: data for path in request.paths if (data := sources[path].data) is not None}
+    return replace(request, targets=tuple(targets)), sources
 
 
 def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
@@ -252,31 +250,6 @@ def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
     return "\n\n".join(
         f"{blocks.named(path)}:\n{text}" if with_path else text for path, text in texts.items() if text
     )
-
-
-def _remembered(
-    worktree: WorkTree,
-    request: EditRequest,
-    sources: Mapping[str, Source],
-    memories: Mapping[str, Memory],
-    *,
-    short: bool,
-) -> dict[str, str]:
-    """The notes on each file and its summary; for a small model the last edits instead of a summary."""
-    from repoagent.memory.notes import older_texts
-
-    dirs = layout(worktree)
-    show, older = (block if short else notes_block), older_texts(worktree)
-    texts = {}
-    for path in request.paths:
-        data = sources[path].data
-        text = show(memories[path], MEMORY_TOKENS, data=data, older=older) if path in memories else ""
-        if data is not None and not short and (dirs.summaries / "files").is_dir():
-            from repoagent.memory.file_summaries import summary_block
-
-            text += summary_block(dirs, path, data)
-        texts[path] = text
-    return texts
 
 
 def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
@@ -332,7 +305,7 @@ def assemble(context: PromptContext, answer: str | None = None) -> Prepared:
     """
     request, sources, answer_format = context.request, context.sources, context.answer_format
     form, short = answer_format.form, answer_format.is_short
-    edited = _existing(request, sources)
+    edited = {path: data for path in request.paths if (data := sources[path].data) is not None}
     lines = formats.WHOLE_LINES
     if form == "function" and not formats.is_rename(request.instruction):
         lines = formats.ASKED_LINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -62,6 +62,14 @@ def resolve(
     except (Busy, Refused) as error:
         warn(f"could not update the memory of {path}: {error}")
         return memory
+
+
+def resolve_all(
+    layout: Layout, worktree: WorkTree, contents: Iterable[tuple[str, bytes | None]]
+) -> dict[str, Memory]:
+    """The memory of each file that has one, by path; `contents` are paths with the content of the file, if any."""
+    memories = ((path, resolve(layout, worktree, path, data)) for path, data in contents if data is not None)
+    return {path: memory for path, memory in memories if memory is not None}
 
 
 def recognize(

@@ -37,15 +37,15 @@ def test_a_whole_answer_becomes_one_commit_with_its_memory(repo: GitRepo) -> Non
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["src/app.py"]
     assert b"f'hello, {name}'" in repo.read("src/app.py")
     message = repo.git("log", "-1", "--format=%B")
-    assert message.startswith("Greet with a comma\n\nIt reads better.\n\nRepoagent-Edit: ")
+    assert message.startswith("Apply a patch: change src/app.py\n\nRepoagent-Edit: ")
     assert f"Source-Blob: {repo.git('rev-parse', 'HEAD^:src/app.py').strip()}" in message
     assert "Assisted-by" not in message
-    assert done.out.startswith("[main ") and "Greet with a comma · 1 file +1 -1" in done.out
+    assert done.out.startswith("[main ") and "change src/app.py · 1 file +1 -1" in done.out
     assert repo.status() == ""
     (edits,) = repo.top.glob(".repoagent/memory/*/edits.jsonl")
     (record,) = map(json.loads, edits.read_text().splitlines())
     assert record["commit"] == repo.head() and record["model"] == "" and record["path"] == "src/app.py"
-    assert record["request"].startswith("Greet with a comma") and record["id"] in message
+    assert record["request"].startswith("Apply a patch") and record["id"] in message
 
 
 def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:

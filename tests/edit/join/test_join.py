@@ -197,9 +197,7 @@ def test_an_emptied_segment_deletes_its_text_and_other_files_stay(split: Split) 
     assert b"def check" not in split.source.read_bytes() and split.source.read_bytes().count(b"def ") == 4
 
 
-def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(
-    split: Split,
-) -> None:
+def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2")
     split.change(b"parse(value):\n    first = value", b"parse(value):\n    first = source")
     split.repo.commit("moved on")
