@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from repoagent.git.files import FileChange
+from repoagent.patch import splice
 from repoagent.patch.errors import PLACING, PatchError, PatchErrors
 from repoagent.patch.locate.choose import place_hunks
 from repoagent.patch.locate.exact import EXACT, Match, Placement, is_blank
 from repoagent.patch.model import (
     ADD,
-    FilePatch,
     Hunk,
     Line,
     Text,
@@ -23,17 +23,6 @@ from repoagent.patch.model import (
     split_lines,
 )
 from repoagent.patch.parse.markers import is_bare_fence
-from repoagent.patch.splice import (
-    Splice,
-    check_claimed_whole,
-    elided,
-    end_of_file,
-    merged,
-    overlap,
-    spliced,
-    splices,
-    whole_splices,
-)
 from repoagent.patch.targets import Files, Outcome, ParsesWorse, Target
 
 _CONFLICT = re.compile(r"(?:<{7}|>{7})(?: |$)|={7}$")
@@ -64,7 +53,15 @@ def apply_targets(group: Sequence[Target], files: Files, before: bytes | None = 
     data = source.data if before is None else before
     hunks = _numbered_hunks(group)
     if first.path is None:
-        return _deleted_file(first.source, hunks, data, source.mode)
+        if any(hunk.added for hunk in hunks):
+            raise PatchError(
+                "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
+            )
+        text = decode(data) if hunks else None
+        if text is not None:  # the file must contain the lines: otherwise the diff is for another file
+            place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
+        change = FileChange(first.source, None, data, None, source.mode, None)
+        return Outcome(change, (Placement(first.source, 0, 1, "deleted"),))
     after, placements = _new_content(first, group, hunks, data, files)
     if after != data:
         whole = any(target.patch.whole is not None for target in group)
@@ -118,21 +115,49 @@ def _new_content(
         contents = [(rows, in_encoding_of(text, whole)) for rows, whole in wholes]
         for target in group:
             if target.patch.whole is not None and "header" in target.patch.tolerances:
-                check_claimed_whole(target.patch.whole, text)
+                splice.check_claimed_whole(target.patch.whole, text)
         if hunks or (len(set(contents)) > 1 and any(rows is None for rows, _ in contents)):
             raise PatchError("overlap", "the answer contains this file in more than one form. Send only one.")
         contents = list(dict.fromkeys(contents))
-        parts = merged(part for rows, whole in contents for part in whole_splices(whole, text, rows))
-        _check_ends_at_fence(parts, text)
+        parts = splice.merged(
+            part for rows, whole in contents for part in splice.whole_splices(whole, text, rows)
+        )
+        last = parts[-1] if parts else None
+        # If the text ends right before a fence line of the file, that line closed the fence early.
+        cut = last is not None and not last.lines and last.end == len(text.lines)
+        if last is not None and cut and is_bare_fence(text.lines[last.start]):
+            raise PatchError(
+                "cut-off",
+                f"the fence ends at line {last.start + 1}, where the file itself has a fence, so the rest may be "
+                "missing. Use four backticks for the outer fence, or send a diff.",
+            )
         for rows, _ in contents:
             level = "whole-file" if rows is None else "whole-part"
             placements += (Placement(first.name, 0, rows[0] + 1 if rows else 1, level),)
     else:
         matches = place_hunks(hunks, text, strict=files.strict)
         _check_duplicates(group, matches)
-        parts = _hunk_splices(matches, text, one_block=len({target.patch.block for target in group}) == 1)
-        final_newline = end_of_file(matches, text)
-        placements += tuple(_placement(first, match) for match in matches)
+        problems: list[PatchError] = []
+        parts = []
+        for match in matches:
+            try:
+                parts += splice.splices(match, text, matches)
+            except PatchError as problem:
+                problems.append(problem)
+        if problems:
+            raise PatchErrors(problems)
+        if len({target.patch.block for target in group}) > 1:
+            _check_reverted(matches, parts)
+        parts = splice.merged(parts)
+        final_newline = splice.end_of_file(matches, text)
+        for match in matches:
+            needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
+            level = match.level
+            if level == EXACT:  # the level is the loosest tolerance that it needed
+                form = "search-replace" if first.patch.form == "search-replace" else EXACT
+                level = next((name for name in PLACING if name in needed), form)
+            number, tolerances = match.hunk.number, tuple(sorted(needed))
+            placements += (Placement(first.name, number, match.first + 1, level, tolerances),)
     added = [line for part in parts for line in part.lines]
     _check_no_elision(added, text.lines)
     markers = {line[:7] for line in added if _CONFLICT.match(line)}
@@ -142,7 +167,7 @@ def _new_content(
             "the added lines contain merge conflict markers (`<<<<<<<`, `=======`, `>>>>>>>`). Send the resolved "
             "lines.",
         )
-    return encoded(spliced(text, parts, final_newline)), placements
+    return encoded(splice.spliced(text, parts, final_newline)), placements
 
 
 def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
@@ -152,18 +177,6 @@ def _in_encoding_of(text: Text, hunks: Sequence[Hunk]) -> Sequence[Hunk]:
         replace(hunk, lines=tuple(replace(line, text=in_encoding_of(text, line.text)) for line in hunk.lines))
         for hunk in hunks
     ]
-
-
-def _check_ends_at_fence(parts: Sequence[Splice], text: Text) -> None:
-    """Raise PatchError if a whole file ends right before a fence line of the file: that line closed the fence early."""
-    last = parts[-1] if parts else None
-    if last is None or last.lines or last.end != len(text.lines) or not is_bare_fence(text.lines[last.start]):
-        return
-    raise PatchError(
-        "cut-off",
-        f"the fence ends at line {last.start + 1}, where the file itself has a fence, so the rest may be missing. "
-        "Use four backticks for the outer fence, or send a diff.",
-    )
 
 
 def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None:
@@ -202,41 +215,18 @@ def _check_duplicates(group: Sequence[Target], matches: Sequence[Match]) -> None
             raise DuplicateHunks("overlap", text, hunk.number)
 
 
-def _hunk_splices(matches: Sequence[Match], text: Text, *, one_block: bool) -> list[Splice]:
-    """The splices of all hunks. A line that a hunk deletes and adds again is context in `one_block`. In a later block
-    it may revert the change of another hunk, so an overlap is refused."""
-    problems: list[PatchError] = []
-    parts: list[Splice] = []
+def _check_reverted(matches: Sequence[Match], parts: Sequence[splice.Splice]) -> None:
+    """Raise PatchError if a hunk deletes a line and adds it again, and a hunk of another block changes it: it may be
+    meant to revert that change."""
+    changing: dict[int, list[splice.Splice]] = {}
+    for part in parts:
+        for row in range(part.start, part.end):
+            changing.setdefault(row, []).append(part)
     for match in matches:
-        try:
-            parts += splices(match, text, matches)
-        except PatchError as problem:
-            problems.append(problem)
-    if problems:
-        raise PatchErrors(problems)
-    if not one_block:
-        changing: dict[int, list[int]] = {}
-        for number, part in enumerate(parts):
-            for row in range(part.start, part.end):
-                changing.setdefault(row, []).append(number)
-        for match in matches:
-            own = match.hunk.number
-            rows = [row for row, end in match.claimed() if row < end]
-            others = [at for row in rows for at in changing.get(row, ()) if parts[at].hunk != own]
-            if others:
-                part = parts[min(others)]
-                raise overlap(own, part.hunk, part.start)
-    return merged(parts)
-
-
-def _placement(target: Target, match: Match) -> Placement:
-    """The placement of a hunk. Its level is the loosest tolerance that it needed."""
-    needed = match.hunk.tolerances | ({match.level} & PLACING.keys())
-    level = match.level
-    if level == EXACT:
-        form = "search-replace" if target.patch.form == "search-replace" else EXACT
-        level = next((name for name in PLACING if name in needed), form)
-    return Placement(target.name, match.hunk.number, match.first + 1, level, tuple(sorted(needed)))
+        own = match.hunk.number
+        for row in (row for row, end in match.claimed() if row < end):
+            if other := next((part for part in changing.get(row, ()) if part.hunk != own), None):
+                raise splice.overlap(own, other.hunk, other.start)
 
 
 def encoded(text: Text) -> bytes:
@@ -257,9 +247,23 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
     bodies = {(target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in group}
     if len(bodies) > 1:
         raise PatchError("overlap", "the answer contains several versions of this new file. Send only one.")
-    text = replace(_new_text(first.patch), errors="surrogateescape")  # bytes that are not UTF-8
+    nonblank: list[str] = []
+    if first.patch.whole is not None:
+        text = Text(*split_lines(first.patch.whole))
+    else:
+        lines = [line for hunk in first.patch.hunks for line in hunk.lines]
+        # Blank lines may lack the `+`, or all lines may lack it.
+        wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
+        if wrong and not all(line.bare for line in lines):
+            message = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
+            raise PatchError("malformed", message, 1)
+        endings = ["\r\n" if line.cr else "\n" for line in lines]
+        if lines and first.patch.hunks[-1].new_marker:
+            endings[-1] = ""
+        text = Text(tuple(line.text for line in lines), tuple(endings))
+        nonblank = [line for line in text.lines if line.strip()]
+    text = replace(text, errors="surrogateescape")  # bytes that are not UTF-8
     # If all lines are indented, and some by one space, then the model wrote a space after each `+`.
-    nonblank = [line for line in text.lines if line.strip()] if first.patch.whole is None else []
     spaced = (
         not files.strict
         and len(nonblank) > 1
@@ -274,33 +278,6 @@ def _new_file(group: Sequence[Target], files: Files) -> Outcome:
     change = FileChange(None, first.name, None, data, None, first.patch.mode or "100644")
     needed = ("whitespace",) if spaced else ()
     return Outcome(change, (Placement(first.name, 0, 1, "new-file", needed),))
-
-
-def _new_text(patch: FilePatch) -> Text:
-    """The lines of a new file. Blank lines may lack the `+`, or all lines may lack it."""
-    if patch.whole is not None:
-        return Text(*split_lines(patch.whole))
-    lines = [line for hunk in patch.hunks for line in hunk.lines]
-    wrong = [line for line in lines if line.kind != ADD and not (line.bare and is_blank(line.text))]
-    if wrong and not all(line.bare for line in lines):
-        text = f"every line of a new file must begin with `+`; this one does not: {wrong[0].text!r}."
-        raise PatchError("malformed", text, 1)
-    endings = ["\r\n" if line.cr else "\n" for line in lines]
-    if lines and patch.hunks[-1].new_marker:
-        endings[-1] = ""
-    return Text(tuple(line.text for line in lines), tuple(endings))
-
-
-def _deleted_file(path: str, hunks: Sequence[Hunk], data: bytes, mode: str) -> Outcome:
-    """Delete a file. It must contain the lines that the diff quotes: otherwise the diff is for another file."""
-    if any(hunk.added for hunk in hunks):
-        raise PatchError(
-            "malformed", "the diff both deletes the file and adds lines to it. Send one or the other."
-        )
-    text = decode(data) if hunks else None
-    if text is not None:
-        place_hunks(_in_encoding_of(text, [hunk for hunk in hunks if hunk.old]), text)
-    return Outcome(FileChange(path, None, data, None, mode, None), (Placement(path, 0, 1, "deleted"),))
 
 
 def check_result(
@@ -334,4 +311,4 @@ def _check_no_elision(added: Sequence[str], before: Sequence[str]) -> None:
     present = set(before)
     for line in added:
         if line not in present and is_explicit_elision(line):
-            raise elided(line)
+            raise splice.elided(line)

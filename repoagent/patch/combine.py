@@ -25,8 +25,19 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
     result of the previous one, or a later patch can replace an earlier one at the same location. Exactly one of these
     two must fit, or both with the same result.
     """
-    group = _without_quotations(group, files)
     name = group[0].name
+    source = files.sources.get(group[0].source or "")
+    text = decode(source.data) if source is not None else None
+    if text is not None and any(target.patch.whole is None for target in group):
+        index = index_of(
+            text.lines
+        )  # without fences that only quote unchanged lines of the file, next to hunks
+        group = [
+            target
+            for target in group
+            if target.patch.whole is None
+            or not index.find(target.patch.whole.removesuffix("\n").split("\n"), WHITESPACE)
+        ]
     blocks = _blocks(group)
     if any(target.patch.alternative for target in group) and len(set(map(_content, blocks))) > 1:
         return [Problem(name, 0, "ambiguous", "the answer offers several versions. Send only one.")]
@@ -57,25 +68,40 @@ def combine(group: Sequence[Target], files: Files) -> Outcome | list[Problem]:
         problems = [unclear]
     if len(group) == 1 or any(target.patch.whole is not None for target in group):
         return problems
-    corrected = _attempt(lambda: _as_correction(group, files))
-    steps = _attempt(lambda: _as_steps(group, files))
+    corrected = _attempt(_as_correction, group, files, text)
+    steps: Outcome | None = None
+    if (
+        source is not None and group[0].path == group[0].source
+    ):  # each applied to the result of the previous one
+        before = FileChange(
+            group[0].source, group[0].path, source.data, source.data, source.mode, source.mode
+        )
+        steps = Outcome(before, ())
+        for target in group:
+            step = _attempt(apply_targets, [target], files, steps.change.after)
+            if step is None:
+                steps = None
+                break
+            change = replace(before, after=step.change.after, mode=step.change.mode)
+            steps = Outcome(change, steps.placements + step.placements)
     if revised:
         last_fits = corrected is None and steps is not None
-        if last_fits and _attempt(lambda: apply_targets(_versions(_blocks(group))[-1], files)) is not None:
+        if last_fits and _attempt(apply_targets, _versions(_blocks(group))[-1], files) is not None:
             return [unclear]
         return corrected or steps or problems
     if corrected is not None and steps is not None and corrected.change != steps.change:
-        text = (
-            "it is unclear whether the patches follow one another or the last one replaces the others. "
-            "Send one patch."
+        unclear = replace(
+            unclear,
+            text="it is unclear whether the patches follow one another or the last one replaces the others. "
+            "Send one patch.",
         )
-        return [Problem(name, 0, "ambiguous", text)]
+        return [unclear]
     return corrected or steps or problems
 
 
-def _attempt(reading: Callable[[], Outcome | None]) -> Outcome | None:
+def _attempt(apply: Callable[..., Outcome | None], *arguments: object) -> Outcome | None:
     try:
-        return reading()
+        return apply(*arguments)
     except (PatchError, PatchErrors):
         return None
 
@@ -104,47 +130,13 @@ def _content(block: Sequence[Target]) -> object:
     return tuple((target.patch.whole, tuple(hunk.lines for hunk in target.patch.hunks)) for target in block)
 
 
-def _without_quotations(group: Sequence[Target], files: Files) -> Sequence[Target]:
-    """The patches without fences that only quote unchanged lines of the file, next to hunks for it."""
-    source = files.sources.get(group[0].source or "")
-    text = decode(source.data) if source is not None else None
-    if text is None or all(target.patch.whole is not None for target in group):
-        return group
-    index = index_of(text.lines)
-    return [
-        target
-        for target in group
-        if target.patch.whole is None
-        or not index.find(target.patch.whole.removesuffix("\n").split("\n"), WHITESPACE)
-    ]
-
-
-def _as_steps(group: Sequence[Target], files: Files) -> Outcome | None:
-    """Apply each patch to the result of the previous one; None if they are not plain edits."""
-    first = group[0]
-    if first.source is None or first.path != first.source:
-        return None
-    outcome: Outcome | None = None
-    source = files.sources[first.source]
-    for target in group:
-        step = apply_targets([target], files, outcome.change.after if outcome is not None else None)
-        placements = (outcome.placements if outcome is not None else ()) + step.placements
-        change = FileChange(
-            first.source, first.path, source.data, step.change.after, source.mode, step.change.mode
-        )
-        outcome = Outcome(change, placements)
-    return outcome
-
-
-def _as_correction(group: Sequence[Target], files: Files) -> Outcome | None:
+def _as_correction(group: Sequence[Target], files: Files, text: Text | None) -> Outcome | None:
     """Let each block replace the hunks of earlier blocks at the same lines. A block that prose calls a correction of
     the whole also replaces hunks that fit nowhere, and must replace something. If hunks of an earlier block remain, the
     prose must say so. Otherwise return None."""
     versions = _blocks(group)
     if any(version[0].patch.revises for version in versions[1:]):
         versions = _versions(versions)
-    source = files.sources.get(group[0].source or "")
-    text = decode(source.data) if source is not None else None
     if (
         not 2 <= len(versions) <= _MOST_CORRECTED
         or text is None
