@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.errors import PatchError
-from repoagent.patch.locate.exact import EXACT, LEVELS, WHITESPACE, Match, indent_of, is_blank, weight
+from repoagent.patch.locate.exact import EXACT, LEVELS, WHITESPACE, Match, indent_of, is_blank
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line
 
 Pair = tuple[str, str]  # the indentation of a line in the hunk (h), and in the file (f)
 Table = dict[str, str]  # the new indentation for each indentation of added lines
 Shift = Callable[[str], "str | None"]
 _UNITS = (2, 3, 4, 8)
-_SIMILAR = 0.6
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,14 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
         if all(h == f for h, f in elsewhere):
             raise _unclear(hunk)
         every |= elsewhere
-    if all(h == f for h, f in every) or _has_lost_columns(hunk, context, deleted):
+    if all(h == f for h, f in every):
         return hunk  # rewritten context counts as deleted
+    # Some lines of context are one space short, and all others have the file's indentation. If these are all at column
+    # 0, the hunk must contain a line without its first column.
+    rest = {pair for pair in context if not _is_one_space_short({pair})} | deleted
+    bare = any(line.bare and not is_blank(line.text) for line in hunk.lines)
+    if rest and all(h == f for h, f in rest) and (bare or any(h for h, _ in rest)):
+        return hunk
     table = _table(every, added, file)
     if table is None and any(f and not h for h, f in deleted):
         table = _table_for_flush_lines(match, lines, every, added, file)
@@ -105,8 +109,6 @@ def rebase(match: Match, lines: Sequence[str], others: Sequence[Match] = ()) -> 
         table = _table(deleted, added, file)
     if not deleted and _is_one_space_short(every - {("", "")}):
         table = _with_or_without_space(table, every, match, lines, file)
-    if table is None and _can_stay(match, lines, (context | deleted, deleted), added, file):
-        return hunk
     if table is None or any(table[h] != f for h, f in rewritten):
         raise _unclear(hunk)
     result = []
@@ -134,15 +136,6 @@ def _is_one_space_short(pairs: set[Pair]) -> bool:
     return all(f == f" {h}" for h, f in pairs)
 
 
-def _has_lost_columns(hunk: Hunk, context: set[Pair], deleted: set[Pair]) -> bool:
-    """Whether some lines of context are one space short, and all others have the file's indentation. If these are all
-    at column 0, the hunk must contain a line without its first column."""
-    others = {pair for pair in context if not _is_one_space_short({pair})} | deleted
-    if not others or any(h != f for h, f in others):
-        return False
-    return any(h for h, _ in others) or any(line.bare and not is_blank(line.text) for line in hunk.lines)
-
-
 def _with_or_without_space(
     table: Table | None, pairs: set[Pair], match: Match, lines: Sequence[str], file: _File
 ) -> Table | None:
@@ -165,24 +158,6 @@ def _with_or_without_space(
         if len(fitting) == 1:
             return fitting[0]
     return choices[0] if len(choices) == 1 or (choices and choices[0] == same) else None
-
-
-def _shifts(pairs: set[Pair]) -> Iterator[list[Shift]]:
-    """The kinds of shift, simplest first: none, a constant prefix, another step, another step and depth."""
-    h, f = max(pairs)
-    more, less = f.removesuffix(h), h.removesuffix(f)
-    yield [str]
-    yield [lambda indent: more + indent] if f.endswith(h) else []
-    yield (
-        [lambda indent: indent.removeprefix(less) if indent.startswith(less) else None]
-        if h.endswith(f)
-        else []
-    )
-    spaces = [" " * unit for unit in _UNITS]
-    steps = [(old, "\t") for old in spaces] + [("\t", new) for new in spaces]
-    steps += [(old, new) for old in spaces for new in spaces if old != new]
-    yield [_scaled(old, new, 0) for old, new in steps]
-    yield [_scaled(old, new, _depth(f, new) - _depth(h, old)) for old, new in steps]
 
 
 def _depth(indent: str, step: str) -> int:
@@ -209,23 +184,38 @@ def _table(pairs: set[Pair], added: set[str], file: _File) -> Table | None:
         if not some_stay and len(set(shown.values())) == len(shown):
             return {indent: shown[indent] for indent in added}
     options: list[tuple[int, Table]] = []
-    for rank, shifts in enumerate(_shifts(pairs)):
+    h, f = max(pairs)
+    more, less = f.removesuffix(h), h.removesuffix(f)
+    spaces = [" " * unit for unit in _UNITS]
+    steps = [(old, "\t") for old in spaces] + [("\t", new) for new in spaces]
+    steps += [(old, new) for old in spaces for new in spaces if old != new]
+    kinds: list[
+        list[Shift]
+    ] = [  # simplest first: none, a constant prefix, another step, another step and depth
+        [str],
+        [lambda indent: more + indent] if f.endswith(h) else [],
+        [lambda indent: indent.removeprefix(less) if indent.startswith(less) else None]
+        if h.endswith(f)
+        else [],
+        [_scaled(old, new, 0) for old, new in steps],
+        [_scaled(old, new, _depth(f, new) - _depth(h, old)) for old, new in steps],
+    ]
+    for rank, shifts in enumerate(kinds):
         for shift in shifts:
             table = {indent: new for indent in added if (new := shift(indent)) is not None}
             if len(table) == len(added) and all(shift(h) == f for h, f in pairs):
                 contradicts_others = any(shift(h) != f for h, f in file.pairs)
-                options.append(((2 * _is_out_of_step(table, file) + contradicts_others) * 10 + rank, table))
+                if file.known <= {""}:
+                    out_of_step = any(table.values())
+                else:
+                    moved = [(old, new) for old, new in table.items() if new != old and file.in_step(old)]
+                    out_of_step = any(not file.in_step(new) for _, new in moved)
+                options.append(((2 * out_of_step + contradicts_others) * 10 + rank, table))
     best = min((score for score, _ in options), default=0)
     tables = [table for score, table in options if score == best]
     if not tables or best >= 20 or any(table != tables[0] for table in tables):
         return None
     return tables[0]
-
-
-def _is_out_of_step(table: Table, file: _File) -> bool:
-    if file.known <= {""}:
-        return any(table.values())
-    return any(new != old and file.in_step(old) and not file.in_step(new) for old, new in table.items())
 
 
 def _table_for_flush_lines(
@@ -258,64 +248,3 @@ def _table_for_flush_lines(
         return None
     table = _table(rest, added - {""}, file)
     return None if table is None else {**table, "": next(iter(flush))}
-
-
-def _can_stay(
-    match: Match, lines: Sequence[str], pairs: tuple[set[Pair], set[Pair]], added: set[str], file: _File
-) -> bool:
-    """Whether the added lines already have the indentation of the file, and only some of the quoted lines do not
-    (`pairs`: of all lines, and of the deleted ones).
-
-    Exact deleted lines prove that, unless a misplaced line is as deep in the hunk as an added line: then some other
-    line must be exact, or each added line must replace a deleted one. Added lines with tabs, as in the file, next to
-    quoted lines with spaces prove it too, and vice versa. Without deleted lines, each addition must begin at the column
-    of an adjacent line of the file.
-    """
-    if file.never_uses(added) or not all(file.in_step(indent) for indent in added):
-        return False
-    every, deleted = pairs
-    telling = {pair for line, pair in _quoted(match, lines) if weight(line.text) > 1}
-    if any(h for h, _ in telling) and all(h == f for h, f in telling | deleted):
-        return True  # a bracket of the context matched another bracket
-    exact = {h for h, f in every if h == f}
-    misplaced = {h for h, f in every if h != f}
-    characters = set("".join(misplaced))
-    if characters and not characters & set("".join(added)):  # tabs in one, spaces in the other
-        return added <= {f for h, f in every if f} | exact
-    if deleted and all(h == f for h, f in deleted):
-        removed = {h for h, _ in deleted}
-        if added & misplaced:
-            return (any(exact) and added <= removed) or _replaces_line_by_line(match.hunk)
-        return any(removed) or added <= exact | {f for _, f in every}
-    return not deleted and not added & misplaced and _begins_like_neighbours(match, lines)
-
-
-def _replaces_line_by_line(hunk: Hunk) -> bool:
-    """Whether each added line replaces a similar deleted one of the same depth."""
-    for is_context, run in groupby(hunk.lines, key=lambda line: line.kind == CONTEXT):
-        nonblank = [line for line in run if not is_blank(line.text)]
-        old = [line.text for line in nonblank if line.kind == DELETE]
-        new = [line.text for line in nonblank if line.kind == ADD]
-        if is_context or not new:
-            continue
-        if len(old) != len(new) or any(
-            indent_of(deleted) != indent_of(added)
-            or SequenceMatcher(None, deleted, added, autojunk=False).ratio() < _SIMILAR
-            for deleted, added in zip(old, new, strict=True)
-        ):
-            return False
-    return True
-
-
-def _begins_like_neighbours(match: Match, lines: Sequence[str]) -> bool:
-    """Whether each added line has the indentation of the nearest line of the file above or below it."""
-    position = 0
-    for line in match.hunk.lines:
-        if line.kind != ADD:
-            position += 1
-            continue
-        neighbours = match.rows[max(0, position - 1) : position + 1]
-        depths = {indent_of(lines[row]) for row in neighbours if row is not None and not is_blank(lines[row])}
-        if not is_blank(line.text) and indent_of(line.text) not in depths:
-            return False
-    return True

@@ -33,8 +33,8 @@ class Hunk:
 
     `start` is the old line number in its header (from 1), `counts` the declared old and new lengths; None if absent.
     `old_marker`, `new_marker`: the last line of that side is marked as having no newline. `headings` are the texts
-    after `@@`, outermost first, and `section` is the last one. `at_end`: the old lines end the file. `alternatives` are
-    other readings of the same text; the file decides between them. `tolerances` are those that parsing it needed.
+    after `@@`, outermost first, and `section` is the last one. `alternatives` are
+    all readings of the same text; the file decides between them. `tolerances` are those that parsing it needed.
     """
 
     lines: tuple[Line, ...]
@@ -46,7 +46,6 @@ class Hunk:
     new_marker: bool = False
     tolerances: frozenset[str] = frozenset()
     headings: tuple[str, ...] = ()
-    at_end: bool = False
     alternatives: tuple[Hunk, ...] = ()
 
     @property

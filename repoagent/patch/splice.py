@@ -1,84 +1,17 @@
-"""Splice placed hunks and whole-file answers into a file; every other byte is unchanged.
-
-An added line that continues a deleted one keeps the file's tabs, spaces, quotes and dashes if the hunk writes them
-differently."""
+"""Splice placed hunks and whole-file answers into a file; every other byte is unchanged."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from difflib import SequenceMatcher
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.errors import PatchError
 from repoagent.patch.indentation import rebase
-from repoagent.patch.locate.exact import EXACT, LEVELS, PUNCTUATION, Match, is_blank
-from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, is_elision, split_lines
+from repoagent.patch.locate.exact import Match, is_blank
+from repoagent.patch.model import Text, is_elision, split_lines
 from repoagent.patch.render import differing
-
-_SIMILAR = 0.5
-
-
-def _with_file_spelling(match: Match, lines: Sequence[str]) -> Hunk:
-    """The match's hunk with each added line in the file's spelling, as far as deleted lines show it."""
-    rows = iter(match.rows)
-    result: list[Line] = []
-    deleted: list[tuple[str, str]] = []  # deleted lines of this run of changes: in the hunk, in the file
-    for line in match.hunk.lines:
-        row = next(rows) if line.kind != ADD else None
-        if line.kind == CONTEXT:
-            deleted = []
-        elif line.kind == DELETE and row is not None:
-            deleted.append((line.text, lines[row]))
-        elif line.kind == ADD and not is_blank(line.text):
-            line = replace(line, text=_respelled(line.text, deleted))
-        result.append(line)
-    return replace(match.hunk, lines=tuple(result))
-
-
-def _respelled(added: str, deleted: Sequence[tuple[str, str]]) -> str:
-    """`added` in the file's spelling of the most similar deleted line, if the hunk spelled that line differently."""
-    if all(written.strip() == original.strip() for written, original in deleted):
-        return added
-    ratio, number = max(
-        (SequenceMatcher(None, written, added, autojunk=False).ratio(), -number)
-        for number, (written, _) in enumerate(deleted)
-    )
-    written, original = deleted[-number]
-    if ratio < _SIMILAR or written.strip() == original.strip():
-        return added
-    old, file, new = _characters(written), _characters(original), _characters(added)
-    if [key for key, _, _ in old] != [key for key, _, _ in file]:
-        return added
-    matcher = SequenceMatcher(None, [key for key, _, _ in old], [key for key, _, _ in new], autojunk=False)
-    for first, second, length in matcher.get_matching_blocks():
-        for offset in range(length + bool(length)):  # also the white space after the last character
-            i, j = first + offset, second + offset
-            if i == len(old) or j == len(new):
-                break
-            key, raw, gap = new[j]
-            if offset < length and raw == old[i][1]:
-                raw = file[i][1]
-            if i and j and gap == old[i][2]:
-                gap = file[i][2]
-            new[j] = key, raw, gap
-    return "".join(gap + raw for _, raw, gap in new) + added[len(added.rstrip()) :]
-
-
-def _characters(text: str) -> list[tuple[str, str, str]]:
-    """The characters that are not white space: normalized, as written, and the white space before."""
-    result: list[tuple[str, str, str]] = []
-    gap = ""
-    for char in text.rstrip():
-        key = LEVELS[PUNCTUATION](char)
-        if not key:
-            gap += char
-            continue
-        result.append((key[0], char, gap))
-        result += [(more, "", "") for more in key[1:]]
-        gap = ""
-    return result
 
 
 @dataclass(frozen=True)
@@ -95,8 +28,6 @@ class Splice:
 def splices(match: Match, text: Text, others: Sequence[Match] = ()) -> list[Splice]:
     """The splices of a placed hunk, in order; `others` are all matches of the file. Raises PatchError
     ("indentation")."""
-    if match.level != EXACT:
-        match = replace(match, hunk=_with_file_spelling(match, text.lines))
     match = replace(match, hunk=rebase(match, text.lines, others))
     # Carriage returns in the hunk count if they are on the same lines as in the file.
     explicit = any(line.cr for line in match.hunk.lines) and all(
@@ -140,8 +71,20 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
         lines += text.lines[at : part.start]
         endings += text.endings[at : part.start]
         lines += part.lines
-        endings += part.endings if part.endings is not None else _endings(text, part)
         at = part.end
+        if part.endings is not None:
+            endings += part.endings
+            continue
+        # The endings of the lines that they replace, the last one repeated, or that of a neighbour.
+        replaced = list(text.endings[part.start : part.end])
+        if not replaced:
+            replaced = [
+                *text.endings[part.start - 1 : part.start],
+                *text.endings[part.start : part.start + 1],
+            ][:1]
+        earlier = next((ending for ending in reversed(text.endings[: part.end]) if ending), "\n")
+        replaced = [ending or earlier for ending in replaced] or ["\n"]
+        endings += [replaced[min(number, len(replaced) - 1)] for number in range(len(part.lines))]
     lines += text.lines[at:]
     endings += text.endings[at:]
     final_newline = text.final_newline if final_newline is None else final_newline
@@ -154,20 +97,6 @@ def spliced(text: Text, parts: Sequence[Splice], final_newline: bool | None = No
     if endings and not final_newline:
         endings[-1] = ""
     return replace(text, lines=tuple(lines), endings=tuple(endings))
-
-
-def _endings(text: Text, part: Splice) -> list[str]:
-    """The endings of added lines: those of the lines that they replace, the last one repeated, or that of a
-    neighbour."""
-    replaced = list(text.endings[part.start : part.end])
-    if not replaced:
-        neighbours = [*text.endings[part.start - 1 : part.start], *text.endings[part.start : part.start + 1]]
-        replaced = neighbours[:1]
-    if "" in replaced:
-        earlier = next((ending for ending in reversed(text.endings[: part.end]) if ending), "\n")
-        replaced = [ending or earlier for ending in replaced]
-    replaced = replaced or ["\n"]
-    return [replaced[min(number, len(replaced) - 1)] for number in range(len(part.lines))]
 
 
 def end_of_file(matches: Iterable[Match], text: Text) -> bool | None:

@@ -85,7 +85,7 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
     """The patches grouped by file, in the order of the answer, and the problems of names that do not resolve."""
     groups: dict[str, list[Target]] = {}
     problems: list[Problem] = []
-    for patch in _without_counts_of_context(patches):
+    for patch in patches:
         try:
             target = _target(patch, files)
         except PatchError as error:
@@ -106,23 +106,6 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         problems.append(Problem(path, 0, "overlap", "two files of the answer would have this path."))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems
-
-
-def _without_counts_of_context(patches: Sequence[FilePatch]) -> list[FilePatch]:
-    """If any patch changes something, remove the counts of hunks of only context: the missing lines do not matter. A
-    hunk with every line of its longer side keeps them: it lost a sign."""
-    if not any(patch.whole is not None or any(hunk.changes for hunk in patch.hunks) for patch in patches):
-        return list(patches)
-    result = []
-    for patch in patches:
-        hunks = tuple(
-            replace(hunk, counts=None)
-            if not hunk.changes and hunk.counts and len(hunk.old) < max(hunk.counts)
-            else hunk
-            for hunk in patch.hunks
-        )
-        result.append(replace(patch, hunks=hunks))
-    return result
 
 
 def _needed_tolerances(patch: FilePatch) -> list[PatchError]:

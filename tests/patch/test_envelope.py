@@ -145,17 +145,8 @@ def test_headings_decide_between_equal_locations(headings: str, number: int) -> 
     assert made(answer, {"t.py": TWINS}) == {"t.py": expected}
 
 
-def test_an_addition_right_below_its_heading() -> None:
-    answer = "*** Begin Patch\n*** Update File: t.py\n@@ class B:\n@@     def run(self):\n+        y = 2\n*** End Patch\n"
-    assert made(answer, {"t.py": TWINS}) == {
-        "t.py": TWINS.replace(
-            b"class B:\n    def run(self):\n", b"class B:\n    def run(self):\n        y = 2\n"
-        )
-    }
-
-
-@pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@"])
-def test_an_addition_without_a_unique_heading_is_refused(heading: str) -> None:
+@pytest.mark.parametrize("heading", ["@@ def run(self):", "@@ class C:", "@@", "@@ class B:"])
+def test_an_addition_with_only_a_heading_is_refused(heading: str) -> None:
     answer = f"*** Begin Patch\n*** Update File: t.py\n{heading}\n+        y = 2\n*** End Patch\n"
     with pytest.raises(PatchRefused) as caught:
         made(answer, {"t.py": TWINS})

@@ -36,9 +36,6 @@ def changed(answer: str, sources: dict[str, SourceText] = TWO) -> list[str]:
         "+++ b/app.py",
         "diff --git a/app.py b/app.py\n--- a/app.py",
         "diff --git a/app.py b/app.py\n+++ b/app.py",
-        "Index: app.py\n===================================================================\n--- app.py\t(revision 12)\n+++ app.py\t(working copy)",
-        "Index: app.py\n===================================================================\n--- app.py (revision 12)\n+++ app.py (working copy)",
-        "Index: app.py\n===================================================================",
         "diff -u app.py app.py\n--- app.py\n+++ app.py",
         "diff -u old/app.py new/app.py\n--- old/app.py\n+++ new/app.py",
         "diff -ruN old/app.py new/app.py\n--- old/app.py\t2026-01-01 10:00:00.000000000 +0100\n+++ new/app.py\t2026-01-02 10:00:00.000000000 +0100",
@@ -114,7 +111,6 @@ def test_a_nameless_diff_that_fits_two_files_is_refused() -> None:
         "--- a/{0}\t2026-01-01 10:00:00\n+++ b/{0}\t2026-01-01 10:00:00",
         '--- "a/{1}"\n+++ "b/{1}"',
         'diff --git "a/{1}" "b/{1}"\n--- "a/{1}"\n+++ "b/{1}"',
-        "Index: {0}\n=====================",
     ],
 )
 def test_odd_names(name: str, header: str) -> None:

@@ -82,22 +82,12 @@ def hunk(*lines: str) -> str:
             b"class P:\n    def f(self):\n        ...\n\n    x = 2\n",
         ),
         ("whitespace", ('-s  =  "a b"', '+s = "a c"'), b's = "a b"\nt = 1\n', b's = "a c"\nt = 1\n'),
-        # context without its first column can begin with a sign
-        ("bare", ("one", "+ two", "-three", "+drei"), b"one\n+ two\nthree\n", b"one\n+ two\ndrei\n"),
-        ("bare", ("- a", "- b", "+- x", "- c"), b"- a\n- b\n- c\n", b"- a\n- b\n- x\n- c\n"),
-        (
-            "bare",
-            ("list:", "- a", "-- b", "+- x", "- c"),
-            b"list:\n- a\n- b\n- c\n",
-            b"list:\n- a\n- x\n- c\n",
-        ),
         ("exact", ("+import os",), b"", b"import os\n"),
     ],
 )
 def test_a_tolerance(tolerance: str, lines: tuple[str, ...], source: bytes, expected: bytes) -> None:
     assert after(hunk(*lines), source) == expected
-    if tolerance != "bare":
-        assert level(hunk(*lines), source) == tolerance
+    assert level(hunk(*lines), source) == tolerance
 
 
 def test_an_exact_location_wins_over_a_looser_one() -> None:

@@ -107,26 +107,6 @@ def test_a_windows_prefix_is_removed_before_the_tail_is_matched() -> None:
     assert known_path(["..\\x.py"], ["x.py"]) is None
 
 
-STARS = "*** a/src/my app.py\n--- b/src/my app.py\n"
-
-
-@pytest.mark.parametrize("hunk", [HUNK, BARE])
-@pytest.mark.parametrize("wrap", ["```diff\n{}```\n", "```\n{}```\n", "So:\n\n{}\nDone.\n", "quoted"])
-def test_names_after_stars(wrap: str, hunk: str) -> None:
-    text = STARS + hunk
-    answer = "".join(f"> {line}\n" for line in text.splitlines()) if wrap == "quoted" else wrap.format(text)
-    sources = {"src/my app.py": SourceText(BEFORE), "z": SourceText(BEFORE)}
-    assert changed(answer, *sources) == ["src/my app.py"]
-    with pytest.raises(PatchRefused) as caught:
-        apply_answer(answer, sources, strict=True)
-    assert "strict" in caught.value.reasons
-
-
-def test_names_after_stars_end_the_hunk_above() -> None:
-    two = HUNK + "*** a/g.py\n--- b/g.py\n" + HUNK
-    assert changed(f"```diff\n*** a/f.py\n--- b/f.py\n{two}```\n", "f.py", "g.py") == ["f.py", "g.py"]
-
-
 def test_a_line_of_stars_that_is_not_a_header() -> None:
     for text in (
         "*** Note\n--- Note\n",

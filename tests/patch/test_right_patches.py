@@ -9,7 +9,7 @@ import pytest
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import NoPatch
 from repoagent.patch.model import SourceText
-from tests.patch.helpers import after, reasons, refused, run
+from tests.patch.helpers import after, reasons, refused
 
 HEAD = "--- a/app.py\n+++ b/app.py\n"
 SHOP = """def total(items):
@@ -31,49 +31,14 @@ FIX = """@@ -3,3 +3,3 @@
 +        result += item.price * 2
          log(item)
 """
-TABS = SHOP.replace("    ", "\t")
 
 
 # Indentation
 
 
-@pytest.mark.parametrize(
-    ("source", "hunk", "result"),
-    [
-        (  # the deleted line at column 0 is exact, a line of context has lost a space
-            SHOP,
-            "@@ -1,2 +1,3 @@\n-def total(items):\n+def total(items, start):\n+    check(items)\n    result = 0\n",
-            SHOP.replace("def total(items):\n", "def total(items, start):\n    check(items)\n"),
-        ),
-        (  # one line of context flush left, the deleted line exact
-            SHOP,
-            "@@ -8,4 +8,4 @@\n \n \n-def report(items):\n+def report(items, *more):\n print(total(items))\n",
-            SHOP.replace("report(items)", "report(items, *more)"),
-        ),
-        (  # all context flush left, the addition as deep as its neighbours in the file
-            SHOP,
-            "@@ -4,2 +4,3 @@\n for item in items:\n result += item.price\n+        count += 1\n log(item)\n",
-            SHOP.replace("item.price\n", "item.price\n        count += 1\n"),
-        ),
-        (  # a bracket of the context is another one, all else exact
-            "f {\n\tif a {\n\t\tx()\n\t}\n\n\trun()\n\tend()\n}\n",
-            "@@ -4,4 +4,8 @@\n \t\t}\n \n+\tif b {\n+\t\ty()\n+\t}\n+\n \trun()\n \tend()\n",
-            "f {\n\tif a {\n\t\tx()\n\t}\n\n\tif b {\n\t\ty()\n\t}\n\n\trun()\n\tend()\n}\n",
-        ),
-        (  # a file with tabs, quoted with spaces, the addition with the file's tabs
-            TABS,
-            "@@ -3,3 +3,3 @@\n     for item in items:\n-        result += item.price\n+\t\tresult += 2\n         log(item)\n",
-            TABS.replace("item.price", "2"),
-        ),
-        (  # only the deleted line is less deep than in the file
-            SHOP,
-            "@@ -3,3 +3,3 @@\n     for item in items:\n-    result += item.price\n+        result += 2\n         log(item)\n",
-            SHOP.replace("item.price", "2"),
-        ),
-    ],
-)
-def test_an_added_line_with_the_indentation_of_the_file(source: str, hunk: str, result: str) -> None:
-    assert after(HEAD + hunk, source.encode()).decode() == result
+def test_only_the_deleted_line_is_less_deep_than_in_the_file() -> None:
+    hunk = "     for item in items:\n-    result += item.price\n+        result += 2\n         log(item)\n"
+    assert after(f"{HEAD}@@ -3,3 +3,3 @@\n{hunk}", SHOP.encode()) == SHOP.replace("item.price", "2").encode()
 
 
 def test_an_ambiguous_indentation_is_refused() -> None:
@@ -83,35 +48,6 @@ def test_an_ambiguous_indentation_is_refused() -> None:
     # The addition is as deep as lines of context whose indentation differs from the file.
     moved = "@@ -3,3 +3,4 @@\n for item in items:\n result += item.price\n+count += 1\n         log(item)\n"
     assert reasons(HEAD + moved, SHOP.encode()) == {"indentation"}
-
-
-# Line numbers
-
-
-@pytest.mark.parametrize(
-    "gutter", ["{}\t", "{}\u2192", "{:>6}\t", "{:>6}\u2192", "{}\u2502", "{}: ", "{} | "]
-)
-@pytest.mark.parametrize("sign", [" ", ""])
-@pytest.mark.parametrize("loop", ["for item in items:", "for thing in items:"], ids=["exact", "stale"])
-def test_numbers_only_on_quoted_lines(gutter: str, sign: str, loop: str) -> None:
-    three, four, five = (gutter.format(number) for number in (3, 4, 5))
-    hunk = (
-        f"@@ -3,3 +3,3 @@\n{sign}{three}    {loop}\n-{four}        result += item.price\n"
-        f"+        result += item.price * 2\n{sign}{five}        log(item)\n"
-    )
-    assert after(HEAD + hunk, SHOP.encode()) == TWICE
-
-
-def test_numbers_that_are_text_or_not_consecutive() -> None:
-    listed = b"1\tone\n2\ttwo\n3\tthree\n"
-    hunk = "@@ -1,3 +1,3 @@\n 1\tone\n-2\ttwo\n+2\tdos\n 3\tthree\n"
-    assert after(HEAD + hunk, listed) == listed.replace(b"two", b"dos")
-    jumps = "@@ -3,3 +3,3 @@\n 3\t    for item in items:\n-9\t        result += item.price\n+        x()\n"
-    assert reasons(HEAD + jumps, SHOP.encode()) == {"deleted-line-missing"}
-    some = "@@ -3,2 +3,3 @@\n 3\u2192    for item in items:\n-4\u2192        result += item.price\n+4\u2192        x()\n+        y()\n"
-    assert reasons(HEAD + some, SHOP.encode()) == {"deleted-line-missing"}
-    stale = "@@ -3,3 +3,3 @@\n 3\t    for item in items:\n-4\t        result += thing.price\n+        x()\n 5\t        log(item)\n"
-    assert reasons(HEAD + stale, SHOP.encode()) == {"deleted-line-missing"}
 
 
 # Hunks
@@ -144,19 +80,9 @@ def test_fused_hunks_out_of_order_or_with_an_ambiguous_part_are_refused() -> Non
 IDLE = "@@ -1,{} +1,{} @@\n def total(items):\n     result = 0\n     for item in items:\n"
 
 
-@pytest.mark.parametrize("counts", [(3, 4), (4, 3), (5, 4)])
-def test_a_hunk_of_context_that_claims_a_line_is_skipped(counts: tuple[int, int]) -> None:
-    assert after(HEAD + IDLE.format(*counts) + FIX, SHOP.encode()) == TWICE
-    assert after(HEAD + FIX + IDLE.format(*counts), SHOP.encode()) == TWICE
-
-
-def test_a_hunk_of_context_is_not_skipped_if_it_lost_a_sign_or_is_alone() -> None:
-    assert reasons(HEAD + IDLE.format(3, 4), SHOP.encode()) == {"malformed"}
-    assert reasons(HEAD + IDLE.format(3, 2) + FIX, SHOP.encode()) == {"malformed"}  # `-` lost
-    assert reasons(HEAD + IDLE.format(2, 3) + FIX, SHOP.encode()) == {"malformed"}  # `+` lost
-    other = IDLE.format(3, 4).replace("result = 0", "result = 1")
-    assert reasons(HEAD + other + FIX, SHOP.encode()) == {"malformed"}
-    assert reasons(HEAD + IDLE.format(3, 4) + FIX, SHOP.encode(), strict=True) == {"strict"}
+@pytest.mark.parametrize("hunks", [IDLE.format(3, 4), IDLE.format(3, 2) + FIX, FIX + IDLE.format(2, 3)])
+def test_a_hunk_of_context_that_declares_a_change_lost_a_sign(hunks: str) -> None:
+    assert reasons(HEAD + hunks, SHOP.encode()) == {"malformed"}
 
 
 # Forms
@@ -207,52 +133,6 @@ def test_sentences_that_do_not_present_a_whole_file(sentence: str) -> None:
 def test_a_part_that_a_sentence_calls_whole(text: str, reason: str) -> None:
     answer = f"Here's the full updated `app.py`:\n\n```python\n{text}```\n"
     assert reasons(answer, SHOP.encode()) == {reason}
-
-
-# Headings
-
-
-ROLES = """class Base:
-    def role(self):
-        return None
-
-    def name(self):
-        return None
-
-
-class Writer(Base):
-    def role(self):
-        return None
-
-    def name(self):
-        return None
-"""
-
-
-@pytest.mark.parametrize(
-    ("heading", "line"),
-    [
-        ("class Base > def role(self):", 3),
-        ("class Writer > def role(self):", 11),
-        ("class Writer(Base) > name", 14),
-        ("Base.name", 6),
-        ("Writer.role", 11),
-        ("Writer::role(self)", 11),
-        ("def Writer.name(self):", 14),
-    ],
-)
-def test_a_heading_that_names_one_definition_in_another(heading: str, line: int) -> None:
-    answer = f"{HEAD}@@ {heading} @@\n-        return None\n+        return 1\n"
-    (placement,) = run(answer, ROLES.encode()).placements
-    assert placement.line == line
-
-
-@pytest.mark.parametrize(
-    "heading", ["Base.gone", "Other.role", "Writer > def gone(self):", "self.role", "Base", "a > b"]
-)
-def test_a_heading_that_names_no_such_definition(heading: str) -> None:
-    answer = f"{HEAD}@@ {heading} @@\n-        return None\n+        return 1\n"
-    assert reasons(answer, ROLES.encode()) == {"ambiguous"}
 
 
 def test_a_heading_in_json_in_linear_time() -> None:

@@ -38,26 +38,6 @@ def test_an_unexplained_escape_is_refused() -> None:
     assert after(fenced("@@\n one\n+r('<', '&lt;')\n"), b"one\n") == b"one\nr('<', '&lt;')\n"
 
 
-@pytest.mark.parametrize(
-    ("hunk", "source", "expected"),
-    [
-        ("@@\n-int  x;  // one\n+int  y;  // one\n", b"int\tx;\t// one\n", b"int\ty;\t// one\n"),
-        (
-            '@@\n-"Hi" she said\n+"Hi" he said\n',
-            "\u201cHi\u201d she said\n".encode(),
-            "\u201cHi\u201d he said\n".encode(),
-        ),
-        ("@@\n-a - b\n+a - c - d\n", "a \u2013 b\n".encode(), "a \u2013 c - d\n".encode()),
-        ("@@\n-wait...\n+wait... more\n", "wait\u2026\n".encode(), "wait\u2026 more\n".encode()),
-        ("@@\n-x  =  1\n+x = 2\n", b"x\t=\t1\n", b"x = 2\n"),  # the spaces were changed on purpose
-    ],
-)
-def test_an_added_line_keeps_the_spelling_of_the_deleted_line(
-    hunk: str, source: bytes, expected: bytes
-) -> None:
-    assert after(fenced(hunk), source) == expected
-
-
 def test_escapes_only_in_context_do_not_change_added_lines() -> None:
     hunk = "@@\n x = \u201ca\u201d\n-y = 'b'\n+y = \u201cc\u201d\n"
     assert after(fenced(hunk), b"x = \"a\"\ny = 'b'\n") == 'x = "a"\ny = \u201cc\u201d\n'.encode()

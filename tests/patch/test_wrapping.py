@@ -94,15 +94,6 @@ WRAPPED = {
     ),
     "two columns, tabs": fence(hunks_numbered(lambda old, new, line: f"{old or ''}\t{new or ''}\t{line}")),
     "file's numbers, bare": hunks_numbered(lambda old, new, line: f"{old or new} | {line}"),
-    "after the sign, colon": fence(
-        hunks_numbered(lambda old, new, line: f"{line[0]}{old or new}: {line[1:]}")
-    ),
-    "after the sign, bar": fence(
-        hunks_numbered(lambda old, new, line: f"{line[0]} {old or new}| {line[1:]}")
-    ),
-    "after the sign, not new lines": fence(
-        hunks_numbered(lambda old, new, line: f"{line[0]}{old:>3}: {line[1:]}" if old else line)
-    ),
     "indented by 4": each("    ", DIFF),
     "indented by a tab": each("\t", DIFF),
     "indented by 2 in a fence": fence(each("  ", DIFF)),
@@ -152,7 +143,6 @@ def test_each_wrapping_with_crlf(name: str) -> None:
         ("quoted, inside the fence", "quoted"),
         ("numbered, bar", "numbered"),
         ("two columns", "numbered"),
-        ("after the sign, colon", "numbered"),
         ("indented by 4", "indented"),
         ("list, fenced", "indented"),
     ],

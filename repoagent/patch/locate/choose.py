@@ -53,7 +53,18 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
             problems.append(_mismatch(hunk, index, nearest=len(problems) < _EXPLAINED))
         elif not hunk.changes:
             continue
-        elif rows := _repeated_rows(hunk, matches, index):
+        elif (
+            # An insertion without context on one side must not repeat lines that are already there, unless the
+            # header is fully correct, as that of a tool: then the repetition is intended.
+            len(matches) == 1
+            and not (hunk.deleted or hunk.exact_counts)
+            and not CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind
+            and (
+                rows := [
+                    row for row in applied_rows(hunk, index) if abs(row - matches[0].first) <= len(hunk.added)
+                ]
+            )
+        ):
             problems.append(_already_applied(hunk, rows))
         else:
             changing.append(hunk)
@@ -92,13 +103,9 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
             )
     if strict:
         return matches_at(hunk, index, EXACT)
-    options = [hunk]
-    if quoted := _signs_as_text(hunk, index):
-        options.insert(0 if any(line.bare and not is_blank(line.text) for line in hunk.lines) else 1, quoted)
-    for option in options:
-        for level in LEVELS:
-            if matches := matches_at(option, index, level):
-                return matches
+    for level in LEVELS:
+        if matches := matches_at(hunk, index, level):
+            return matches
     if applied_rows(hunk, index):
         return []
     from repoagent.patch.locate.fuzzy import align, match_in_parts
@@ -127,7 +134,14 @@ def interpretations(hunk: Hunk) -> Iterator[Hunk]:
     yield hunk
     if not any(line.bare for line in hunk.lines):
         return
-    with_added = _blank_as_added(hunk.lines)
+    added = list(hunk.lines)
+    for at, line in enumerate(added):
+        if line.bare and is_blank(line.text):
+            before = next((other.kind for other in reversed(hunk.lines[:at]) if not other.bare), None)
+            after = next((other.kind for other in hunk.lines[at + 1 :] if not other.bare), None)
+            if before == after == ADD:
+                added[at] = replace(line, kind=ADD)
+    with_added = tuple(added)
     options = [_without_blank_ends(hunk.lines), with_added, _without_blank_ends(with_added)]
     if any(line.bare and not is_blank(line.text) for line in hunk.lines):
         verbatim = tuple(
@@ -144,37 +158,12 @@ def interpretations(hunk: Hunk) -> Iterator[Hunk]:
             yield replace(hunk, lines=lines)
 
 
-def _blank_as_added(lines: Sequence[Line]) -> tuple[Line, ...]:
-    result = list(lines)
-    for at, line in enumerate(lines):
-        if line.bare and is_blank(line.text):
-            before = next((neighbour.kind for neighbour in reversed(lines[:at]) if not neighbour.bare), None)
-            after = next((neighbour.kind for neighbour in lines[at + 1 :] if not neighbour.bare), None)
-            if before == after == ADD:
-                result[at] = replace(line, kind=ADD)
-    return tuple(result)
-
-
 def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
     while lines and lines[-1].bare and is_blank(lines[-1].text):
         lines = lines[:-1]
     while lines and lines[0].bare and is_blank(lines[0].text):
         lines = lines[1:]
     return lines
-
-
-def _signs_as_text(hunk: Hunk, index: FileIndex) -> Hunk | None:
-    """The hunk with lines of the file that begin with `+` or `-` as context, since these look like changes if context
-    lost its first column. None if nothing differs or no change remains."""
-    present = index.rows(EXACT)
-    lines = tuple(
-        replace(line, kind=CONTEXT, text=line.kind + line.text, bare=True)
-        if line.kind != CONTEXT and line.kind + line.text in present
-        else line
-        for line in hunk.lines
-    )
-    option = replace(hunk, lines=lines, tolerances=hunk.tolerances | {"bare-context"})
-    return option if lines != hunk.lines and option.changes else None
 
 
 def choose(
@@ -228,24 +217,22 @@ def _narrowed(
                 return matches
         matches = under
     if matches and matches[0].level == FUZZY:
-        if _only_first_is_exact(matches, index):
+        located = [
+            [
+                (line.text, row)
+                for line, row in zip(match.hunk.old, match.rows, strict=True)
+                if row is not None
+            ]
+            for match in matches
+        ]
+        exact = [all(text == index.lines[row] for text, row in pairs) for pairs in located]
+        if exact[0] and not any(exact[1:]) and len(located[0]) == max(map(len, located)):
             return matches[:1]
         least = min(match.behind for match in matches)
         at_number = _at_number(hunk, matches, chosen)
         return at_number if len(at_number) == 1 and at_number[0].behind - least < _EQUAL else matches
     matches = _in_order(number, matches, chosen) or matches
     return _at_number(hunk, matches, chosen) if len(matches) > 1 else matches
-
-
-def _only_first_is_exact(matches: Sequence[Match], index: FileIndex) -> bool:
-    """Whether the lines of the first loose match are all exact, those of no other match are, and no other match has
-    more lines."""
-    located = [
-        [(line.text, row) for line, row in zip(match.hunk.old, match.rows, strict=True) if row is not None]
-        for match in matches
-    ]
-    exact = [all(text == index.lines[row] for text, row in pairs) for pairs in located]
-    return exact[0] and not any(exact[1:]) and len(located[0]) == max(map(len, located))
 
 
 def _in_order(number: int, matches: Sequence[Match], chosen: dict[int, Match]) -> Sequence[Match]:
@@ -300,16 +287,6 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
         f"Around line {row + 1}:\n" + with_line_numbers((number, index.lines[number]) for number in shown),
         hunk.number,
     )
-
-
-def _repeated_rows(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> list[int]:
-    """The rows at which an insertion without context on one side would repeat lines that are already there. [] if the
-    header is fully correct, as that of a tool: then the repetition is intended."""
-    if len(matches) != 1 or hunk.deleted or hunk.exact_counts or not hunk.lines:
-        return []
-    if CONTEXT == hunk.lines[0].kind == hunk.lines[-1].kind:
-        return []
-    return [row for row in applied_rows(hunk, index) if abs(row - matches[0].first) <= len(hunk.added)]
 
 
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
@@ -377,43 +354,11 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
     return best_row
 
 
-_KEYWORD = (
-    r"(?:class|def|fn|func|function|fun|interface|struct|enum|trait|impl|module|namespace|object|type|record"
-    r"|method)"
-)
-_NAME = r"[A-Za-z_$][\w$]*"
-_SEPARATOR = re.compile(r"[ \t]+(?:>|»|→|›|::|/)[ \t]+")
-_DOTTED = re.compile(
-    rf"(?:{_KEYWORD}[ \t]+)?({_NAME}(?:(?:\.|::|#){_NAME})+)[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
-)
-_DEFINITION = re.compile(
-    rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+({_NAME})\b|({_NAME})[ \t]*(?:\([^()]*\))?[ \t]*[:{{]?$"
-)
-
-
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The matches below the line that the hunk's header quotes, or inside the nested definitions in it
-    (`class A > def f(self):`, `A.f`); None if there is no such line."""
+    """The matches below the line that the hunk's header quotes; None if there is no such line."""
     key = LEVELS[WHITESPACE](section)
-    if len(key) < 3:
-        return None
     headings = {row for row, line_key in enumerate(index.keys(WHITESPACE)) if line_key.startswith(key)}
-    if headings:
-        return _below(headings, matches, index.lines)
-    if dotted := _DOTTED.match(section):
-        names = re.split(r"\.|::|#", dotted[1])
-    else:
-        parts = _SEPARATOR.split(section)
-        definitions = [_DEFINITION.match(part.strip()) for part in parts]
-        names = [match[1] or match[2] for match in definitions if match is not None]
-        if len(parts) < 2 or len(names) < len(parts):
-            return None
-    rows_of_names = [set(_definitions(name, index.lines)) for name in names]
-    if not all(rows_of_names):
-        return None
-    for rows in rows_of_names:
-        matches = _below(rows, matches, index.lines)
-    return matches
+    return _below(headings, matches, index.lines) if len(key) > 2 and headings else None
 
 
 def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
@@ -437,23 +382,3 @@ def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -
 
 def _depth(line: str) -> int:
     return len(indent_of(line).expandtabs(4))
-
-
-def _definitions(name: str, lines: Sequence[str]) -> Iterator[int]:
-    """The rows that define `name`: after a keyword, or as a function with a brace."""
-    keyword = re.compile(
-        rf"(?:[\w$]+[ \t]+)*?{_KEYWORD}[ \t]+(?:\([^()]*\)[ \t]*)?{re.escape(name)}(?![\w$])"
-    )
-    function = re.compile(
-        rf"(?:[\w$<>\[\],.*&?]+[ \t]+)*[*&]*{re.escape(name)}[ \t]*\([^(){{}};=]*\)[^(){{}};=]*(\{{?)$"
-    )
-    for row, line in enumerate(lines):
-        if name not in line or len(line) > 400:
-            continue
-        text = line.strip()
-        if keyword.match(text):
-            yield row
-        elif match := function.match(text):
-            below = lines[row + 1].strip() if row + 1 < len(lines) else ""
-            if match[1] or below == "{":
-                yield row

@@ -10,20 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from repoagent.patch.errors import PatchError
-from repoagent.patch.locate.exact import (
-    EXACT,
-    TRAILING_SPACE,
-    WHITESPACE,
-    FileIndex,
-    indent_of,
-    index_of,
-    is_blank,
-)
-from repoagent.patch.model import ADD, CONTEXT, FilePatch, Hunk, Line, Revision, decode
+from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
+from repoagent.patch.model import FilePatch, Revision, decode
 from repoagent.patch.parse import retractions
 from repoagent.patch.parse.blocks import Block, blocks, too_large
 from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE
-from repoagent.patch.parse.formats import parse_envelope, parse_search_replace, parse_whole
+from repoagent.patch.parse.formats import parse_envelope, parse_search_replace
 from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_mail, starts_diff
 from repoagent.patch.parse.unified import parse_diff
 
@@ -76,10 +68,16 @@ def parse(
         elif kind == CODE and (not block.lines or (len(parts) > 1 and not loose)):
             parsed = []
         else:
-            block_name = None if kind == CODE else block.name
-            parsed = [
-                parse_whole(replace(block, name=block_name or (_name_in_info(block) if loose else None)))
-            ]
+            whole_name = None if kind == CODE else block.name
+            if (
+                loose and not whole_name
+            ):  # without an extension: `bin/wait-for`, or the only word after a language
+                words = [word.strip("\"'`") for word in block.info.split()]
+                whole_name = next(
+                    (word for word in words if "/" in word), words[1] if len(words) == 2 else None
+                )
+            whole = "".join(line.removesuffix("\r") + "\n" for line in block.lines)
+            parsed = [FilePatch(None, whole_name, "whole-file", whole=whole, cut=not block.closed)]
         since += [prose, block.prose]
         if parsed:
             patches += _with_prose(parsed, block, number, prose, "\n\n".join(since))
@@ -185,13 +183,6 @@ def _with_prose(
     ]
 
 
-def _name_in_info(block: Block) -> str | None:
-    """A file name without an extension in the info string of a fence: `bin/wait-for`, or the only word after a
-    language."""
-    names = [word.strip("\"'`") for word in block.info.split()]
-    return next((name for name in names if "/" in name), names[1] if len(names) == 2 else None)
-
-
 def _parse_diff_block(
     block: Block, earlier: Sequence[FilePatch], before: Block | None, *, ended: bool
 ) -> list[FilePatch]:
@@ -246,10 +237,9 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
 
 
 def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
-    """`patch` with one reading of each hunk, decided by the file `data`, and with the line of the heading as context in
-    envelope hunks without context. Raises PatchError if two readings fit, or none of several, and for a hunk without
-    effect that must have lost its signs."""
-    if all(hunk.changes and not hunk.alternatives and not _only_adds(hunk) for hunk in patch.hunks):
+    """`patch` with one reading of each SEARCH/REPLACE block, decided by the file `data`. Raises PatchError if two
+    readings fit, or none of several, and for a hunk without effect that must have lost its signs."""
+    if all(hunk.changes and not hunk.alternatives for hunk in patch.hunks):
         return patch
     text = decode(data)
     if text is None:
@@ -257,81 +247,28 @@ def decide_readings(patch: FilePatch, data: bytes) -> FilePatch:
     index = index_of(text.lines)
     hunks = []
     for hunk in patch.hunks:
-        if patch.form == "envelope" and _only_adds(hunk):
-            hunk = _below_heading(hunk, index)
-        hunk = _decide_reading(hunk, index, patch.form)
-        _check_signs(hunk, index)
+        for level in (EXACT, TRAILING_SPACE, WHITESPACE) if hunk.alternatives else ():
+            options = dict.fromkeys(replace(option, number=hunk.number) for option in hunk.alternatives)
+            fitting = [option for option in options if index.find([line.text for line in option.old], level)]
+            if fitting:
+                break
+        if hunk.alternatives and len(fitting) != 1:
+            raise PatchError(
+                "malformed",
+                "the text of this SEARCH/REPLACE block contains a divider line, so it is unclear where SEARCH ends. "
+                "Send the change as a unified diff.",
+                hunk.number,
+            )
+        hunk = fitting[0] if hunk.alternatives else hunk
+        if not hunk.changes and "marked-context" not in hunk.tolerances:
+            declared = hunk.counts is not None and hunk.counts[0] != hunk.counts[1]
+            texts = [line.text for line in hunk.old if not is_blank(line.text)]
+            if declared or not all(index.find([text], WHITESPACE) for text in texts):  # it was misread
+                raise PatchError(
+                    "malformed",
+                    "no line of this hunk begins with `+` or `-`. Send it with a space, `-` or `+` as the first "
+                    "character of each line.",
+                    hunk.number,
+                )
         hunks.append(hunk)
     return replace(patch, hunks=tuple(hunks))
-
-
-def _check_signs(hunk: Hunk, index: FileIndex) -> None:
-    """Raise PatchError for a hunk without changes if its lines are not in the file: it was misread."""
-    if hunk.changes or "marked-context" in hunk.tolerances:
-        return
-    declared = hunk.counts is not None and hunk.counts[0] != hunk.counts[1]
-    texts = [line.text for line in hunk.old if not is_blank(line.text)]
-    if declared or not all(index.find([text], WHITESPACE) for text in texts):
-        raise PatchError(
-            "malformed",
-            "no line of this hunk begins with `+` or `-`. Send it with a space, `-` or `+` as the first "
-            "character of each line.",
-            hunk.number,
-        )
-
-
-def _decide_reading(hunk: Hunk, index: FileIndex, form: str) -> Hunk:
-    if not hunk.alternatives:
-        return hunk
-    others = (replace(alternative, number=hunk.number) for alternative in hunk.alternatives)
-    options = list(dict.fromkeys([replace(hunk, alternatives=()), *others]))
-    for level in (EXACT, TRAILING_SPACE, WHITESPACE):
-        fitting = [option for option in options if index.find([line.text for line in option.old], level)]
-        if len(fitting) == 1 or (fitting and form != "search-replace"):
-            return fitting[0]
-        if fitting:
-            break
-    if form == "search-replace":
-        raise PatchError(
-            "malformed",
-            "the text of this SEARCH/REPLACE block contains a divider line, so it is unclear where SEARCH ends. "
-            "Send the change as a unified diff.",
-            hunk.number,
-        )
-    # If none fits as a whole, choose the option with the most lines, and all deleted lines, in the file; the first
-    # option if it has any line there, or if two have equally many.
-    present = index.rows(EXACT)
-    located = []
-    for option in options:
-        deleted = (line.text for line in option.deleted if not is_blank(line.text))
-        count = sum(line.text in present for line in option.old if not is_blank(line.text))
-        located.append(count if all(text in present for text in deleted) else 0)
-    first_has_any = any(line.text in present for line in options[0].old if not is_blank(line.text))
-    most = max(located)
-    return (
-        options[0] if first_has_any or not most or located.count(most) > 1 else options[located.index(most)]
-    )
-
-
-def _only_adds(hunk: Hunk) -> bool:
-    """Whether the hunk has only a heading and added lines."""
-    return bool(hunk.headings) and bool(hunk.lines) and all(line.kind == ADD for line in hunk.lines)
-
-
-def _below_heading(hunk: Hunk, index: FileIndex) -> Hunk:
-    """Place an addition without context right below the line that its heading quotes, if there is one such line and
-    nothing shows that the addition belongs further down."""
-    rows: list[int] = []  # of the last heading, each below a row of the previous heading
-    for depth, heading in enumerate(hunk.headings):
-        equal = [row for row, line in enumerate(index.lines) if line.strip() == heading.strip()]
-        rows = [row for row in equal if row > rows[0]] if depth and rows else equal
-        if not rows or (depth < len(hunk.headings) - 1 and len(rows) > 1):
-            return hunk
-    if len(rows) != 1:
-        return hunk
-    row = rows[0]
-    below = next((line for line in index.lines[row + 1 :] if not is_blank(line)), "")
-    added = next((line.text for line in hunk.lines if not is_blank(line.text)), "")
-    if below.lstrip().startswith(('"""', "'''", 'r"""')) or indent_of(below) != indent_of(added):
-        return hunk
-    return replace(hunk, lines=(Line(CONTEXT, index.lines[row]), *hunk.lines))

@@ -37,7 +37,7 @@ _REACH = 40  # a paragraph belongs to a hunk only if it has a change within so m
 _HEADER = re.compile(
     r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
     r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
-    r"|=====+$|Only in |RCS file: |retrieving revision )"
+    r"|Only in )"
 )
 _NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
@@ -318,13 +318,11 @@ def _is_header(lines: Sequence[str], at: int, left: tuple[int, int] | None) -> b
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
-    if line.startswith(("--- ", "+++ ", "*** ")):
+    if line.startswith(("--- ", "+++ ")):
         return markers.is_file_header(lines, at) or (
             markers.is_lone_header(lines, at) and (left is None or max(left) <= 0)
         )
-    if line.startswith("====="):
-        return at > 0 and markers.is_index(lines, at - 1)
-    return _HEADER.match(line) is not None or markers.is_index(lines, at)
+    return _HEADER.match(line) is not None
 
 
 def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks: int) -> bool:

@@ -12,7 +12,6 @@ _START_NUMBER = re.compile(r"[ \t|:│→]{0,20}\d")
 _ONE_NUMBER = re.compile(r"[ \t]*(\d{1,7})([ \t]*[|:│→]?[ \t]*)")
 _COLUMNS = re.compile(r"(?=[ |:│]*\d)[ \d|:│]*[ |:│](?=[-+])")
 _TABBED = re.compile(r"(?=\t?\d)(\d{0,7})\t(\d{0,7})\t")
-_INNER_NUMBER = re.compile(r"([ +-]?)[ \t]*(\d{1,7})[ ]*([|:│→\t])( ?)")
 _SEPARATED = re.compile(r"[ \t\d]*\d[ \t]*(?:[|:│→]|\t)")
 _LINE_STARTS = (*" +-\\", "@@", "---", "+++", "diff ", "index ", "new ", "old ", "deleted ", "rename ", "***")
 _QUOTE = re.compile(r"[ \t]{0,3}>")
@@ -104,37 +103,6 @@ def _numbers_fit_sign(line: str, column: int) -> bool:
     if sign in {"+", "-"}:
         return len(numbers) == 1
     return len(numbers) == 2 if sign in {"", " "} else sign == "\\"
-
-
-def without_inner_numbers(lines: Sequence[str]) -> list[list[str]]:
-    """The lines of a hunk without a number right after each sign, or instead of a missing sign: `-12: old`,
-    `+ 13| new`, `12\u2192 same`. Likeliest first: with or without one space as part of the separator.
-
-    The numbers of the old side must be consecutive. The file may contain such text: its content decides.
-    """
-    old = [(_INNER_NUMBER.match(line), line) for line in lines if not line.startswith("+")]
-    added = [_INNER_NUMBER.match(line) for line in lines if line.startswith("+") and line.strip()]
-    matches = [match for match, line in old if line.strip()]
-    if not matches or any(match is None for match in matches):
-        return []
-    if len({int(match[2]) - row for row, (match, _) in enumerate(old) if match is not None}) > 1:
-        return []
-    strip_added = bool(added) and all(match is not None for match in added)
-    separators = {match[3] for match in matches if match is not None}
-    if not strip_added and any(match is not None and match[3] in separators for match in added):
-        return []  # some added lines would keep their number
-    numbered = [match for match in (*matches, *(added if strip_added else ())) if match is not None]
-    spaced = all(match[4] or match.end() == len(match.string) for match in numbered)
-    likely = spaced and any(match[3] not in "\t\u2192" for match in numbered)
-
-    def without(line: str, with_space: bool) -> str:
-        match = _INNER_NUMBER.match(line)
-        if match is None or (line.startswith("+") and not strip_added):
-            return line
-        return (match[1] or " ") + line[match.end() if with_space else match.start(4) :]
-
-    ways = [likely, not likely] if spaced else [False]
-    return [[without(line, with_space) for line in lines] for with_space in ways]
 
 
 def number_before(line: str) -> bool:

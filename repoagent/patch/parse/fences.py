@@ -189,7 +189,7 @@ def classify(
         is_file = name is not None and language not in markers.DIFF_LANGUAGES
         return (WHOLE_FILE, name, body, none) if is_file else (CODE, None, body, none)
     # The first line of a diff may follow a quotation mark, a number or white space.
-    wrapped = any(mark in body[first][:80] for mark in ("--- ", "@@", "diff -", "Index: ", "*** "))
+    wrapped = any(mark in body[first][:80] for mark in ("--- ", "@@", "diff -", "*** "))
     inner, tolerances = unwrapped(body) if language in markers.DIFF_LANGUAGES or wrapped else (body, none)
     if _is_envelope(inner, first):
         return ENVELOPE, name, inner, tolerances

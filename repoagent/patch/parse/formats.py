@@ -44,8 +44,8 @@ def parse_envelope(lines: Sequence[str], *, closed: bool) -> list[FilePatch]:
             patches.append(FilePatch(name, name, "envelope", _ACTIONS[keyword]))
         elif keyword == "Move to" and patches:
             patches[-1] = replace(patches[-1], new=name, action="rename")
-        elif keyword == "End of File" and hunks:
-            hunks[-1] = replace(hunks[-1], at_end=True)
+        elif keyword == "End of File":
+            pass
         elif patches and not ended and (line.startswith(("@@", " ", "+", "-")) or (line.strip() and hunks)):
             hunk, at = read_hunk(lines, at, len(hunks) + 1, envelope=True)
             if hunk.lines:
@@ -158,9 +158,3 @@ def _as_hunk(search: Sequence[str], replacement: Sequence[str]) -> Hunk:
         at = i2
     lines += [Line(CONTEXT, text) for text in search[at:]]
     return Hunk(tuple(lines))
-
-
-def parse_whole(block: Block) -> FilePatch:
-    """The patch for a fence that contains a complete file."""
-    whole = "".join(line.removesuffix("\r") + "\n" for line in block.lines)
-    return FilePatch(None, block.name, "whole-file", whole=whole, cut=not block.closed)

@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from repoagent.dataclass import dataclass
-from repoagent.patch.paths import plain_name
 
 DIFF_LANGUAGES = {"diff", "patch", "udiff", "unified", "unified-diff", "git-diff", "gitdiff"}
 LONGEST = 4000  # characters of a line that can still be a header or a fence
@@ -26,7 +25,7 @@ DIRECTIVE = re.compile(
 )
 _INTERESTING = re.compile(
     r"[\s>\d|:│→.)*+\u200b-\u200f\u2060\ufeff-]{0,80}?"
-    r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|Index: |--- |\+\+\+ |@@|\*\*\* \S)"
+    r"(?:```|~~~|<<<<|-{5,9} SEARCH|diff -|--- |\+\+\+ |@@|\*\*\* \S)"
 )
 _MAIL = re.compile(r"(?:From [0-9a-f]{40,64} \w|commit [0-9a-f]{40,64}\b)")
 _LATE = re.compile(r"[^`\s][ \t]{0,9}(`{3,})([^`\s]+)[ \t]*\r?$")
@@ -84,23 +83,12 @@ def directive(line: str) -> tuple[str, str]:
 
 
 def is_file_header(lines: Sequence[str], at: int) -> bool:
-    """Whether lines `at` and `at + 1` are `--- old` and `+++ new`, or the same with stars."""
+    """Whether lines `at` and `at + 1` are `--- old` and `+++ new`."""
     if at + 1 == len(lines):
         return False
     if not lines[at].startswith("--- ") or not lines[at + 1].startswith("+++ "):
-        return is_starred(lines, at)
+        return False
     return bool(lines[at][4:].strip() and lines[at + 1][4:].strip())
-
-
-def is_starred(lines: Sequence[str], at: int) -> bool:
-    """Whether lines `at` and `at + 1` are the `*** old` and `--- new` of a context diff for one file, without a row of
-    stars below."""
-    if not lines[at].startswith("*** ") or DIRECTIVE.match(lines[at]) or at + 1 == len(lines):
-        return False
-    if not lines[at + 1].startswith("--- ") or (at + 2 < len(lines) and lines[at + 2].startswith("******")):
-        return False
-    old, new = (plain_name(line[4:LONGEST]) for line in lines[at : at + 2])
-    return ("/" in new or "." in new) and old.rpartition("/")[2] == new.rpartition("/")[2] != ""
 
 
 def is_lone_header(lines: Sequence[str], at: int) -> bool:
@@ -115,11 +103,6 @@ def is_lone_header(lines: Sequence[str], at: int) -> bool:
 def is_half_header(line: str) -> bool:
     """Whether this is a `--- a/name` or `+++ b/name` that is almost certainly a header."""
     return len(line) <= LONGEST and _SURE_HALF.match(line) is not None
-
-
-def is_index(lines: Sequence[str], at: int) -> bool:
-    """Whether this is the `Index: name` of Subversion, with the rule below it."""
-    return lines[at].startswith("Index: ") and at + 1 < len(lines) and lines[at + 1].startswith("=====")
 
 
 def is_signature(lines: Sequence[str], at: int) -> bool:
@@ -139,7 +122,7 @@ def is_mail(line: str) -> bool:
 def starts_diff(lines: Sequence[str], at: int) -> bool:
     """Whether line `at` is the first of a diff."""
     line = lines[at]
-    if COMMAND.match(line) or is_file_header(lines, at) or is_index(lines, at) or is_lone_header(lines, at):
+    if COMMAND.match(line) or is_file_header(lines, at) or is_lone_header(lines, at):
         return True
     if not line.startswith("@@"):
         return False

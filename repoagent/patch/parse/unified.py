@@ -11,7 +11,7 @@ from dataclasses import replace
 from repoagent.patch.errors import PatchError
 from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
 from repoagent.patch.parse import markers
-from repoagent.patch.parse.cleanup import number_before, without_inner_numbers, without_numbers
+from repoagent.patch.parse.cleanup import number_before, without_numbers
 from repoagent.patch.paths import NO_FILE, is_no_file, plain_name, unquote
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
@@ -66,10 +66,8 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
         if markers.COMBINED.match(line):
             raise _combined()
         is_command = markers.COMMAND.match(line) is not None
-        if is_command or markers.is_index(lines, at):
-            # `diff -u a b` under an `Index:` line belongs to it.
-            continues = is_command and not line.startswith("diff --")
-            if hunks or (at > first and (patch.old, patch.new) != (None, None) and not continues):
+        if is_command:
+            if hunks or (at > first and (patch.old, patch.new) != (None, None)):
                 break
             patch, at = _with_command_names(patch, line), at + 1
         elif markers.is_file_header(lines, at):
@@ -157,9 +155,6 @@ def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
     line = line.rstrip("\r")
     if len(line) > markers.LONGEST:
         return patch
-    if line.startswith("Index: "):
-        name = plain_name(line[len("Index: ") :])
-        return replace(patch, old=name, new=name)
     rest = line[len("diff ") :]
     while rest.startswith("-"):
         rest = rest.partition(" ")[2].lstrip()
@@ -252,17 +247,13 @@ def read_hunk(lines: Sequence[str], at: int, number: int, *, envelope: bool = Fa
     at = max(at, first + 1)
     if not raw:
         return hunk, at
-    numbered = replace(hunk, tolerances=hunk.tolerances | {"numbered"})
     if not any(line.startswith((ADD, DELETE)) for line in raw):
         without = without_numbers(raw, hunk.counts, hunk.start)
         if without is not None:
-            raw, hunk = without, numbered
+            raw, hunk = without, replace(hunk, tolerances=hunk.tolerances | {"numbered"})
     if hunk.counts == (0, 0):
         hunk = replace(hunk, counts=None, tolerances=hunk.tolerances | {"counts"})
-    result = _with_lines(hunk, raw, marks)
-    numbered = replace(hunk, tolerances=hunk.tolerances | {"numbered"})
-    inner = without_inner_numbers(raw) if result.changes else []
-    return replace(result, alternatives=tuple(_with_lines(numbered, other, marks) for other in inner)), at
+    return _with_lines(hunk, raw, marks), at
 
 
 def _combined() -> PatchError:
@@ -289,11 +280,11 @@ def _ends_hunk(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
     line = lines[at]
     if line[:1] in {" ", "+", "-"} and line[:2] not in {"++", "--"}:
         return False
-    if line.startswith(("--- ", "+++ ", "*** ")):
+    if line.startswith(("--- ", "+++ ")):
         return _is_next_header(lines, at, left)
     if line.startswith("--"):
         return markers.is_signature(lines, at)
-    return markers.COMMAND.match(line) is not None or markers.is_index(lines, at) or markers.is_mail(line)
+    return markers.COMMAND.match(line) is not None or markers.is_mail(line)
 
 
 def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
