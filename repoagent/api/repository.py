@@ -78,12 +78,8 @@ class Repository:
     def of(cls, worktree: WorkTree, warn: Hear) -> Repository:
         """The repository of an open work tree, for use inside repoagent; `warn` gets the warnings."""
         repository = cls.__new__(cls)
-        repository._git, repository._worktree, repository._overrides, repository._warn = (
-            None,
-            worktree,
-            {},
-            warn,
-        )
+        repository._git, repository._worktree = None, worktree
+        repository._overrides, repository._warn = {}, warn
         return repository
 
     def __repr__(self) -> str:
@@ -141,9 +137,8 @@ class Repository:
             return history
         from repoagent.history.summary_store import add_summaries, read_summaries
 
-        return replace(
-            history, steps=add_summaries(history.steps, read_summaries(paths.summaries, history.steps))
-        )
+        summaries = read_summaries(paths.summaries, history.steps)
+        return replace(history, steps=add_summaries(history.steps, summaries))
 
     def outline(self, file: StrPath, *, language: str | None = None) -> Outline:
         """The symbols that a file defines, with their lines (from 1, inclusive). `language` is needed if the file name
@@ -275,7 +270,7 @@ class Repository:
         if model is not None:
             from repoagent.review.llm.review import ReviewSession
 
-            hear = on_note or _ignore
+            hear = on_note or (lambda sentence: None)
             context = ReviewSession(self._worktree, paths, merged, later.append, hear, ready=model_setup)
         narrowed = bool(pathspecs)
         request = ReviewRequest(
@@ -390,11 +385,16 @@ class Repository:
         from repoagent.tasks.check import check_of
 
         merged = self._settings(settings, check=check)
-        blobs = [f"{self._path(name)}={_blob_id(blob)}" for name, blob in (sources or {}).items()]
+        blobs = []
+        for name, blob in (sources or {}).items():
+            if not isinstance(blob, str):
+                from repoagent.api.gitpython import blob_id
+
+                blob = blob_id(blob)
+            blobs.append(f"{self._path(name)}={blob}")
         parsed = read_patch_input("the patch", _patch_bytes(patch), self.top)
-        parsed = replace(
-            parsed, message=without_claims(parsed.message).lstrip()
-        )  # as for a message of a model
+        # as for a message of a model
+        parsed = replace(parsed, message=without_claims(parsed.message).lstrip())
         request = EditRequest(
             instruction=f"{message.strip()}\n" if message.strip() else "",
             targets=() if path is None else (Target(self._path(path)),),
@@ -533,32 +533,21 @@ class Repository:
 
 
 def _find_worktree(start: Path) -> WorkTree:
-    """The work tree of `start`. Restores the variables that `open_worktree` sets in the environment, and raises
-    UsageError for a repository that needs them: they would apply to every other repository of the process too."""
+    """The work tree of `start`. Raises UsageError while a variable of git names a repository, and for a work tree that
+    git finds only with them: they would apply to every other repository of the process too."""
     names = ("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR")
+    if variable := next(filter(os.environ.get, names), None):
+        raise UsageError(f"{variable} is set in the environment: unset it")
     with _opening:
-        before = {name: os.environ.get(name) for name in names}
         try:
             worktree = open_worktree(start)
-            changed = [name for name in names if os.environ.get(name) != before[name]]
+            needed = any(map(os.environ.get, names))
         finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                elif os.environ.get(name) != value:
-                    os.environ[name] = value
-    git_dir, work_tree, _ = before.values()
-    if not (git_dir or work_tree) and changed:
+            for name in names:
+                os.environ.pop(name, None)
+    if needed:
         raise UsageError(
-            f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE: set both in the "
-            "environment before you start the process"
-        )
-    is_relative = any(value and not Path(value).is_absolute() for value in before.values())
-    is_outside = not Path(os.path.realpath(start)).is_relative_to(worktree.top)
-    if (git_dir or work_tree) and (is_relative or not work_tree or is_outside):
-        raise UsageError(
-            f"GIT_DIR or GIT_WORK_TREE in the environment is relative, set alone, or of a work tree ({worktree.top}) "
-            f"that does not contain {start}: fix or unset both"
+            f"git finds {worktree.git_dir} from {worktree.top} only with GIT_DIR and GIT_WORK_TREE"
         )
     send_to(log.warning)
     return worktree
@@ -585,14 +574,6 @@ def _revision(revision: str | Revision) -> str:
     return revision_name(revision)
 
 
-def _blob_id(blob: str | Blob) -> str:
-    if isinstance(blob, str):
-        return blob
-    from repoagent.api.gitpython import blob_id
-
-    return blob_id(blob)
-
-
 def _patch_bytes(patch: str | bytes | Iterable[Diff]) -> bytes:
     if isinstance(patch, bytes):
         return patch
@@ -608,10 +589,6 @@ def _commit_options(commit: bool | Options) -> Options:
     if options.edit_message:
         raise UsageError("edit_message needs a terminal: pass the commit message instead")
     return options
-
-
-def _ignore(sentence: str) -> None:
-    """Ignore the sentence."""
 
 
 def _set_callbacks(

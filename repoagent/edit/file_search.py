@@ -202,7 +202,28 @@ def list_files(
             raise UsageError(reason)
     if len(pattern) > LONGEST or "\0" in pattern:
         raise UsageError(f"the pattern is longer than {LONGEST} characters: use a shorter one")
-    tracked, withheld = _names(top, why_not, _pathspecs(path, pattern))
+    pathspecs = [f":(top,literal){path}"] if path else []
+    if pattern:
+        base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
+        forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
+        if len(forms) > _MOST_FORMS:
+            raise UsageError("the pattern expands to too many patterns: use fewer braces")
+        pathspecs = [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
+    kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
+    data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
+    known: dict[str, bool] = {}  # files that may be shown, and whether git tracks them
+    refused, gone = set(), set()
+    for row in data.split(b"\0"):
+        name = os.fsdecode(row[2:]).rstrip("/")  # git lists a nested repository with a slash
+        if row[:1] in {b"R", b"S"}:  # deleted, or not in the sparse checkout
+            gone.add(name)
+        elif name and name not in known:
+            if why_not(name) is None:
+                known[name] = row[:1] != b"?"
+            else:
+                refused.add(name)
+    tracked = {name: known[name] for name in sorted(known) if name not in gone}
+    withheld = len(refused - gone)
     if path in tracked:
         return Listing(tuple(_files(top, [path], tracked)))
     if path and not tracked and not withheld and not (top / path).is_dir():
@@ -240,17 +261,6 @@ def left_out_text(listing: Listing) -> str:
     return "\n".join(filter(None, [more, withheld]))
 
 
-def _pathspecs(path: str, pattern: str) -> list[str]:
-    """The pathspecs for all files below `path`, or for those that match `pattern`."""
-    if not pattern:
-        return [f":(top,literal){path}"] if path else []
-    base = re.sub(r"([\\*?\[])", r"\\\1", path) + "/" if path else ""
-    forms = list(islice(_forms(pattern.lstrip("/")), _MOST_FORMS + 1))
-    if len(forms) > _MOST_FORMS:
-        raise UsageError("the pattern expands to too many patterns: use fewer braces")
-    return [f":(top,glob){base}{form if '/' in form else f'**/{form}'}" for form in forms]
-
-
 def _forms(pattern: str) -> Iterator[str]:
     """Expand braces, which git does not support: `*.{c,h}` becomes `*.c` and `*.h`."""
     braces = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
@@ -259,24 +269,6 @@ def _forms(pattern: str) -> Iterator[str]:
         return
     for word in braces[1].split(","):
         yield from _forms(pattern[: braces.start()] + word + pattern[braces.end() :])
-
-
-def _names(top: Path, why_not: WhyNot, pathspecs: Iterable[str]) -> tuple[dict[str, bool], int]:
-    """The files that may be shown, with whether git tracks them; and the number of those that may not."""
-    kinds = ("--cached", "--others", "--deleted", "--exclude-standard")
-    data = git(top, "--no-literal-pathspecs", "ls-files", "-z", "-t", *kinds, "--", *pathspecs)
-    tracked: dict[str, bool] = {}
-    withheld, gone = set(), set()
-    for row in data.split(b"\0"):
-        name = os.fsdecode(row[2:]).rstrip("/")  # git lists a nested repository with a slash
-        if row[:1] in {b"R", b"S"}:  # deleted, or not in the sparse checkout
-            gone.add(name)
-        elif name and name not in tracked:
-            if why_not(name) is None:
-                tracked[name] = row[:1] != b"?"
-            else:
-                withheld.add(name)
-    return {name: tracked[name] for name in sorted(tracked) if name not in gone}, len(withheld - gone)
 
 
 def _files(top: Path, names: Iterable[str], tracked: Mapping[str, bool]) -> Iterator[File]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PurePath
@@ -91,7 +91,16 @@ def find(
     left_out = Counter({"unlisted": int(is_cut), "withheld": len(listed) - len(paths)})
     home = next((query.file for query in queries if query.file), "")
     paths.sort(key=lambda path: (path != home, is_prose(path), is_test(path), path))
-    texts = _read(worktree, paths, bounds, left_out)
+    texts: dict[str, bytes] = {}
+    room = bounds.read_bytes
+    for number, path in enumerate(paths):
+        if number >= bounds.read or room < 0:
+            left_out["many"] = len(paths) - number
+            break
+        text = data_of(worktree, path, left_out)
+        if text is not None:
+            texts[path] = text
+            room -= len(text)
     rarity: dict[str, int] = {}
     if bounds.common:
         names, rarity = _rare(texts, names, bounds)
@@ -112,7 +121,14 @@ def find(
         if has.parsed:
             parsed, room = parsed - 1, room - len(data)
         if has.found:
-            scans[path] = _scan(has.found, has.symbols, names, parsed=has.parsed)
+            by_name: dict[str, list[Occurrence]] = {}
+            for occurrence in has.found:
+                by_name.setdefault(occurrence.name, []).append(occurrence)
+            defined: dict[str, list[Symbol]] = {}
+            for symbol in outer(has.symbols):
+                if symbol.name in names:
+                    defined.setdefault(symbol.name, []).append(symbol)
+            scans[path] = Scan(by_name, defined, has.symbols, has.parsed)
     at = home or next(iter(_definers(queries[0], scans)), "")
     scores = near(at) if near and at and len(paths) > 1 else {}
     uses = tuple(_uses(worktree, query, scans, scores) for query in queries)
@@ -153,23 +169,6 @@ def _paths(stream: IO[bytes]) -> tuple[list[str], bool]:
     return [os.fsdecode(path) for path in data.split(b"\0")[:-1]], len(data) == LARGEST
 
 
-def _read(
-    worktree: WorkTree, paths: Sequence[str], bounds: Bounds, left_out: Counter[str]
-) -> dict[str, bytes]:
-    """The texts, as far as the bounds allow; counts in `left_out` what was not read."""
-    room = bounds.read_bytes
-    texts: dict[str, bytes] = {}
-    for number, path in enumerate(paths):
-        if number >= bounds.read or room < 0:
-            left_out["many"] = len(paths) - number
-            break
-        data = data_of(worktree, path, left_out)
-        if data is not None:
-            texts[path] = data
-            room -= len(data)
-    return texts
-
-
 def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | None:
     try:
         if os.lstat(worktree.top / path).st_size > LARGEST_PARSED:
@@ -197,17 +196,6 @@ def _rare(texts: Mapping[str, bytes], names: set[str], bounds: Bounds) -> tuple[
     for name in sorted(rare, key=lambda name: -counts[name]):
         rarity.update(dict.fromkeys(paths_of[name], counts[name]))
     return rare, rarity
-
-
-def _scan(found: Iterable[Occurrence], symbols: Sequence[Symbol], names: set[str], *, parsed: bool) -> Scan:
-    by_name: dict[str, list[Occurrence]] = {}
-    for occurrence in found:
-        by_name.setdefault(occurrence.name, []).append(occurrence)
-    defined: dict[str, list[Symbol]] = {}
-    for symbol in outer(symbols):
-        if symbol.name in names:
-            defined.setdefault(symbol.name, []).append(symbol)
-    return Scan(by_name, defined, symbols, parsed)
 
 
 _LOOKS = 50
@@ -296,9 +284,16 @@ def _uses(
     modules = _modules_of(worktree, home) if home else frozenset()
     files = []
     for path, scan in scans.items():
-        if lines := _lines_used(path, scan.found.get(query.name, ()), roles, home, modules):
-            within = _within(scan.symbols, lines)
-            files.append(UsesIn(path, tuple(lines), not scan.parsed, is_test(path), within))
+        if not (lines := _lines_used(path, scan.found.get(query.name, ()), roles, home, modules)):
+            continue
+        functions, last = list[Symbol](), 0  # the outermost ones
+        for symbol in scan.symbols:
+            if symbol.kind in FUNCTIONS and symbol.first_line > last:
+                functions.append(symbol)
+                last = symbol.last_line
+        around = (each for line in lines for each in functions if each.first_line <= line <= each.last_line)
+        within = tuple(dict.fromkeys(each.qualified_name for each in around))
+        files.append(UsesIn(path, tuple(lines), not scan.parsed, is_test(path), within))
     is_prose_last = not home or not is_prose(home)  # unless it is what was asked about
     files.sort(
         key=lambda row: (
@@ -384,15 +379,3 @@ def _lines_used(
     return sorted(
         {one.line for one in found if not home or not one.through or is_member or one.through & modules}
     )
-
-
-def _within(symbols: Sequence[Symbol], lines: Sequence[int]) -> tuple[str, ...]:
-    """The outermost functions around the lines, each once, in order."""
-    functions = []
-    last = 0
-    for symbol in symbols:
-        if symbol.kind in FUNCTIONS and symbol.first_line > last:
-            functions.append(symbol)
-            last = symbol.last_line
-    around = (each for line in lines for each in functions if each.first_line <= line <= each.last_line)
-    return tuple(dict.fromkeys(each.qualified_name for each in around))

@@ -64,8 +64,22 @@ def answer(
             raise Refused(reason)
     if file and not name:
         found, left_out = find(worktree, symbols_of_file(worktree, file), why_not, near=near)
-        elsewhere = [_elsewhere(uses, file) for uses in found]
-        used = sorted((uses for uses in elsewhere if uses.files), key=_doubt)
+        elsewhere = []
+        for uses in found:  # without the file itself, and what is only a word in a file of another language
+            definitions = tuple(definition for definition in uses.definitions if definition.path == file)
+            rows = [
+                row for row in uses.files if row.path != file and (is_prose(file) or not is_prose(row.path))
+            ]
+            rows = [row for row in rows if not row.text or family(row.path) == family(file)]
+            elsewhere.append(replace(uses, definitions=definitions, files=tuple(rows)))
+
+        def doubt(uses: Uses) -> tuple[bool, int]:
+            """Sorts what surely belongs to the file before names that many things have, then by the files."""
+            is_member = any(definition.kind == "method" for definition in uses.definitions)
+            is_common = len(uses.elsewhere) > COMMON or (is_member and len(uses.files) > MANY)
+            return is_common, -len(uses.files)
+
+        used = sorted((uses for uses in elsewhere if uses.files), key=doubt)
         unused = tuple(uses.symbol for uses in elsewhere if not uses.files)
         return Answer(file, file, tuple(used[:limit]), unused, max(0, len(used) - limit), left_out)
     head = text.partition(":")[0]
@@ -93,22 +107,6 @@ def _split(worktree: WorkTree, text: str, path_of: Callable[[str], str]) -> tupl
             except (ValueError, OSError):  # not the name of a file
                 continue
     return "", text
-
-
-def _elsewhere(uses: Uses, file: str) -> Uses:
-    """Without the file itself, and what is only a word in a file of another language."""
-    definitions = tuple(definition for definition in uses.definitions if definition.path == file)
-    rows = [row for row in uses.files if row.path != file]
-    rows = [row for row in rows if not row.text or family(row.path) == family(file)]
-    if not is_prose(file):
-        rows = [row for row in rows if not is_prose(row.path)]
-    return replace(uses, definitions=definitions, files=tuple(rows))
-
-
-def _doubt(uses: Uses) -> tuple[bool, int]:
-    """Sorts what surely belongs to the file before names that many things have, then by how many files use it."""
-    is_member = any(definition.kind == "method" for definition in uses.definitions)
-    return len(uses.elsewhere) > COMMON or (is_member and len(uses.files) > MANY), -len(uses.files)
 
 
 def answer_text(answer: Answer) -> str:
@@ -164,7 +162,7 @@ def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
 
 
 def _lines_of_symbol(uses: Uses) -> Iterator[str]:
-    if not uses.definitions and not uses.elsewhere and not uses.files:
+    if not (uses.definitions or uses.elsewhere or uses.files):
         return
     yield from definition_lines(uses)
     for row in uses.files:

@@ -171,16 +171,15 @@ def _elsewhere(uses: Uses, files: Mapping[str, bytes]) -> str:
     if not rows:
         return f"{symbol}{where}" if where else ""
     omitted = f", {count(len(rows) - FILES, 'more file')}" if len(rows) > FILES else ""
-    files_used = ", ".join(f"{plain(row.path, 100)} ({_numbers(row.lines)})" for row in rows[:FILES])
+
+    def numbers(lines: Sequence[int]) -> str:
+        if len(lines) == 1:
+            return f"line {lines[0]}"
+        ellipsis = ", ..." if len(lines) > LINES else ""
+        return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
+
+    files_used = ", ".join(f"{plain(row.path, 100)} ({numbers(row.lines)})" for row in rows[:FILES])
     return _cut(f"{symbol}{where}{',' if where else ''} elsewhere: {files_used}{omitted}")
-
-
-def _numbers(lines: Sequence[int]) -> str:
-    """The numbers of lines, as many as are named."""
-    if len(lines) == 1:
-        return f"line {lines[0]}"
-    ellipsis = ", ..." if len(lines) > LINES else ""
-    return f"{len(lines)} lines: {', '.join(map(str, lines[:LINES]))}{ellipsis}"
 
 
 def _tests(symbols: Sequence[Uses], files: Mapping[str, bytes]) -> Iterator[str]:

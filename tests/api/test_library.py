@@ -251,20 +251,13 @@ def test_warnings_are_logged(repo: GitRepo, caplog: pytest.LogCaptureFixture) ->
 def test_variables_that_name_another_repository_are_no_trap(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with monkeypatch.context() as set_here:
+        set_here.setenv("GIT_DIR", str(repo.top / ".git"))
+        with pytest.raises(errors.UsageError, match="GIT_DIR is set in the environment: unset it"):
+            Repository(repo.top)
     other = GitRepo(tmp_path / "other")
     other.top.mkdir()
     other.git("init", "-q")
-    with monkeypatch.context() as set_here:
-        set_here.setenv("GIT_DIR", str(repo.top / ".git"))
-        with pytest.raises(errors.UsageError, match="relative, set alone, or of a work tree"):
-            Repository(other.top)
-        set_here.setenv("GIT_WORK_TREE", str(repo.top))
-        assert Repository(repo.top).top == repo.top
-        with pytest.raises(errors.UsageError, match="that does not contain"):
-            Repository(other.top)
-        set_here.setenv("GIT_DIR", ".git")
-        with pytest.raises(errors.UsageError, match="in the environment is relative"):
-            Repository(repo.top)
     other.git("config", "core.worktree", str(repo.top / "src"))
     with pytest.raises(errors.UsageError, match="is inside a git directory: run repoagent in the work tree"):
         Repository(other.top / ".git")

@@ -93,11 +93,13 @@ def snapshot(top: Path) -> dict[str, Sequence[object]]:
 
 @pytest.fixture
 def here(tmp_path: Path, repo: GitRepo, in_process: Callable[..., Done]) -> Here:
-    """`repoagent apply fix.patch OPTIONS` in this process, at the top or in `cwd`."""
+    """`repoagent apply fix.patch OPTIONS` in this process, at the top or in `cwd`, which must end with `code`."""
 
-    def here(patch: str | bytes, *options: str, cwd: Path | None = None) -> Done:
+    def here(patch: str | bytes, *options: str, cwd: Path | None = None, code: int | None = None) -> Done:
         file = tmp_path / "fix.patch"
         file.write_bytes(patch if isinstance(patch, bytes) else patch.encode())
-        return in_process("apply", os.path.relpath(file, cwd or repo.top), *options, cwd=cwd)
+        done = in_process("apply", os.path.relpath(file, cwd or repo.top), *options, cwd=cwd)
+        assert code in (None, done.code), done.err
+        return done
 
     return here

@@ -63,15 +63,22 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(repo: GitRepo, script: Script) -> Run:
-    """`repoagent ARGS` in the repository, with the scripted model; standard input is empty by default."""
+    """`repoagent ARGS` in the repository, with the scripted model, which must end with `code`, if given; standard input
+    is empty by default."""
 
-    def run(*args: str, stdin: str = "", env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+    def run(
+        *args: str,
+        stdin: str = "",
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+        code: int | None = None,
+    ) -> Done:
         model = {"REPOAGENT_MODEL": script.spec, **(env or {})}
         load = ["anthropic"] if "ANTHROPIC_API_KEY" in model else []
         done = program.run(args, cwd or repo.top, stdin=stdin.encode(), env=model, load=load)
-        return Done(
-            done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
-        )
+        out, err = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+        assert code in (None, done.returncode), err
+        return Done(done.returncode, out, err)
 
     return run
 
@@ -103,9 +110,7 @@ def edit(run: Run) -> Run:
         code: int = 0,
         **how: Any,
     ) -> Done:
-        done: Done = run("edit", file, request, *options, "--yes", **how)
-        assert done.code == code, done.err
-        return done
+        return run("edit", file, request, *options, "--yes", code=code, **how)
 
     return edit
 

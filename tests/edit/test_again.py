@@ -32,8 +32,7 @@ def test_undo_and_redo_several_edits_with_later_work(repo: GitRepo, run: Run, sc
     repo.write("src/app.py", b"# mine, unstaged\n" + repo.read("src/app.py"))
     tip, status, both = repo.head(), repo.status(), repo.read("src/app.py")
     for subject in ("First", "first commit"):
-        done = run("undo")
-        assert done.code == 0, done.err
+        run("undo", code=0)
         assert repo.git("log", "-1", "--format=%s").strip() == subject
         assert repo.status() == status
     assert repo.read("src/app.py").startswith(b"# mine, unstaged\ndef greet(name):\n    return 'hello '")
@@ -52,8 +51,7 @@ def test_an_edit_without_a_commit_can_be_undone(repo: GitRepo, run: Run, script:
     before, head = repo.read("src/app.py"), repo.head()
     assert run("edit", "src/app.py", "greet with a comma", "--yes", "--no-commit").code == 0
     repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
-    done = run("undo")
-    assert done.code == 0, done.err
+    run("undo", code=0)
     assert (repo.read("src/app.py"), repo.head()) == (before + b"# mine\n", head)
     assert states(repo) == ["undone"]
     assert run("redo").code == 0
@@ -66,8 +64,7 @@ def test_again_with_another_instruction(repo: GitRepo, run: Run, script: Script)
     base = repo.head()
     assert run("edit", "src/app.py::greet", "greet with a comma", "--yes").code == 0
     script.replies(SHOUT)
-    done = run("edit", "--again", "shout", "--yes")
-    assert done.code == 0, done.err
+    done = run("edit", "--again", "shout", "--yes", code=0)
     assert "repoagent redo" in done.err
     assert "Request:\nshout\n" in script.prompts[0]
     assert "greet in src/app.py (lines 1-2)" in script.prompts[0]
@@ -87,8 +84,7 @@ def test_again_after_an_undo_undoes_nothing_more(repo: GitRepo, run: Run, script
     assert run("edit", "a.txt", "shout", "--yes").code == 0
     assert run("edit", "--again", "louder", "--yes").code == 1  # undone, and then the model only answered
     assert repo.git("log", "-1", "--format=%s").strip() == "First"
-    done = run("edit", "--again", "louder please", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "--again", "louder please", "--yes", code=0)
     assert repo.git("log", "-2", "--format=%s") == "Louder please\nFirst\n"
     assert b"LINE FIVE" in repo.read("a.txt")
 
@@ -98,14 +94,12 @@ def test_again_with_a_file_that_the_edit_created_or_deleted(repo: GitRepo, run: 
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+one\n```\n")
     assert run("edit", "new.txt", "make it", "--create", "--yes").code == 0
     script.replies("```diff\n--- /dev/null\n+++ b/new.txt\n@@\n+two\n```\n")
-    done = run("edit", "--again", "say two", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "--again", "say two", "--yes", code=0)
     assert repo.read("new.txt") == b"two\n"
     script.replies("```diff\n--- a/new.txt\n+++ /dev/null\n@@\n-two\n```\n")
     assert run("edit", "new.txt", "delete new.txt", "--yes").code == 0
     script.replies(diff("new.txt", "-two", "+three"))
-    done = run("edit", "--again", "say three instead", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "--again", "say three instead", "--yes", code=0)
     assert repo.read("new.txt") == b"three\n"
     assert repo.git("log", "--format=%s").count("\n") == 3
 
@@ -133,12 +127,10 @@ def test_again_undoes_nothing_before_its_preconditions_hold(repo: GitRepo, run: 
 def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<commit>First</commit>\n" + GREET)
     script.act(0, "echo in the way > .repoagent/memory")
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=0)
     assert done.json["commit"] == repo.head()
     assert "could not record this edit in memory" in done.err and "the next command will retry" in done.err
-    done = run("undo", "--json")
-    assert done.code == 0, done.err
+    done = run("undo", "--json", code=0)
     assert json.loads(done.out)["moved"] is True
     assert "could not clean up after a killed command yet" in done.err
     (repo.top / ".repoagent/memory").unlink()

@@ -61,8 +61,7 @@ def test_the_message_of_a_mail_is_used(repo: GitRepo, wrapped: bool) -> None:
 def test_the_author_is_the_user_who_applies_a_mail(repo: GitRepo, here: Here) -> None:
     mail = formatted(repo).replace(b"From: Ada Tester <ada@example.com>", b"From: Bo <bo@example.com>")
     repo.git("reset", "-q", "--hard", "HEAD^")
-    done = here(mail, "-y")
-    assert done.code == 0, done.err
+    done = here(mail, "-y", code=0)
     assert "written by Bo <bo@example.com>, but you are the author of the commit" in done.err
     assert repo.git("log", "-1", "--format=%an %cn").split() == ["Ada", "Tester", "Ada", "Tester"]
     assert repo.git("log", "-1", "--format=%B").startswith("Grüße the world\n\nWith an umlaut.\n")
@@ -101,8 +100,7 @@ def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> 
     repo.git("add", "-A")
     patch = subprocess.run(["git", "diff", "HEAD"], cwd=repo.top, capture_output=True, check=True).stdout
     repo.git("reset", "-q", "--hard")
-    done = here(patch, "-y")
-    assert done.code == 0, done.err
+    here(patch, "-y", code=0)
     assert repo.read("latin.txt") == b"caf\xe9\nna\xefve\nth\xe9\n"
     assert repo.read("new.txt") == b"\xfcber\n"
 
@@ -154,8 +152,7 @@ def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo,
     repo.commit("twice")
     unnumbered = TWO.replace("@@ -1,3 +1,3 @@", "@@")
     assert here(unnumbered, "-y").code == 3
-    done = here(TWO, "-y", "--source", f"../a.txt={blob[:7]}", cwd=repo.top / "src")
-    assert done.code == 0, done.err
+    done = here(TWO, "-y", "--source", f"../a.txt={blob[:7]}", cwd=repo.top / "src", code=0)
     assert f"a.txt has changed since {blob[:7]}; the change was merged into" in done.err
     assert repo.read("a.txt").startswith(b"intro\nline 1\nline two\nline 3\nline 4\n")
     assert repo.read("a.txt").endswith(b"line 2\nline 3\n")
@@ -202,8 +199,7 @@ def test_names_relative_to_a_folder() -> None:
 def test_a_refused_edit_has_the_same_problems_as_json(repo: GitRepo, run: Run, script: Script) -> None:
     wrong = FENCED.replace("'hello ' + name", "'not there'")
     script.replies(*[f"Try {number}.\n\n{wrong}" for number in range(9)])
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
-    assert done.code == 3
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=3)
     (problem,) = done.json["error"]["problems"]
     assert (problem["path"], problem["hunk"], problem["reason"]) == ("src/app.py", 1, "deleted-line-missing")
 
@@ -213,8 +209,7 @@ def test_the_path_of_a_tracked_file_is_always_a_name(repo: GitRepo, here: Here) 
         repo.write(name, "one\ntwo\n")
     repo.git("add", "-A")
     repo.git("commit", "-qm", "tools")
-    done = here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y")
-    assert done.code == 0, done.err
+    here("bin/run\n<<<<<<< SEARCH\ntwo\n=======\n2\n>>>>>>> REPLACE\n", "-y", code=0)
     assert (repo.read("bin/run"), repo.read("bin/stop")) == (b"one\n2\n", b"one\ntwo\n")
 
 
@@ -234,8 +229,7 @@ def whole(text: str, words: str = "") -> str:
 
 
 def test_a_whole_file_is_accepted_below_its_name(fleet: GitRepo, here: Here) -> None:
-    done = here(whole(FLEET.replace("return 0", "return 5")), "-y")
-    assert done.code == 0, done.err
+    here(whole(FLEET.replace("return 0", "return 5")), "-y", code=0)
     assert b"return 5" in fleet.read("lib/fleet.py")
 
 
@@ -244,8 +238,7 @@ def test_a_definition_missing_from_a_whole_file_must_be_named(fleet: GitRepo, he
     done = here(whole(without), "-y")
     assert done.code == 3 and "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
     assert fleet.read("lib/fleet.py") == FLEET.encode()
-    done = here(whole(without), "-y", "-m", "Drop leave")
-    assert done.code == 0, done.err
+    here(whole(without), "-y", "-m", "Drop leave", code=0)
     assert fleet.read("lib/fleet.py") == without.encode()
 
 
@@ -254,6 +247,5 @@ def test_an_exact_diff_that_empties_a_file_needs_strict(fleet: GitRepo, here: He
     patch = fleet.git("diff")
     fleet.git("checkout", "-q", "lib/fleet.py")
     assert here(patch, "-y").code == 3
-    done = here(patch, "-y", "--strict")
-    assert done.code == 0, done.err
+    here(patch, "-y", "--strict", code=0)
     assert fleet.read("lib/fleet.py") == b""

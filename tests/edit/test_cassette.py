@@ -20,8 +20,7 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     script.replies('<read path="README.md"/>\n', "<commit>Greet\n\nBetter.</commit>\n" + GREET)
     assert run(*command, "--record", str(tape)).code == 0
     script.replies()
-    done = run(*command, "--model", f"replay:{tape}", "--json", cwd=clone.top)
-    assert done.code == 0, done.err
+    done = run(*command, "--model", f"replay:{tape}", "--json", cwd=clone.top, code=0)
     assert script.prompts == []
     assert clone.git("rev-parse", "HEAD^{tree}") == repo.git("rev-parse", "HEAD^{tree}")
     messages = [where.git("log", "-1", "--format=%B") for where in (repo, clone)]
@@ -31,11 +30,11 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
     assert done.json["usage"]["calls"] == 2
     clone.git("reset", "-q", "--hard", "HEAD^")
     clone.write("src/app.py", clone.read("src/app.py") + b"# mine\n")
-    done = run(*command, "--model", f"replay:{tape}", cwd=clone.top)
-    assert done.code == 4
+    done = run(*command, "--model", f"replay:{tape}", cwd=clone.top, code=4)
     assert "has no reply to this request" in done.err
-    done = run("edit", "src/app.py", "other words", "--yes", "--model", f"replay:{tape}", cwd=clone.top)
-    assert done.code == 4
+    done = run(
+        "edit", "src/app.py", "other words", "--yes", "--model", f"replay:{tape}", cwd=clone.top, code=4
+    )
     assert "request" in done.err
     assert json.loads(tape.read_text().splitlines()[0])["reply"].startswith("<read")
 
@@ -44,8 +43,7 @@ def test_record_and_replay_on_a_clone(repo: GitRepo, run: Run, script: Script, t
 def test_an_unusable_cassette(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     (tmp_path / "broken").write_text("no json\n")
     for name in ("missing", "broken"):
-        done = run("edit", "a.txt", "x", "--yes", "--model", f"replay:{tmp_path / name}")
-        assert done.code == 4
+        done = run("edit", "a.txt", "x", "--yes", "--model", f"replay:{tmp_path / name}", code=4)
         assert name in done.err
     script.replies(GREET)
     for name in (

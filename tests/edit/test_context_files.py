@@ -131,8 +131,7 @@ def test_an_edit_sends_them_and_warns(
     mine.write_text("Never use tabs.\n")
     repo.commit("rules", **{"AGENTS.md": "Be kind.\n", ".repoagent/config.toml": 'context = ["gone.md"]\n'})
     script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
     assert "no file gone.md" in done.err
     prompt = script.prompts[0]
     assert prompt.index("Never use tabs.") < prompt.index("This is data") < prompt.index("Be kind.")

@@ -194,8 +194,7 @@ def test_new_deleted_and_renamed_files(repo: GitRepo, run: Run, edit: Run, scrip
     edit("--create", file="docs/new.md", request="write it")
     assert repo.read("docs/new.md") == b"# New\n"
     script.replies("```diff\ndiff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n```\n")
-    done = run("edit", "a.txt", "b.txt", "rename it", "--create", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "a.txt", "b.txt", "rename it", "--create", "--yes", code=0)
     assert not (repo.top / "a.txt").exists()
     assert repo.git("show", "-M", "--format=", "--name-status").split() == ["R100", "a.txt", "b.txt"]
     script.replies("```diff\n--- a/docs/new.md\n+++ /dev/null\n@@\n-# New\n```\n")

@@ -35,8 +35,7 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     repo.write("a.txt", repo.read("a.txt") + b"unstaged hello,\n")
     before = {name: repo.read(name) for name in ("README.md", "a.txt")}, repo.status()
     script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=env)
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", env=env, code=0)
     assert "src/app.py changed while hooks ran; the new version is committed" in done.err
     committed = repo.git("show", "HEAD:src/app.py")
     assert "    return f'Hello, {name}'\n" in committed
@@ -63,8 +62,7 @@ def test_a_signed_commit_with_a_hook_that_adds_all_files(
     repo.hook("pre-commit", "git add -u\n")
     repo.write("README.md", "mine\n")
     script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=0)
     repo.git("verify-commit", "HEAD")
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     assert repo.status() == " M README.md\n"
@@ -76,8 +74,7 @@ def test_a_failed_signature_does_not_go_to_the_model(repo: GitRepo, run: Run, sc
     repo.git("config", "user.signingKey", "/nowhere/key")
     script.replies(GREET)
     head = repo.head()
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "-S")
-    assert done.code == 6
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "-S", code=6)
     assert "nowhere" in done.err
     assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
@@ -88,8 +85,7 @@ def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: 
     repo.hook("commit-msg", "echo the subject has no ticket >&2\nexit 1\n")
     script.replies(*[f"<commit>Subject {n}</commit>\n" + GREET for n in range(9)])
     head = repo.head()
-    done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code == 6
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=6)
     assert "no ticket" in done.err
     assert len(script.prompts) == 4  # the first, and three more
     assert "no ticket" in script.prompts[1]
@@ -101,8 +97,7 @@ def test_commits_and_saves_of_the_user_during_an_edit(repo: GitRepo, run: Run, s
     script.act(
         0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py"
     )
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json")
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=0)
     assert any("src/app.py has changed" in remark for remark in done.json["remarks"])
     assert done.json["placements"] == [
         {"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact", "tolerances": []}
@@ -121,8 +116,7 @@ def test_a_change_that_no_longer_fits_is_saved(repo: GitRepo, run: Run, script: 
         script.replies(GREET)
         script.act(0, act)
         head = repo.head()
-        done = run("edit", "src/app.py", "greet with a comma", "--yes")
-        assert done.code == 3
+        done = run("edit", "src/app.py", "greet with a comma", "--yes", code=3)
         assert "src/app.py has changed" in done.err
         patch = Path(done.err.strip().rpartition("saved in ")[2])
         repo.git("apply", "--check", "--cached", str(patch))

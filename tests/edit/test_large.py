@@ -222,8 +222,7 @@ def test_a_large_file_is_edited_through_read_and_a_diff(
         '<search path="big.py" pattern="def task_434[0-9][(]"/>\n',
         diff("big.py", f" def {last}(value):", "-    result = value", "+    result = value + 1"),
     )
-    done = run("edit", "big.py", "special_case and its friends shall add one", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "big.py", "special_case and its friends shall add one", "--yes", code=0)
     first, second = script.prompts
     assert "def special_case" in first and f"def {last}" not in first
     assert len(first) < 50_000 < 90 * count < len(text)
@@ -249,8 +248,7 @@ def test_an_ambiguous_block_is_refused_unless_a_line_number_decides(
         " " * 9 + "return LIMIT",
     )
     script.replies(diff("big.py", *body), diff("big.py", *body).replace("@@", f"@@ -{line},3 +{line},3 @@"))
-    done = run("edit", "big.py", "task_2000 shall stop at the limit", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "big.py", "task_2000 shall stop at the limit", "--yes", code=0)
     assert "places" in script.prompts[1]
     changed = [
         n
@@ -292,8 +290,7 @@ def test_unseen_lines_must_be_quoted_exactly(repo: GitRepo, run: Run, script: Sc
     script.replies(
         diff("big.py", *hunk), f'<read path="big.py" lines="{line}-{line + 5}"/>\n', diff("big.py", *hunk)
     )
-    done = run("edit", "big.py", "task_7 shall round", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "big.py", "task_7 shall round", "--yes", code=0)
     assert "which you have not seen" in script.prompts[1]
     assert repo.read("big.py").decode() == text.replace("second * 7", "second * 8")
 

@@ -14,8 +14,7 @@ def test_messages_and_other_text_of_a_reply_are_printed_in_a_pipe(
     repo: GitRepo, run: Run, script: Script
 ) -> None:
     script.replies(f"<message>b.txt has to change too\nand c.txt</message>\nOnly a half.\n\n{GREET}")
-    done = run("edit", "src/app.py", "greet", "--yes")
-    assert done.code == 0
+    done = run("edit", "src/app.py", "greet", "--yes", code=0)
     assert "b.txt has to change too\nand c.txt\n" in done.err and "Only a half.\n" in done.err
     repo.git("reset", "-q", "--hard", "HEAD^")
     script.replies(f"<message>b.txt too</message>\nOnly a half.\n\n{GREET}")

@@ -20,8 +20,9 @@ def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Scri
     repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "linked"))
     linked, head = GitRepo(tmp_path / "linked"), repo.head()
     script.replies(GREET)
-    done = run("edit", "app.py", "../README.md", "greet with a comma", "--yes", cwd=linked.top / "src")
-    assert done.code == 0, done.err
+    done = run(
+        "edit", "app.py", "../README.md", "greet with a comma", "--yes", cwd=linked.top / "src", code=0
+    )
     assert done.out.startswith("[side ")
     assert linked.git("show", "--format=", "--name-only").split() == ["src/app.py"]
     assert (linked.status(), repo.status(), repo.head()) == ("", "", head)
@@ -57,14 +58,12 @@ def test_detached_and_unborn(
 ) -> None:
     repo.git("checkout", "-q", "--detach")
     script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code == 0, done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=0)
     assert done.out.startswith("[detached HEAD ")
     assert "HEAD is detached" in done.err
     unborn = make_repo("unborn")
     script.replies("```diff\n--- /dev/null\n+++ b/docs/new.md\n@@\n+# New\n```\n")
-    done = run("edit", "docs/new.md", "write it", "--create", "--yes", cwd=unborn.top)
-    assert done.code == 0, done.err
+    run("edit", "docs/new.md", "write it", "--create", "--yes", cwd=unborn.top, code=0)
     assert unborn.git("log", "--format=%P|%s").strip() == "|Write it"
     assert unborn.status() == ""
     assert run("undo", cwd=unborn.top).code == 0
@@ -78,8 +77,7 @@ def test_a_new_branch_signed_off_in_the_editor_then_a_fixup(
     head = repo.head()
     write = "f() { sed -i '1s/.*/In my words/' \"$1\"; }; f"
     options = ("--yes", "--branch", "topic", "-s", "-e")
-    done = run("edit", "src/app.py", "greet with a comma", *options, env={"GIT_EDITOR": write})
-    assert done.code == 0, done.err
+    run("edit", "src/app.py", "greet with a comma", *options, env={"GIT_EDITOR": write}, code=0)
     message = repo.git("log", "-1", "--format=%B")
     assert message.startswith("In my words\n\n")
     assert "Signed-off-by: Ada Tester" in message and "Repoagent-Edit: " in message
@@ -94,8 +92,7 @@ def test_a_new_branch_signed_off_in_the_editor_then_a_fixup(
 def test_an_empty_message_commits_nothing(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     head = repo.head()
-    done = run("edit", "src/app.py", "greet", "--yes", "-e", env={"GIT_EDITOR": ": >"})
-    assert done.code == 6
+    run("edit", "src/app.py", "greet", "--yes", "-e", env={"GIT_EDITOR": ": >"}, code=6)
     assert (repo.head(), repo.status(), len(script.prompts)) == (head, "", 1)
     assert run("edit", "src/app.py", "greet", "--yes").code == 0
     assert len(script.prompts) == 1

@@ -74,22 +74,19 @@ def test_bad_input(odd: GitRepo, script: Script) -> None:
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_an_unreadable_file(repo: GitRepo, run: Run) -> None:
     (repo.top / "a.txt").chmod(0)
-    done = run("edit", "a.txt", "x", "--yes")
-    assert done.code == 3
+    done = run("edit", "a.txt", "x", "--yes", code=3)
     assert "can't be read" in done.err
 
 
 def test_outside_a_repository(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x\n")
-    done = run("edit", "a.txt", "x", "--yes", cwd=tmp_path)
-    assert done.code == 2
+    done = run("edit", "a.txt", "x", "--yes", cwd=tmp_path, code=2)
     assert "git init" in done.err
 
 
 @pytest.mark.soak
 def test_no_model_is_configured(run: Run) -> None:
-    done = run("edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": ""})
-    assert done.code == 4
+    done = run("edit", "a.txt", "x", "--yes", env={"REPOAGENT_MODEL": ""}, code=4)
     for way in ("export ANTHROPIC_API_KEY=", "command:", "manual", "git config --global repoagent.model"):
         assert way in done.err
     assert max(map(len, done.err.splitlines())) <= 80
@@ -118,8 +115,7 @@ def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
     repo.write("local.txt", "mine\n")
     new = "```diff\n--- /dev/null\n+++ b/{}\n@@\n+x\n```\n"
     script.replies(GREET + new.format("build/out.txt"), GREET + new.format("local.txt"), GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
-    assert done.code == 0, done.err
+    run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo", code=0)
     assert "build/out.txt" in script.prompts[1] and "local.txt" in script.prompts[2]
     assert repo.read("local.txt") == b"mine\n"
     assert not (repo.top / "build").exists()
@@ -129,8 +125,14 @@ def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
 def test_a_file_named_twice_counts_once(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     done = run(
-        "edit", "src/app.py", "./src/../src/app.py", "src/app.py:1-2", "greet with a comma", "--yes", "--json"
+        "edit",
+        "src/app.py",
+        "./src/../src/app.py",
+        "src/app.py:1-2",
+        "greet with a comma",
+        "--yes",
+        "--json",
+        code=0,
     )
-    assert done.code == 0, done.err
     assert script.prompts[0].count("(file to edit;") == 1
     assert len(done.json["files"]) == 1

@@ -66,8 +66,7 @@ def test_killed_during_the_model_call(repo: GitRepo, run: Run, script: Script, k
     command = ("edit", "src/app.py", "greet with a comma", "--yes")
     killed(script.folder / "prompt-01", *command)
     assert repo.status() == ""
-    done = run(*command, "--json")
-    assert done.code == 0, done.err
+    done = run(*command, "--json", code=0)
     assert len(script.prompts) == 3  # the last call was repeated, the first was not
     assert "A small repository." in script.prompts[2]
     assert done.json["usage"]["calls"] == 1
@@ -84,8 +83,7 @@ def test_killed_during_the_check(
     repo.write("src/app.py", repo.read("src/app.py") + b"# mine\n")
     killed(started, *command)
     assert (repo.top / ".git/index.lock").exists()  # git now refuses, so that nothing is lost
-    done = run(*command)
-    assert done.code == 0, done.err
+    done = run(*command, code=0)
     assert "recovered: " in done.err
     assert len(script.prompts) == 1
     assert repo.git("diff", "HEAD^", "--stat").count("|") == 1
@@ -125,8 +123,7 @@ def test_a_broken_conversation_file_is_reported(repo: GitRepo, run: Run, script:
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 4
     (file,) = (repo.top / ".repoagent/conversations").glob("edit-*.md")
     file.write_text(file.read_text().replace("return 'hello '", "return 'other '"))
-    done = run("edit", "src/app.py", "greet with a comma", "--yes")
-    assert done.code == 3
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", code=3)
     assert "--conversation fresh" in done.err
 
 

@@ -23,8 +23,7 @@ def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run,
     assert done.code == 3 and repo.status() == ""
     assert "README.md has to change too, but this edit may change only src/app.py" in done.err
     assert "--scope repo" in done.err
-    done = run(*COMMAND, "--yes", "--scope", "repo", "--json")
-    assert done.code == 0, done.err
+    done = run(*COMMAND, "--yes", "--scope", "repo", "--json", code=0)
     assert done.json["usage"]["calls"] == 0 and len(script.prompts) == 1
     assert files_of_head(repo) == ["README.md", "src/app.py"]
 
@@ -67,8 +66,7 @@ def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, sc
 
 def test_an_unseen_file_is_not_replaced(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET + "README.md\n```\n# Sample\n\nAnother.\n```\n", BOTH)
-    done = run(*COMMAND, "--yes", "--scope", "repo")
-    assert done.code == 0, done.err
+    run(*COMMAND, "--yes", "--scope", "repo", code=0)
     assert (
         "README.md exists and you have not seen it" in script.prompts[1]
         and "A small repository." in script.prompts[1]
@@ -83,8 +81,7 @@ def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, scri
     script.replies(REJECTED, BOTH)
     done = run(*COMMAND, "--yes")
     assert done.code == 3 and "--scope repo" in done.err
-    done = run(*COMMAND, "--yes", "--scope", "repo")
-    assert done.code == 0, done.err
+    run(*COMMAND, "--yes", "--scope", "repo", code=0)
     assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
 
 

@@ -130,8 +130,7 @@ def test_a_model_finds_the_other_files_by_the_prompt(code: GitRepo, run: Run, sc
         0,
         f"""sed -n 's|^`greet` elsewhere: \\([^ ]*\\) .*|<read path="\\1"/>|p' {folder}/prompt-00 > {folder}/reply-00""",
     )
-    done = run("edit", "src/app.py::greet", "say it with a comma", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "src/app.py::greet", "say it with a comma", "--yes", code=0)
     first, second, third = script.prompts
     assert "tests/test_app.py: test_greet" in first and "secret/key.py" not in first
     assert first.index("<file path=") < first.index("`greet` elsewhere") < first.index("say it with a comma")
@@ -148,7 +147,6 @@ def test_a_withheld_file_tells_nothing(code: GitRepo, run: Run, script: Script) 
         'path="./secret/other.py" symbol="hidden"',
     )
     script.replies(*(f"<uses {one}/>" for one in tries), GREET)
-    done = run("edit", "src/app.py", "say it with a comma", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "src/app.py", "say it with a comma", "--yes", code=0)
     assert all("hidden_name" not in prompt for prompt in script.prompts)
     assert script.prompts[-1].count("is listed in .repoagentignore") == len(tries)

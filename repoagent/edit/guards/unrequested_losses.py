@@ -69,8 +69,7 @@ def left_out(applied: Applied, words: str, answer: str) -> str:
     """For patches without a request: a sentence if a whole file lacks its end, or definitions that no text names, or
     "". `words` is the commit message."""
     text = f"{words} {_prose(answer, loose=False)}"
-    lost = _lost_definitions(_rewritten(applied), text, {})
-    if lost:
+    if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)
         return (
             f"the whole file lacks {names}, and nothing says that it should be removed. If it should, "

@@ -46,16 +46,14 @@ def test_edit(repo: GitRepo, run: Run, script: Script) -> None:
     assert done.code != 0
     assert "--no-parse-check" in done.err
     script.replies(answer)
-    done = run("edit", "f.c", "nest it", "--yes", "--no-parse-check")
-    assert done.code == 0, done.err
+    done = run("edit", "f.c", "nest it", "--yes", "--no-parse-check", code=0)
     assert b"if (x) {" in repo.read("f.c"), done
 
 
 def test_run(repo: GitRepo, run: Run, script: Script) -> None:
     answer = f"```diff\n{BROKEN}```\n"
     script.replies(answer, "<commit>\nNest it\n</commit>\n<finish>nested</finish>")
-    done = run("run", "nest it", "--mode", "auto-edit", "--no-parse-check")
-    assert done.code == 0, done.err
+    run("run", "nest it", "--mode", "auto-edit", "--no-parse-check", code=0)
     assert b"if (x) {" in repo.read("f.c")
 
 

@@ -129,16 +129,14 @@ def test_yes_does_not_accept_sensitive_files(repo: GitRepo, run: Run, script: Sc
     before = repo.head()
     script.replies(FILTERS)
     command = ("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
-    done = run(*command)
-    assert done.code == 3
+    done = run(*command, code=3)
     assert ".gitattributes decides which filters" in done.err and "--allow-sensitive" in done.err
     assert done.err.count("\n") == 1
     assert (repo.head(), repo.status()) == (before, "")
     kept = Path(done.err.rstrip().rpartition(" ")[2])
     assert "+++ b/.gitattributes" in kept.read_text() and "+++ b/src/app.py" in kept.read_text()
     script.replies(FILTERS)
-    done = run(*command, "--allow-sensitive", "--json")
-    assert done.code == 0, done.err
+    done = run(*command, "--allow-sensitive", "--json", code=0)
     assert any(".gitattributes decides" in remark for remark in done.json["remarks"])
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes", "src/app.py"]
 
@@ -150,8 +148,7 @@ def test_a_dry_run_lists_sensitive_files_and_named_files_need_no_question(
     done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo")
     assert done.code == 0 and ".gitattributes decides" in done.err
     script.replies(NEW.format(".gitattributes"))
-    done = run("edit", ".gitattributes", "make all files text", "--yes", "--create")
-    assert done.code == 0, done.err
+    done = run("edit", ".gitattributes", "make all files text", "--yes", "--create", code=0)
     assert ".gitattributes decides" in done.err
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes"]
 

@@ -118,8 +118,7 @@ def test_a_retry_does_not_show_a_small_model_its_bad_answer(repo: GitRepo, run: 
         fenced("src/app.py", new),
     )
     check = "grep -q 'f.hello' src/app.py || { echo '===== 0 assistant ====='; exit 1; }"
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "whole", "--check", check)
-    assert done.code == 0, done.err
+    run("edit", "src/app.py", "greet with a comma", "--yes", "--format", "whole", "--check", check, code=0)
     assert repo.read("src/app.py").decode() == new
     first, second, third = script.prompts
     opening, _, _ = first.partition("Answer with the whole")

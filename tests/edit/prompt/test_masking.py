@@ -56,8 +56,7 @@ def test_a_line_with_a_masked_key_can_be_edited(repo: GitRepo, run: Run, script:
             "+RETRIES = 3",
         ),
     )
-    done = run("edit", "src/conf.py", f"retry three times, {token} stays", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "src/conf.py", f"retry three times, {token} stays", "--yes", code=0)
     assert repo.read("src/conf.py").decode() == f'TOKEN = "{token}"  # of the bot\nRETRIES = 3\n'
     assert not any(token in prompt for prompt in script.prompts)
     assert (
@@ -80,8 +79,7 @@ def test_a_private_key_keeps_its_lines(repo: GitRepo, run: Run, script: Script) 
     key = "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *body, "-----END RSA " + "PRIVATE KEY-----"])
     repo.commit("key", **{"k.py": f'KEY = """\n{key}\n"""\nBITS = 1024\n'})
     script.replies(diff("k.py", ' """', "-BITS = 1024", "+BITS = 2048"))
-    done = run("edit", "k.py", "2048 bits", "--yes")
-    assert done.code == 0, done.err
+    run("edit", "k.py", "2048 bits", "--yes", code=0)
     assert not any(line in script.prompts[0] for line in body)
     assert "(file to edit; 13 lines)" in script.prompts[0]
     assert key.encode() in repo.read("k.py") and b"2048" in repo.read("k.py")

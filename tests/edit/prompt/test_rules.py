@@ -82,8 +82,7 @@ def test_the_check_is_in_the_rules(repo: GitRepo, run: Run, script: Script) -> N
     )
     (script.folder / "greet").write_text(GREET)
     check = ("--check", "grep -q welcome src/app.py")
-    done = run("edit", "src/app.py", "greet as the check wants it", "--yes", *check)
-    assert done.code == 0, done.err
+    run("edit", "src/app.py", "greet as the check wants it", "--yes", *check, code=0)
     shown = {
         option: rules(run("edit", "src/app.py", "greet", "--show-prompt", *check, *option.split()).out)
         for option in ("", "-n", "--no-commit", "--scope repo")
