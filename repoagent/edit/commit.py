@@ -10,8 +10,8 @@ import re
 import secrets
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -119,74 +119,62 @@ def commit(
     request = session.request
     result: CheckResult | None = None
     made: CommitResult | None = None
-    with _transaction(session, proposal, edit_id, ui, in_place) as transaction:
-        if request.check and (dirty := sorted(read_status(session.worktree).changed)):
-            more = f" and {len(dirty) - NAMED} more" if len(dirty) > NAMED else ""
-            remark = f"the check also saw your uncommitted changes in {', '.join(dirty[:NAMED])}{more}"
-            proposal = replace(proposal, remarks=(*proposal.remarks, remark))
-        transaction.write()
-        if request.check:
-            result = run_check(
-                request.check, session.worktree, accepted=proposal.accepted, running=ui.running
-            )
-            if not result.passed:
-                raise check_failure(result, session.worktree.top)
-        ui.quiet()  # an editor, a hook or a passphrase may need the terminal
-        if request.commit.no_commit:
-            transaction.keep()
-        else:
-            try:
-                made = transaction.commit(proposal.message, at_once=not request.check)
-            except HookFailed as error:
-                hint = session.resume_hint
-                if not error.by_git:  # the model can react to a hook that refuses
-                    raise SentBack("hook", without_secrets(str(error))) from error
-                text = without_secrets(str(error))
-                if request.commit.edit_message:  # git had the terminal, and printed the reason
-                    text = f"the commit was not made{and_unchanged(error.remarks)}. {hint}"
-                    raise NoCommit(text.rstrip()) from error
-                raise NoCommit(f"{text}\n{hint}".rstrip()) from error
-    return CommitOutcome(proposal, True, made, result)
-
-
-@contextmanager
-def _transaction(
-    session: EditSession, proposal: Proposal, edit_id: str, ui: UserInterface, in_place: InPlace | None
-) -> Iterator[Transaction]:
-    """Begin the transaction, after waiting for other processes that commit. Raises Refused instead of SentBack if some
-    files could not be restored."""
-    deadline = time.monotonic() + LOCK_SECONDS
-    waiting = False
-    while True:
-        transaction = Transaction(
-            session.worktree, proposal.changes, session.request.commit, edit_id, listen=ui.output,
-            in_place=in_place,
-        )  # fmt: skip
-        try:
-            with ExitStack() as stack:
+    deadline, waiting = time.monotonic() + LOCK_SECONDS, False
+    try:
+        with ExitStack() as stack:
+            while True:
+                transaction = Transaction(
+                    session.worktree, proposal.changes, request.commit, edit_id, listen=ui.output,
+                    in_place=in_place,
+                )  # fmt: skip
                 try:
                     stack.enter_context(transaction)
-                except Busy as error:
+                    break
+                except Busy as error:  # another process commits
                     if time.monotonic() > deadline:
                         raise Busy(f"{error}\n{session.resume_hint}".rstrip()) from error
                     if not waiting:
                         ui.note("waiting for another process to finish its commit")
                     waiting = True
                     time.sleep(LOCK_POLL_SECONDS)
-                    continue
                 except SystemFailed as error:
                     raise SystemFailed(f"{error}\n{session.resume_hint}".rstrip()) from error
                 except Refused as error:
                     raise NotNow(f"{error}\n{session.resume_hint}".rstrip()) from error
-                yield transaction
-            return
-        except SentBack as setback:
-            if setback.kind == "check" and (left := transaction.other_changes.left):
-                text = str(setback).removesuffix(_ADVICE)
-                raise Refused(f"another program has changed {', '.join(left)}; {text}") from setback
-            if transaction.left:
-                raise Refused(str(setback)) from setback
-            raise
+            if request.check and (dirty := sorted(read_status(session.worktree).changed)):
+                more = f" and {len(dirty) - NAMED} more" if len(dirty) > NAMED else ""
+                remark = f"the check also saw your uncommitted changes in {', '.join(dirty[:NAMED])}{more}"
+                proposal = replace(proposal, remarks=(*proposal.remarks, remark))
+            transaction.write()
+            if request.check:
+                result = run_check(
+                    request.check, session.worktree, accepted=proposal.accepted, running=ui.running
+                )
+                if not result.passed:
+                    raise check_failure(result, session.worktree.top)
+            ui.quiet()  # an editor, a hook or a passphrase may need the terminal
+            if request.commit.no_commit:
+                transaction.keep()
+            else:
+                try:
+                    made = transaction.commit(proposal.message, at_once=not request.check)
+                except HookFailed as error:
+                    hint = session.resume_hint
+                    if not error.by_git:  # the model can react to a hook that refuses
+                        raise SentBack("hook", without_secrets(str(error))) from error
+                    text = without_secrets(str(error))
+                    if request.commit.edit_message:  # git had the terminal, and printed the reason
+                        text = f"the commit was not made{and_unchanged(error.remarks)}. {hint}"
+                        raise NoCommit(text.rstrip()) from error
+                    raise NoCommit(f"{text}\n{hint}".rstrip()) from error
+    except SentBack as setback:  # an error for the user if some files could not be restored
+        if setback.kind == "check" and (left := transaction.other_changes.left):
+            text = str(setback).removesuffix(_ADVICE)
+            raise Refused(f"another program has changed {', '.join(left)}; {text}") from setback
+        if transaction.left:
+            raise Refused(str(setback)) from setback
+        raise
+    return CommitOutcome(proposal, True, made, result)
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
@@ -260,7 +248,7 @@ def compose(account: str, instruction: str, trailer: str = "") -> str:
     by_model = bool(first)
     if not by_model:
         first, *lines = without_controls(instruction).strip().splitlines() or ["Edit files"]
-        first = capitalised(_subject(first))
+        first = _subject(first, capitalise=True)
     first, rest = first.removesuffix(".").removesuffix(":"), ""
     if len(first) > SUBJECT_WIDTH:
         space = first.rfind(" ", 0, SUBJECT_WIDTH - 1)
@@ -290,16 +278,14 @@ def without_claims(message: str, trailer: str = "", *, people: bool = True) -> s
     return _SKIP_CI.sub("", "\n".join(lines))
 
 
-def _subject(line: str) -> str:
+def _subject(line: str, *, capitalise: bool = False) -> str:
+    """The subject in a line; capitalised, also after an omitted "Sure, ", unless its first word looks like code
+    (`main()`, `foo_bar`, `fix:` prefixes)."""
     text = " ".join(_BOLD.sub(r"\1", line.strip().strip("#*")).split())
     bare = _FILLER.sub("", text)
-    return bare if bare == text else capitalised(bare)
-
-
-def capitalised(subject: str) -> str:
-    """Capitalise the subject, unless its first word looks like code (`main()`, `foo_bar`, `fix:` prefixes)."""
-    word = subject.split(" ", 1)[0]
-    return subject[:1].upper() + subject[1:] if word.isalpha() and word.islower() else subject
+    word = bare.split(" ", 1)[0]
+    changes = (capitalise or bare != text) and word.isalpha() and word.islower()
+    return bare[:1].upper() + bare[1:] if changes else bare
 
 
 def without_controls(text: str) -> str:

@@ -56,11 +56,9 @@ class Draft:
 
     def with_source(self, source: Source) -> Draft:
         """Add `source`, unless its file is in the draft already."""
-        return (
-            self
-            if source.path in self.sources
-            else replace(self, sources={**self.sources, source.path: source})
-        )
+        if source.path in self.sources:
+            return self
+        return replace(self, sources={**self.sources, source.path: source})
 
     def with_changes(self, changes: Iterable[FileChange]) -> Draft:
         """Apply `changes`, which are relative to this draft."""

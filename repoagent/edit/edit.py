@@ -204,10 +204,11 @@ class _Run(ModelCalls):
 
         If a later run can resume (no network, a limit, ^C), the conversation file stays.
         """
+        session = self.prepared.session
         agent = loop.ModelAgent(
             self.setup.model, self.setup.meter, self.render,
             on_text=self.ui.text, on_void=self.ui.void, on_wait=self.waiting,
-            on_reply=self.record, continues=not self.prepared.session.short,
+            on_reply=self.record, continues=not session.short,
         )  # fmt: skip
         try:
             while True:
@@ -215,10 +216,18 @@ class _Run(ModelCalls):
                     agent, self.prepared.tools, self.state,
                     before_finish=self.finish, before_answer=self.insist, on_event=self.event,
                 )  # fmt: skip
-                objection = self.before_reject(outcome) if outcome.kind == "rejected" else None
-                if objection is None:
+                # with --scope repo only a reply from an earlier run, without that option, can ask for more files
+                asks = session.request.scope != "repo" or self.begun == outcome.state.turns
+                is_objection = outcome.kind == "rejected" and asks
+                files = patch_tool.files_named_in(session, outcome.text) if is_objection else []
+                if not patch_tool.allow_files(session, files):
                     break
-                self.state = outcome.state.with_turn(objection)
+                seen = patch_tool.scope_observation(session, files)  # the model may now change what it needs
+                self.ui.event(LoopEvent("observation", observation=seen))
+                meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
+                if blobs := seen.data.get("allowed"):
+                    meta["allowed"] = json.dumps(blobs)
+                self.state = outcome.state.with_turn(Turn("observation", seen.text, meta))
         except RESUMABLE:
             raise
         except LimitReached as error:
@@ -243,22 +252,6 @@ class _Run(ModelCalls):
         if seen is not None and seen.kind == EDIT and not seen.ok:
             self.refused = seen.shown or seen.text
         self.ui.event(event)
-
-    def before_reject(self, outcome: Outcome) -> Turn | None:
-        """The answer to a model that declined: it may now change the files that it needs. None to accept the
-        rejection."""
-        session = self.prepared.session
-        # with --scope repo only a reply from an earlier run, without that option, can ask for more files
-        asks = session.request.scope != "repo" or self.begun == outcome.state.turns
-        files = patch_tool.files_named_in(session, outcome.text) if asks else []
-        if not patch_tool.allow_files(session, files):
-            return None
-        seen = patch_tool.scope_observation(session, files)
-        self.ui.event(LoopEvent("observation", observation=seen))
-        meta = {"kind": seen.kind, "ok": "no", "extra": "objection"}
-        if blobs := seen.data.get("allowed"):
-            meta["allowed"] = json.dumps(blobs)
-        return Turn("observation", seen.text, meta)
 
     def insist(self, state: State) -> Observation | None:
         """The answer to a reply without an action: a small model forgot its edit, or an edit that fits is not

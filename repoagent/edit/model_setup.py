@@ -143,17 +143,12 @@ def model_setup(
             return replace(price, cache_write=HOUR_CACHE * price.input)
         return price
 
-    limits = limits or limits_of(settings)
-    refuse_unpriced(limits, [model.spec], price_of)
-    log = SpendLog(state_folder(), must=limits.day is not None, warn=say)
-    return ModelSetup(settings, model, Meter(limits, price_of, log))
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The limits of one edit."""
-    return Limits(
+    limits = limits or Limits(
         settings.whole("max_turns"),
         settings.whole_or_none("max_tokens"),
         settings.number_or_none("max_cost"),
         settings.number_or_none("max_cost_per_day"),
     )
+    refuse_unpriced(limits, [model.spec], price_of)
+    log = SpendLog(state_folder(), must=limits.day is not None, warn=say)
+    return ModelSetup(settings, model, Meter(limits, price_of, log))

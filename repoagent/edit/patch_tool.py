@@ -85,7 +85,24 @@ def _fold(session: EditSession, answer: str) -> Observation:
             raise second from error
         if not {change.name for change in applied.changes} >= {change.name for change in session.draft.edits}:
             raise
-    reason, problem = "unseen", _unseen(session, applied, draft)
+    reason, problem = "unseen", ""
+    changed = {edit.path for edit in draft.edits}  # lines have moved in these
+    for place in applied.placements:
+        # lines of a file that was not shown in full must have been read, or quoted exactly
+        seen = session.seen.get(place.path)
+        if place.level == "whole-file" and seen == []:
+            problem = f"Not applied: {place.path} exists and you have not seen it. Read it first."
+            break
+        is_exact = not _LOOSE_LEVELS & {place.level, *place.tolerances}
+        if seen is None or place.path in changed or is_exact:
+            continue
+        if not any(first <= place.line <= last for first, last in seen):
+            lines = f"{max(1, place.line - _LINES_AROUND)}-{place.line + _LINES_AROUND}"
+            problem = (
+                f"Not applied: hunk {place.hunk} of {place.path} would go to line {place.line}, which you have not "
+                f'seen, and does not quote it exactly. Read it first, with lines="{lines}".'
+            )
+            break
     if not problem:
         originals = {path: source.data for path, source in draft.sources.items() if source.data is not None}
         reason, problem = (
@@ -120,26 +137,6 @@ def _fold(session: EditSession, answer: str) -> Observation:
     if applied.unclosed:
         texts.append("The fence of the diff was not closed; the diff was read to the end of the answer.")
     return Observation(EDIT, "\n".join(texts), final=True)
-
-
-def _unseen(session: EditSession, applied: Applied, draft: Draft) -> str:
-    """A sentence for the model if a hunk applies to lines that it has neither seen nor quoted exactly, or "". Only for
-    files that were not shown in full, and not changed before: their lines have moved."""
-    changed = {edit.path for edit in draft.edits}
-    for place in applied.placements:
-        seen = session.seen.get(place.path)
-        if place.level == "whole-file" and seen == []:
-            return f"Not applied: {place.path} exists and you have not seen it. Read it first."
-        is_exact = not _LOOSE_LEVELS & {place.level, *place.tolerances}
-        if seen is None or place.path in changed or is_exact:
-            continue
-        if not any(first <= place.line <= last for first, last in seen):
-            lines = f"{max(1, place.line - _LINES_AROUND)}-{place.line + _LINES_AROUND}"
-            return (
-                f"Not applied: hunk {place.hunk} of {place.path} would go to line {place.line}, which you have not "
-                f'seen, and does not quote it exactly. Read it first, with lines="{lines}".'
-            )
-    return ""
 
 
 def _fit(session: EditSession, draft: Draft, answer: str) -> tuple[Applied, list[Part]]:

@@ -248,9 +248,7 @@ def test_warnings_are_logged(repo: GitRepo, caplog: pytest.LogCaptureFixture) ->
     assert "colour" in caplog.text
 
 
-def test_variables_that_name_another_repository_are_no_trap(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_variables_of_git_are_refused(repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as set_here:
         set_here.setenv("GIT_DIR", str(repo.top / ".git"))
         with pytest.raises(errors.UsageError, match="GIT_DIR is set in the environment: unset it"):

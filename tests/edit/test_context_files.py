@@ -123,9 +123,7 @@ def test_the_users_file_is_instruction_and_repository_files_are_data(tmp_path: P
     assert names(collected(tmp_path / "top", user=tmp_path / "home/none.md")) == ["AGENTS.md"]
 
 
-def test_an_edit_sends_them_and_warns(
-    repo: GitRepo, run: Run, script: Script, clean_environment: Path
-) -> None:
+def test_an_edit_sends_them(repo: GitRepo, run: Run, script: Script, clean_environment: Path) -> None:
     mine = clean_environment / ".config/repoagent/context.md"
     mine.parent.mkdir(parents=True)
     mine.write_text("Never use tabs.\n")

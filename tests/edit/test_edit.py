@@ -36,9 +36,7 @@ def test_one_request_is_one_commit(repo: GitRepo, edit: Run, script: Script) -> 
     assert done.out.startswith("[main ") and "Greet with a comma" in done.out and done.out.count("\n") == 1
 
 
-def test_the_prompt_has_the_file_history_and_the_request_and_no_hash(
-    repo: GitRepo, edit: Run, script: Script
-) -> None:
+def test_the_prompt_has_no_hash(repo: GitRepo, edit: Run, script: Script) -> None:
     repo.write(".repoagent/context.md", "Strings use single quotes here.\n")
     repo.write("AGENTS.md", "Run the tests with make test.\n")
     script.replies(GREET)
@@ -54,9 +52,7 @@ def test_the_prompt_has_the_file_history_and_the_request_and_no_hash(
     assert positions == sorted(positions) and prompt.rindex("greet with a comma") > positions[-1]
 
 
-def test_show_prompt_prints_the_request_and_sends_nothing(
-    repo: GitRepo, run: Run, edit: Run, script: Script
-) -> None:
+def test_show_prompt_sends_nothing(repo: GitRepo, run: Run, edit: Run, script: Script) -> None:
     shown = run("edit", "src/app.py", "greet with a comma", "--show-prompt")
     assert shown.code == 0 and "total tokens" in shown.err
     script.replies(GREET)
@@ -92,7 +88,7 @@ WHOLE_WITHOUT_MAIN = "```src/app.py\ndef greet(name):\n    return f'hello, {name
         (greeting(HELLO, "('hello ' + name"), "no longer parse"),
     ],
 )
-def test_a_refused_answer_goes_back_with_the_reason(
+def test_a_refused_answer_goes_back(
     repo: GitRepo, edit: Run, script: Script, reply: str, objection: str
 ) -> None:
     script.replies(reply, GREET)
@@ -125,9 +121,7 @@ def test_a_part_of_a_refused_edit_is_not_taken_for_the_whole(repo: GitRepo, run:
     assert repo.git("show", "--format=", "--name-only").split() == ["README.md"]
 
 
-def test_a_diff_that_never_fits_is_refused_and_changes_nothing(
-    repo: GitRepo, edit: Run, script: Script
-) -> None:
+def test_a_diff_that_never_fits_is_refused(repo: GitRepo, edit: Run, script: Script) -> None:
     script.replies(*(greeting(str(n), "name") for n in range(6)))
     before = state(repo)
     edit(code=3)
@@ -159,9 +153,7 @@ def test_an_answer_or_a_rejection_exits_1_without_a_commit(repo: GitRepo, edit: 
 
 
 @pytest.mark.parametrize("second", [greeting("'hi ' + name", "f'hello, {name}'"), GREET])
-def test_a_failed_check_goes_back_until_it_passes(
-    repo: GitRepo, edit: Run, script: Script, second: str
-) -> None:
+def test_a_failed_check_goes_back(repo: GitRepo, edit: Run, script: Script, second: str) -> None:
     """The second answer is relative to the first, or the whole edit again."""
     script.replies(greeting(HELLO, "'hi ' + name"), second)
     edit("--check", "grep -q 'hello,' src/app.py || { echo no comma; false; }")
@@ -213,9 +205,7 @@ def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Scrip
     assert repo.head() == before[0] and repo.status() == " M src/app.py\n"
 
 
-def test_the_instruction_from_standard_input_and_from_a_file(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_the_instruction_from_a_file(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     assert run("edit", "--dry-run", "src/app.py", "-", stdin="greet with a comma\n").code == 0
     assert "Request:\ngreet with a comma\n" in script.prompts[0]
@@ -236,7 +226,7 @@ def test_the_instruction_from_standard_input_and_from_a_file(
         (("src/app.py", "greet", "--yes", "--max-cost", "1"), "price"),
     ],
 )
-def test_errors_before_the_first_model_call(
+def test_errors_before_the_first_call(
     run: Run, script: Script, arguments: tuple[str, ...], words: str
 ) -> None:
     done = run("edit", *arguments, stdin=" \n")
@@ -280,9 +270,7 @@ def test_during_a_merge_only_no_commit_works(repo: GitRepo, edit: Run, script: S
 
 
 @pytest.mark.parametrize("ending", ["\r\n", "\n"])
-def test_line_ends_and_a_missing_final_newline_are_preserved(
-    repo: GitRepo, edit: Run, script: Script, ending: str
-) -> None:
+def test_line_ends_are_preserved(repo: GitRepo, edit: Run, script: Script, ending: str) -> None:
     repo.git("config", "core.autocrlf", "false")
     text = ending.join(["def greet(name):", f"    return {HELLO}", "x = 1"])
     repo.write("src/app.py", text)

@@ -18,9 +18,7 @@ repos:
 """
 
 
-def test_pre_commit_with_a_formatter_and_other_work_around(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_formatter_and_other_work_around(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     env = {"PRE_COMMIT_HOME": str(tmp_path / "pre-commit")}
     program = Path(sys.executable).parent / "pre-commit"
     repo.write(".pre-commit-config.yaml", PRE_COMMIT)
@@ -48,9 +46,7 @@ def test_pre_commit_with_a_formatter_and_other_work_around(
     assert len(script.prompts) == 1
 
 
-def test_a_signed_commit_with_a_hook_that_adds_all_files(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_signed_commit_with_a_greedy_hook(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (tmp_path / "signers").write_text("ada@example.com " + key.with_suffix(".pub").read_text())

@@ -210,9 +210,7 @@ def test_a_small_model_without_tools_gets_no_outline_and_no_advice(repo: GitRepo
 
 
 @pytest.mark.parametrize("count", [5_000, pytest.param(21_500, marks=pytest.mark.soak)])  # 0.5 and 2 MB
-def test_a_large_file_is_edited_through_read_and_a_diff(
-    repo: GitRepo, run: Run, script: Script, count: int
-) -> None:
+def test_a_large_file_is_edited(repo: GitRepo, run: Run, script: Script, count: int) -> None:
     text = source(count, special_case="result = 0")
     repo.commit("big", **{"big.py": text})
     last = f"task_{count - 10}"
@@ -235,9 +233,7 @@ def test_a_large_file_is_edited_through_read_and_a_diff(
 
 
 @pytest.mark.soak
-def test_an_ambiguous_block_is_refused_unless_a_line_number_decides(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_line_number_decides(repo: GitRepo, run: Run, script: Script) -> None:
     text = source(3_000)
     repo.commit("big", **{"big.py": text})
     line = _line(text, "def task_2000(") + 1

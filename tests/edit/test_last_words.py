@@ -10,9 +10,7 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script
 
 
-def test_messages_and_other_text_of_a_reply_are_printed_in_a_pipe(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_all_text_of_a_reply_is_printed(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(f"<message>b.txt has to change too\nand c.txt</message>\nOnly a half.\n\n{GREET}")
     done = run("edit", "src/app.py", "greet", "--yes", code=0)
     assert "b.txt has to change too\nand c.txt\n" in done.err and "Only a half.\n" in done.err
@@ -26,9 +24,7 @@ def test_messages_and_other_text_of_a_reply_are_printed_in_a_pipe(
 @pytest.mark.parametrize(
     "last", ["<finish>b.txt would have to change</finish>", "b.txt would have to change"]
 )
-def test_no_edit_after_a_failed_check_exits_6_with_the_reply(
-    repo: GitRepo, run: Run, script: Script, last: str
-) -> None:
+def test_no_edit_after_a_failed_check_exits_6(repo: GitRepo, run: Run, script: Script, last: str) -> None:
     before = repo.head(), repo.read("src/app.py")
     check = "echo x >> .git/checked; false"
     script.replies(GREET, last)
@@ -58,9 +54,7 @@ def test_a_reply_without_action_does_not_drop_an_edit(repo: GitRepo, run: Run, s
 
 
 @pytest.mark.parametrize("reply", ["<bash>ls</bash>", "```bash\nls\n```"])
-def test_without_commands_the_available_tools_are_named(
-    repo: GitRepo, run: Run, script: Script, reply: str
-) -> None:
+def test_without_commands_tools_are_named(repo: GitRepo, run: Run, script: Script, reply: str) -> None:
     script.replies(reply, "Then I can't say.")
     assert run("edit", "src/app.py", "what is here?", "--yes").code == 1
     assert "Nothing in your last reply was performed" in script.prompts[1]

@@ -28,9 +28,7 @@ def notes(repo: GitRepo) -> list[str]:
 
 
 @pytest.mark.soak
-def test_a_note_of_the_model_is_saved_with_its_source_and_shown_next_time(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_note_of_the_model_is_shown_next_time(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("<note>`greet` is called with bytes too</note>\n" + GREET)
     assert run("edit", "src/app.py", "greet with a comma", "--yes").code == 0
     blob = repo.git("rev-parse", "HEAD:src/app.py")[:12]
@@ -91,9 +89,7 @@ def test_a_first_failure_is_noted_after_a_success(repo: GitRepo, run: Run, scrip
 
 
 @pytest.mark.soak
-def test_the_reason_of_a_rejection_is_a_note_of_the_user(
-    repo: GitRepo, run: Run, screen: Open, script: Script
-) -> None:
+def test_the_reason_of_a_rejection_is_noted(repo: GitRepo, run: Run, screen: Open, script: Script) -> None:
     script.replies(HI, GREET)
     with screen("edit", "src/app.py", "greet with a comma") as window:
         for question, answer in (
@@ -126,9 +122,7 @@ def test_an_undone_edit_is_noted_until_it_is_redone(repo: GitRepo, run: Run, scr
 
 
 @pytest.mark.soak
-def test_a_long_conversation_is_compacted_and_nothing_of_it_is_lost(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_compaction_loses_nothing(repo: GitRepo, run: Run, script: Script) -> None:
     limit = {"REPOAGENT_MEMORY__LIMIT": "1500"}
     for number in range(4):
         script.replies(f"Words number {number}. " + "And more. " * 40)
@@ -159,9 +153,7 @@ def test_a_small_model_gets_no_earlier_turns(repo: GitRepo, run: Run, script: Sc
     assert "Last edits of this file:\n- 20" in script.prompts[0]
 
 
-def test_a_conversation_that_the_user_shortened_is_used_unchanged(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_a_shortened_conversation_is_used(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies("An answer about lobsters.")
     run("edit", "src/app.py", "what is greet", "--yes")
     path = memory_folder(repo) / "conversation.md"

@@ -53,7 +53,7 @@ def test_as_a_sub_command_of_git(repo: GitRepo, script: Script, tmp_path: Path) 
     assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
-def test_detached_and_unborn(
+def test_detached_unborn(
     repo: GitRepo, make_repo: Callable[[str], GitRepo], run: Run, script: Script
 ) -> None:
     repo.git("checkout", "-q", "--detach")
@@ -70,9 +70,7 @@ def test_detached_and_unborn(
     assert not (unborn.top / "docs").exists()
 
 
-def test_a_new_branch_signed_off_in_the_editor_then_a_fixup(
-    repo: GitRepo, run: Run, script: Script, tmp_path: Path
-) -> None:
+def test_a_new_branch_then_a_fixup(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
     script.replies("<commit>Greet</commit>\n" + GREET)
     head = repo.head()
     write = "f() { sed -i '1s/.*/In my words/' \"$1\"; }; f"

@@ -92,9 +92,7 @@ def test_no_model_is_configured(run: Run) -> None:
     assert max(map(len, done.err.splitlines())) <= 80
 
 
-def test_errors_of_the_commit_are_reported_before_the_model_call(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_errors_of_the_commit_come_first(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     command = ("edit", "src/app.py", "greet with a comma", "--yes")
     done = run(*command, env={"GIT_CONFIG_GLOBAL": "/dev/null", "EMAIL": "", "GIT_COMMITTER_NAME": ""})
@@ -107,9 +105,7 @@ def test_errors_of_the_commit_are_reported_before_the_model_call(
     assert done.code == 0
 
 
-def test_an_ignored_or_unseen_file_is_not_created_or_overwritten(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_ignored_and_unseen_files_stay(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write(".gitignore", "build/\n")
     repo.commit("ignore")
     repo.write("local.txt", "mine\n")

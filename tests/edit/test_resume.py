@@ -73,9 +73,7 @@ def test_killed_during_the_model_call(repo: GitRepo, run: Run, script: Script, k
     assert left_behind(repo) == []
 
 
-def test_killed_during_the_check(
-    repo: GitRepo, run: Run, script: Script, killed: Killed, tmp_path: Path
-) -> None:
+def test_killed_in_the_check(repo: GitRepo, run: Run, script: Script, killed: Killed, tmp_path: Path) -> None:
     script.replies(GREET)
     started = tmp_path / "started"
     check = f"test -e {started} || {{ touch {started}; sleep 5; }}"

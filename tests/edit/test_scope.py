@@ -102,9 +102,7 @@ def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, p
 
 
 @pytest.mark.soak
-def test_an_allowed_file_that_changed_since_is_refused(
-    repo: GitRepo, run: Run, screen: Open, script: Script
-) -> None:
+def test_an_allowed_file_changed_since(repo: GitRepo, run: Run, screen: Open, script: Script) -> None:
     script.replies(REJECTED, BOTH)
     script.act(1, "kill -9 $PPID")
     with screen(*COMMAND) as window:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from repoagent.edit.prompt.blocks import first_lines
+from tests.cli.applying import Done
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 from tests.edit.long_file import SHOP
@@ -17,9 +18,9 @@ def fenced(path: str, text: str) -> str:
     return f"```{path}\n{text}```\n"
 
 
-def edit(run: Run, *args: str, **env: str) -> tuple[int, str]:
-    done = run("edit", *args, "--yes", "--format", "function", env=env)
-    return done.code, done.err
+def edit(run: Run, *args: str, code: int = 0) -> Done:
+    done: Done = run("edit", *args, "--yes", "--format", "function", code=code)
+    return done
 
 
 @pytest.mark.soak
@@ -27,22 +28,19 @@ def test_a_reply_without_an_edit_goes_back_twice(repo: GitRepo, run: Run, script
     old = repo.read("src/app.py").decode()
     new = old.replace("hello ", "hi ")
     script.replies("I will change it.", "Done!", fenced("src/app.py", new))
-    assert edit(run, "src/app.py", "say hi") == (0, "")
+    assert edit(run, "src/app.py", "say hi").err == ""
     assert repo.read("src/app.py").decode() == new
     assert "Your answer contains no edit." in script.prompts[1]
     assert "I will change it." not in script.prompts[1]
     script.replies("No.", "No need.", "It says hi already.")
-    done = run("edit", "src/app.py", "say hi", "--yes", "--format", "function")
-    assert (done.code, done.out) == (1, "It says hi already.\n")
+    assert edit(run, "src/app.py", "say hi", code=1).out == "It says hi already.\n"
 
 
-def test_the_model_selects_the_part_if_the_request_names_none(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_the_model_selects_the_part(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("shop.py", SHOP)
     repo.commit("shop")
     script.replies("Basket.total_price\n", fenced("shop.py", ROUNDED))
-    assert edit(run, "shop.py", "the price shall be in whole cents")[0] == 0
+    edit(run, "shop.py", "the price shall be in whole cents")
     question, prompt = script.prompts
     assert "Which of these have to change?" in question
     assert f"Basket.total_price of shop.py:\n```python\n{TOTAL}```" in prompt
@@ -53,14 +51,11 @@ def test_the_model_selects_the_part_if_the_request_names_none(
 def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: Script) -> None:
     repo.write("shop.py", SHOP)
     repo.commit("shop")
-    script.replies(
-        "Basket.total_price", fenced("shop.py", "        return 1\n")
-    )  # the model has no reply for the second call
-    code, output = edit(run, "shop.py", "whole cents")
-    assert code == 4, output
+    # the model has no reply for the second call
+    script.replies("Basket.total_price", fenced("shop.py", "        return 1\n"))
+    edit(run, "shop.py", "whole cents", code=4)
     script.replies(fenced("shop.py", ROUNDED))
-    code, output = edit(run, "shop.py", "whole cents")
-    assert code == 0, output
+    edit(run, "shop.py", "whole cents")
     assert "Which of these" not in script.prompts[0]
     assert repo.read("shop.py").decode() == SHOP.replace(TOTAL, ROUNDED)
 
@@ -68,7 +63,7 @@ def test_an_interrupted_run_remembers_the_part(repo: GitRepo, run: Run, script: 
 def test_several_files_are_requested_one_at_a_time(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
     script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 2\n"))
-    assert edit(run, "a.py", "b.py", "make it 2")[0] == 0
+    edit(run, "a.py", "b.py", "make it 2")
     first, second = script.prompts
     assert "A = 1" in first and "B = 1" not in first
     assert "B = 1" in second and "A = 1" not in second
@@ -76,15 +71,12 @@ def test_several_files_are_requested_one_at_a_time(repo: GitRepo, run: Run, scri
     assert repo.git("show", "--format=", "--name-only").split() == ["a.py", "b.py"]
 
 
-def test_after_a_failed_check_only_the_named_file_is_requested_again(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_the_file_that_fails_the_check_is_requested_again(repo: GitRepo, run: Run, script: Script) -> None:
     repo.commit("two", **{"a.py": "A = 1\n", "b.py": "B = 1\n"})
     head = repo.head()
     script.replies(fenced("a.py", "A = 2\n"), fenced("b.py", "B = 3\n"), fenced("b.py", "B = 2\n"))
     check = "grep -q 2 a.py && { grep -q 2 b.py || { echo 'b.py: it is no 2'; exit 1; }; }"
-    code, output = edit(run, "a.py", "b.py", "make it 2", "--check", check)
-    assert code == 0, output
+    edit(run, "a.py", "b.py", "make it 2", "--check", check)
     last = script.prompts[2]
     assert "B = 3" in last and "B = 1" not in last and "A = " not in last
     assert "b.py: it is no 2" in last
@@ -94,18 +86,9 @@ def test_after_a_failed_check_only_the_named_file_is_requested_again(
 @pytest.mark.soak
 def test_the_form_depends_on_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     env = {"REPOAGENT_MODEL": "ollama/qwen2.5-coder:1.5b"}
-    small = run("edit", "src/app.py", "say hi", "--show-prompt", "--json", env=env).json
-    large = run(
-        "edit", "src/app.py", "say hi", "--show-prompt", "--json", env={"REPOAGENT_MODEL": "best"}
-    ).json
-    configured = run(
-        "edit",
-        "src/app.py",
-        "say hi",
-        "--show-prompt",
-        "--json",
-        env=env | {"REPOAGENT_EDIT__FORMAT": "diff"},
-    ).json
+    show = ("edit", "src/app.py", "say hi", "--show-prompt", "--json")
+    small, large = run(*show, env=env).json, run(*show, env={"REPOAGENT_MODEL": "best"}).json
+    configured = run(*show, env=env | {"REPOAGENT_EDIT__FORMAT": "diff"}).json
     assert "the whole new file" in json.dumps(small) and "```diff" not in json.dumps(small)
     assert "```diff" in json.dumps(large)
     assert "```diff" in json.dumps(configured)
@@ -116,7 +99,7 @@ def test_a_repeated_answer_changes_the_wording_of_the_prompt(repo: GitRepo, run:
     wrong, right = old.replace("hello ", "hey "), old.replace("hello ", "hi ")
     replies = [fenced("src/app.py", text) for text in (wrong, wrong, right)]
     script.replies(*replies)
-    assert edit(run, "src/app.py", "say hi", "--check", "grep -q 'hi ' src/app.py")[0] == 0
+    edit(run, "src/app.py", "say hi", "--check", "grep -q 'hi ' src/app.py")
     first, second, third = script.prompts
     assert "hey " in second and "hello " not in second
     assert "hello " in third and "hey " not in third

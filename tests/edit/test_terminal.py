@@ -142,7 +142,7 @@ def test_interrupted_during_the_model_call(repo: GitRepo, screen: Open, script: 
 
 
 @pytest.mark.soak
-def test_interrupted_during_the_check(
+def test_interrupted_in_the_check(
     repo: GitRepo, screen: Open, script: Script, tmp_path: Path, run: Run
 ) -> None:
     script.replies(GREET)
@@ -163,9 +163,7 @@ def test_interrupted_during_the_check(
 
 
 @pytest.mark.soak
-def test_without_an_instruction_the_editor_opens(
-    repo: GitRepo, screen: Open, script: Script, tmp_path: Path
-) -> None:
+def test_the_editor_asks_the_instruction(repo: GitRepo, screen: Open, script: Script, tmp_path: Path) -> None:
     script.replies(GREET)
     write = editor(tmp_path, "text = '# a remark\\ngreet with a comma\\n' + text")
     with screen("edit", "src/app.py", "--dry-run", GIT_EDITOR=write, NO_COLOR="1") as window:

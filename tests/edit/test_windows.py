@@ -6,10 +6,8 @@ import pytest
 
 from repoagent.edit.small_models.excerpts import (
     Window,
-    answered_windows,
     file_excerpt,
     find_windows,
-    question,
     rows_now,
 )
 from repoagent.git.files import Source
@@ -55,14 +53,6 @@ def test_the_parts_that_a_request_is_about(
 ) -> None:
     windows = find_windows(path, data, instruction, places, 150)
     assert [f"{', '.join(w.names)} {w.first}-{w.last}" for w in windows] == labels
-
-
-def test_the_answer_of_the_model_selects_the_part() -> None:
-    assert "Basket.total_price\n" in question("shop.py", DATA, "make it faster")
-    assert question("notes.txt", b"words\n", "x") == ""
-    named = answered_windows("shop.py", DATA, "- `Basket.total_price`\n- read_names\n", 150)
-    assert [window.names for window in named] == [("Basket.total_price",), ("read_names",)]
-    assert answered_windows("shop.py", DATA, "I can't tell.", 150) == ()
 
 
 def test_a_window_moves_with_changes_around_it() -> None:

@@ -131,9 +131,7 @@ def test_untracked_ignored_and_withheld_files(code: GitRepo) -> None:
         (["../x:load"], 2, "../x:load is outside the work tree"),
     ],
 )
-def test_what_is_not_found_is_one_sentence(
-    code: GitRepo, arguments: list[str], code_: int, sentence: str
-) -> None:
+def test_not_found_is_one_sentence(code: GitRepo, arguments: list[str], code_: int, sentence: str) -> None:
     done = uses(code.top, *arguments)
     assert (done.returncode, done.stdout) == (code_, "")
     assert sentence in done.stderr

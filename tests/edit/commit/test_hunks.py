@@ -65,7 +65,7 @@ def joined(lines: list[bytes], ended: bool) -> bytes:
 @pytest.mark.soak
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(both=texts(), data=st.data())
-def test_a_selection_equals_what_git_applies(
+def test_a_selection_is_what_git_applies(
     tmp_path: Path, both: tuple[bytes, bytes], data: st.DataObject
 ) -> None:
     before, after = both

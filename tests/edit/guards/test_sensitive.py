@@ -65,9 +65,7 @@ def found(repo: GitRepo, path: str, *, named: tuple[str, ...] = (), further: tup
         ({"core.fsmonitor": "tools/watch"}, "tools/watch", "core.fsmonitor"),
     ],
 )
-def test_files_that_the_configuration_of_git_runs_or_reads(
-    repo: GitRepo, settings: dict[str, str], path: str, why: str
-) -> None:
+def test_files_that_git_runs_or_reads(repo: GitRepo, settings: dict[str, str], path: str, why: str) -> None:
     repo.write("team.gitcfg", "[user]\n")
     for key, value in settings.items():
         repo.git("config", key, value)
@@ -93,7 +91,7 @@ def test_both_names_of_a_rename_count_and_a_named_file_was_requested(repo: GitRe
     assert not found(repo, "deploy/README.md", further=("deploy/*", "!deploy/README.md"))
 
 
-def test_a_secret_of_the_environment_never_counts_as_requested(
+def test_a_secret_of_the_environment_is_never_requested(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "canary-8c2e")
@@ -141,9 +139,7 @@ def test_yes_does_not_accept_sensitive_files(repo: GitRepo, run: Run, script: Sc
     assert repo.git("show", "--format=", "--name-only").split() == [".gitattributes", "src/app.py"]
 
 
-def test_a_dry_run_lists_sensitive_files_and_named_files_need_no_question(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_named_sensitive_files_need_no_question(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(FILTERS)
     done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo")
     assert done.code == 0 and ".gitattributes decides" in done.err
@@ -154,7 +150,7 @@ def test_a_dry_run_lists_sensitive_files_and_named_files_need_no_question(
 
 
 @pytest.mark.parametrize(("key", "code"), [("y\n", 0), ("n\n", 1), ("\x04", 1)])
-def test_sensitive_files_need_a_second_confirmation(
+def test_sensitive_files_need_a_second_yes(
     repo: GitRepo, screen: Open, script: Script, key: str, code: int
 ) -> None:
     script.replies(FILTERS)
@@ -184,9 +180,7 @@ def test_sensitive_files_can_be_deselected_by_hunk(repo: GitRepo, screen: Open, 
     assert message.count("Source-Blob:") == 1
 
 
-def test_more_patterns_come_only_from_the_users_configuration(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_the_repository_cannot_set_the_patterns(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(GREET)
     repo.git("config", "repoagent.edit.sensitive", "src/")
     done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")

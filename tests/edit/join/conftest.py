@@ -37,8 +37,10 @@ class Split:
         assert old in data
         self.file(number).write_bytes(data.replace(old, new, 1))
 
-    def join(self, *options: str) -> Done:
-        return self.program("--join", str(self.folder), *options)
+    def join(self, *options: str, code: int | None = None) -> Done:
+        done = self.program("--join", str(self.folder), *options)
+        assert code in (None, done.code), done.err
+        return done
 
     @property
     def source(self) -> Path:

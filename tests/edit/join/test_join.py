@@ -36,8 +36,7 @@ def test_edits_of_two_segments_are_one_commit_that_can_be_undone(split: Split) -
     )
     head, mark, tail = wanted.partition(b"def store")
     wanted = head + mark + tail.replace(b"    third = second\n", b"", 1)
-    done = split.join()
-    assert done.code == 0, done.err
+    done = split.join(code=0)
     assert split.source.read_bytes() == wanted and split.repo.status() == ""
     message = split.repo.git("log", "-1", "--format=%B")
     assert message.startswith("Change parse and store in src/big.py\n\nRepoagent-Edit: ")
@@ -94,8 +93,7 @@ def test_staged_and_unstaged_work_is_unchanged(split: Split) -> None:
     split.change(b"def close(value):", b"def close(value, unstaged):")
     split.repo.write("a.txt", "mine\n")
     split.edit(3, b"second = first", b"second = 3")
-    done = split.join()
-    assert done.code == 0, done.err
+    done = split.join(code=0)
     shown = split.repo.git("show", "HEAD", "--format=", "-U0")
     assert "+    second = 3" in shown and "staged" not in shown
     assert "load(value, staged)" in split.repo.git("diff", "--cached")
@@ -135,8 +133,7 @@ def test_a_kill_between_the_commit_and_the_refresh_is_recovered(split: Split, sc
 def test_the_folder_follows_a_formatting_hook(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2  ")
     split.repo.hook("pre-commit", "sed -i 's/ *$//' src/big.py && git add src/big.py\n")
-    done = split.join()
-    assert done.code == 0, done.err
+    split.join(code=0)
     assert b"second = 2\n" in split.source.read_bytes() and is_fresh(split)
     assert split.repo.status() == ""
 
@@ -151,9 +148,7 @@ def test_the_folder_follows_a_formatting_hook(split: Split) -> None:
         (lambda data: b"\xef\xbb\xbf" + data, "removed a byte-order mark"),
     ],
 )
-def test_automatic_changes_of_an_editor_are_reverted(
-    split: Split, edit: Callable[[bytes], bytes], note: str
-) -> None:
+def test_changes_of_an_editor_are_reverted(split: Split, edit: Callable[[bytes], bytes], note: str) -> None:
     split.edit(2, b"second = first", b"second = 2")
     wanted = SOURCE.replace(
         b"parse(value):\n    first = value\n    second = first",
@@ -212,8 +207,7 @@ def test_a_segment_edited_before_a_refresh_is_merged_from_its_own_base(split: Sp
         .replace(b"second = 2", b"second = first")
         .replace(b"return third", b"return 2")
     )
-    done = split.join()
-    assert done.code == 0, done.err
+    split.join(code=0)
     data = split.source.read_bytes()
     assert b"first = source\n    second = first\n    third = second\n    return 2\n" in data and is_fresh(
         split
@@ -232,9 +226,7 @@ def test_a_linked_work_tree_has_its_own_source(split: Split) -> None:
     assert b"side" in (side / "src/big.py").read_bytes() and split.source.read_bytes() == SOURCE
 
 
-def test_a_split_of_a_nested_repository_is_joined_there(
-    split: Split, make_repo: Callable[[str], GitRepo]
-) -> None:
+def test_a_nested_repository_is_joined_there(split: Split, make_repo: Callable[[str], GitRepo]) -> None:
     inner = make_repo("repo/inner")
     inner.commit("the file of the same name", **{"src/big.py": SOURCE})
     assert split.program("src/big.py", "--target-bytes", "110", "-o", "parts", cwd=inner.top).code == 0
@@ -252,8 +244,7 @@ def test_a_prototype_and_its_function_are_named_once(make_split: MakeSplit) -> N
     )
     for path in split.folder.glob("0*.c"):
         path.write_bytes(path.read_bytes().replace(b"int sum(", b"long sum("))
-    done = split.join()
-    assert done.code == 0, done.err
+    split.join(code=0)
     assert split.repo.git("log", "-1", "--format=%s") == "Change sum in a.c\n"
 
 
@@ -303,6 +294,5 @@ def test_a_result_that_does_not_parse_is_joined_only_with_an_option(split: Split
     assert done.code == 3
     assert "fix 002.py and join again, or use --no-parse-check" in done.err
     assert split.everything() == before
-    done = split.join("--no-parse-check")
-    assert done.code == 0, done.err
+    split.join("--no-parse-check", code=0)
     assert b"parse(value:" in split.source.read_bytes()

@@ -167,15 +167,6 @@ def test_the_prompt_of_a_small_model(repo: GitRepo) -> None:
     assert len(prompt) < 1_200
 
 
-def test_an_example_that_the_request_names_is_shown_for_reading(repo: GitRepo) -> None:
-    prepared = prepare_edit(repo, "total_price shall round to cents, as task_3 does")
-    prompt = "".join(part.text for part in prepared.prompts[0].opening)
-    assert "task_3 of shop.py, only to read:\n```python\ndef task_3(" in prompt
-    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
-    alone = prepare_edit(repo, "as task_3 does")
-    assert [window.names for window in alone.session.windows["shop.py"]] == [("task_3",)]
-
-
 def test_an_added_definition_selects_no_part(repo: GitRepo) -> None:
     text = SHOP.replace("def task_5(", "def low(")
     for request in ("Add a method low(limit) to Basket", "Add a new function `low` beside read_names"):
@@ -212,9 +203,7 @@ def test_lines_or_an_answer_select_the_part(repo: GitRepo) -> None:
         ("diff", "total_price shall round", SHOP, "diff"),
     ],
 )
-def test_the_form_depends_on_the_file(
-    repo: GitRepo, form: Form, instruction: str, text: str, chosen: str
-) -> None:
+def test_form_by_file(repo: GitRepo, form: Form, instruction: str, text: str, chosen: str) -> None:
     assert prepare_edit(repo, instruction, form, text=text).form == chosen
 
 
@@ -348,11 +337,6 @@ def test_unrequested_changes_are_reverted(
 def test_a_rename_to_another_name_than_requested_is_refused(repo: GitRepo) -> None:
     other = prepare_edit(repo, "Rename Basket.total_price to Basket.sum_price")
     assert not answer(other, fenced("shop.py", TOTAL.replace("total_price", "price"))).ok
-
-
-def test_a_definition_that_must_not_change_is_not_shown(repo: GitRepo) -> None:
-    prepared = prepare_edit(repo, "total_price shall round to cents. read_names stays as it is.")
-    assert [window.names for window in prepared.session.windows["shop.py"]] == [("Basket.total_price",)]
 
 
 def test_a_markdown_file_is_requested_in_another_fence(repo: GitRepo) -> None:

@@ -93,9 +93,7 @@ def test_no_call_of_a_model_sends_a_key(token: str) -> None:
 
 
 @pytest.mark.soak
-def test_an_interrupted_edit_of_a_line_with_a_key_is_resumed(
-    repo: GitRepo, run: Run, script: Script, token: str
-) -> None:
+def test_an_edit_of_a_line_with_a_key_is_resumed(repo: GitRepo, run: Run, script: Script, token: str) -> None:
     repo.commit("settings", **{"c.py": f'TOKEN = "{token}"\nRETRIES = 1\n'})
     name = mask(token)
     words = ("edit", "c.py", "retry", "--yes", "--check", "grep -q 3 c.py")

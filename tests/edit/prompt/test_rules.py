@@ -41,7 +41,7 @@ def obedient(script: Script, allowed: str, then: str, other: str) -> None:
         ("greet by names", (), ""),
     ],
 )
-def test_files_that_the_rules_allow_can_be_created(
+def test_allowed_files_are_created(
     run: Run, script: Script, words: str, options: tuple[str, ...], allowed: str
 ) -> None:
     made = bool(allowed)
@@ -51,9 +51,7 @@ def test_files_that_the_rules_allow_can_be_created(
     assert made or "src/names.py is needed" in done.err
 
 
-def test_a_new_file_that_the_request_does_not_name_is_refused(
-    repo: GitRepo, run: Run, script: Script
-) -> None:
+def test_an_unnamed_new_file_is_refused(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(*[GREET + NEW] * 4)
     done = run("edit", "src/app.py", "greet with a comma", "--yes")
     assert done.code != 0 and "this edit may not create this file" in done.err
