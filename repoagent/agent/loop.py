@@ -238,14 +238,14 @@ class _Run:
             end = self.perform(reply)
         if end is not None:
             return end
-        from repoagent.agent.loop_detection import repetition
+        from repoagent.agent.loop_detection import REPEATED, repetition
 
         repeated = repetition(steps(self.state.turns), lambda step: self.parse(step).actions)
         if repeated is not None and repeated.over:
             stuck = "the model is stuck in a loop; rephrase the request, or use another --model"
             raise self.failure or ModelError(stuck)
         if repeated is not None:
-            self.add(Observation("repeated", repeated.text, ok=False), extra=repeated.extra)
+            self.add(Observation("repeated", repeated.text, ok=False), extra=REPEATED)
         return None
 
     def ask(self) -> None:

@@ -8,7 +8,6 @@ repetition (test, edit, test), nor is waiting for a limited time.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -19,13 +18,12 @@ from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import Turn
 
 EXACT, NEAR = 2, 3  # repetitions of a cycle before the warning
-AGAIN = 4  # the same action and result, with others in between, before the warning; then twice that
 PATIENCE = 20  # as EXACT and NEAR, for steps that only wait
-REPEATED, SAID_AGAIN = "repeated", "again"  # the `extra` of the turns with these warnings
+REPEATED = "repeated"  # the `extra` of a turn with the warning
 
 _CHANGES = frozenset({EDIT, "write"})  # after a successful one, the same action may have another result
 _WAITS = frozenset({"wait"})
-_OWN = frozenset({REPEATED, SAID_AGAIN, "checkpoint", "plan"})  # turns that are not the result of an action
+_OWN = frozenset({REPEATED, "again", "checkpoint", "plan"})  # not results; "again" of an earlier version
 _STEPS = 60  # number of steps that are compared
 _NOISE = (
     (re.compile(r"\b0x[0-9a-fA-F]{4,}\b"), "0x"),
@@ -40,10 +38,9 @@ _NOISE = (
 
 @dataclass(frozen=True)
 class Repetition:
-    """The warning to the model, and the `extra` of its turn. `over`: the last step had a warning, so the run ends."""
+    """The warning to the model. `over`: the last step had a warning, so the run ends."""
 
     text: str
-    extra: str
     over: bool = False
 
 
@@ -59,7 +56,7 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
     advice = "Do something else, finish, or reject."
     exact = [(" ".join(step.reply.text.split()), *(turn.text for turn in _results(step))) for step in history]
     if _is_cycle(exact, 2, PATIENCE if waiting else EXACT):
-        return Repetition(f"You did exactly this before, with the same result. {advice}", REPEATED, over)
+        return Repetition(f"You did exactly this before, with the same result. {advice}", over)
 
     # the steps after the last change of a file, or since the model no longer sees older results
     fresh: list[tuple[Step, Sequence[Action]]] = []
@@ -77,25 +74,7 @@ def repetition(history: Sequence[Step], actions: Callable[[Step], Sequence[Actio
         results = [_plain(turn.text) for turn in _results(step) if turn.meta.get("kind") not in QUIET]
         similar.append((*requests, *results) if requests else ())
     if _is_cycle(similar, 4, PATIENCE if waiting else NEAR):
-        return Repetition(f"You repeat the same actions with the same results. {advice}", REPEATED, over)
-
-    # the same action and result with others in between
-    counts: Counter[str] = Counter()
-    last: dict[str, Action] = {}
-    for step, requested in fresh:
-        performed = zip(requested, step.performed, strict=False)
-        last = {
-            f"{_normalized(action)}\0{_plain(seen.text)}": action
-            for action, seen in performed
-            if action.kind not in QUIET
-        }
-        counts.update(last.keys())
-    for key, action in last.items():
-        times = counts[key]
-        if action.kind not in _WAITS and times % AGAIN == 0 and (times // AGAIN).bit_count() == 1:
-            call = " ".join([action.kind, *action.args.values(), *action.body.split()])[:120]
-            text = f"This is the {times}th time that you did this with the same result and no edit in between: {call}"
-            return Repetition(f"{text}\nYou know its result. Use it, or do something else.", SAID_AGAIN)
+        return Repetition(f"You repeat the same actions with the same results. {advice}", over)
     return None
 
 

@@ -1,53 +1,70 @@
-"""A plan: a text whose check-list lines are tasks. Any text is a plan; a change rewrites only the lines it affects.
+"""The plan of a run: a check list in `plan.md`, which the model changes with the tool `task`, and the user by hand.
 
     - [x] 1. Find out why the test fails
     - [~] 2. Fix the parser
       Indented text below a task is its note.
-      - [ ] 2.1. Read a number with a sign
 
-A line keeps its id when it is moved. A line without an id, or with the id of an earlier line, gets the next free id
-below its parent.
+Any text is a plan; a change rewrites only the lines it affects. A line without an id, or with the id of an earlier
+line, gets the next number. The plan that the model knows is derived only from the conversation, so a run can resume on
+another machine. Any edit of the user is accepted, also a concurrent one; those of a model are checked.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import Literal
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+from repoagent.agent.actions import Action, Observation
+from repoagent.agent.parse_reply import parse
+from repoagent.agent.state import Needs, Step, Tool, check_arguments, extra_turn
 from repoagent.dataclass import dataclass
-from repoagent.llm.model import printable
+from repoagent.errors import Busy, Refused, RepoagentError, UsageError
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import fence, printable
 
 TaskState = Literal["open", "active", "done", "dropped", "blocked"]
 
 MARKS: Mapping[TaskState, str] = {"open": " ", "active": "~", "done": "x", "dropped": "-", "blocked": "!"}
-SETTLED = frozenset({"done", "dropped"})
-_STATES: Mapping[str, TaskState] = {
+_STATES: Mapping[str, TaskState] = {  # of a mark, or in an action
     **{mark: state for state, mark in MARKS.items()}, "": "open", "X": "done", "/": "active", ">": "active",
+    **{state: state for state in MARKS},
+    "todo": "open", "pending": "open", "started": "active", "doing": "active", "in-progress": "active",
+    "in_progress": "active", "completed": "done", "finished": "done", "cancelled": "dropped",
 }  # fmt: skip
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<bullet>[-*+]|[0-9]{1,9}[.)])[ \t]+\[(?P<mark>[ xX~!/>-]?)\][ \t]+(?P<rest>\S.*?)\s*"
 )
 _ID = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9}){0,60})[.:](?:\s+|\Z)")
-_ESCAPED = re.compile(r"\\+(?=(?:[-*+]|[0-9]{1,9}[.)])[ \t]+\[)")
-_NUMBER = re.compile(r"[0-9]{1,9}")
-_MAX_NUMBER, _MAX_DEPTH = 10**8, 40
-
+_HIGHEST = 10**8  # ids above it do not count for the next number
 EMPTY = "# Plan\n\n<!-- [ ] open, [~] active, [x] done, [-] dropped, [!] blocked. Edit freely; a new line needs no "
 EMPTY += "number. -->\n\n"
 
+NEWS = "plan"  # the kind of a turn with the user's edits; its meta has the whole text
+_TEXT = (
+    '<task add="TITLE">note</task> adds to the plan, which the user reads; <task n="2" state="done"/> changes it '
+    "(open, active, done, blocked, dropped; title=); <task/> shows it. For work of several steps."
+)
+_MAX_TITLE = 300  # characters; longer text belongs in the note
+_SHOWN = 14  # tasks in an answer; of a longer plan only open ones are shown
+_MAX_BYTES = 1 << 20
+_TRIES = 50
+_NEWS_LINES = 24
+_BOM = b"\xef\xbb\xbf"
 
-@dataclass(frozen=True)
-class Task:
-    """One task; `under` is the id of its parent, "" at the top."""
+
+class Task(NamedTuple):
+    """One task of a plan."""
 
     id: str
     title: str
     state: TaskState = "open"
     note: str = ""
-    under: str = ""
 
     @property
     def label(self) -> str:
@@ -55,23 +72,19 @@ class Task:
         return f"{self.id}. {self.title}".rstrip()
 
 
-@dataclass
-class Item:
-    """A task and its lines: its own, the end of its note, and the end of its subtasks (from 0, ends excluded).
-    `numbered`: its line contains its id."""
+class _Item(NamedTuple):
+    """A task and its lines: its own, and the end of its note (from 0, excluded). numbered: its line contains its id."""
 
     task: Task
     line: int
-    note_end: int
     end: int
     indent: str
     bullet: str
     numbered: bool
-    has_subtasks: bool = False
 
     @property
     def inner(self) -> str:
-        """The indentation of its content."""
+        """The indentation of its note."""
         return self.indent + " " * (len(self.bullet) + 1)
 
 
@@ -86,100 +99,47 @@ class Plan:
         return self.text.split("\n")
 
     @cached_property
-    def items(self) -> tuple[Item, ...]:
-        return tuple(_parse(self.lines))
+    def highest(self) -> int:
+        """The highest number of an id in use, 0 for none."""
+        ids = [_ID.match(match["rest"]) for line in self.lines if (match := _ITEM.fullmatch(line))]
+        numbers = [int(id[1].partition(".")[0]) for id in ids if id]
+        return max((number for number in numbers if number < _HIGHEST), default=0)
+
+    @cached_property
+    def items(self) -> list[_Item]:
+        used: set[str] = set()
+        items: list[_Item] = []
+        last = self.highest
+        for number, line in enumerate(self.lines):
+            if match := _ITEM.fullmatch(line):
+                own_id = _ID.match(match["rest"])
+                numbered = own_id is not None and own_id[1] not in used
+                last += not numbered
+                id = own_id[1] if own_id and numbered else str(last)
+                used.add(id)
+                task = Task(id, _ID.sub("", match["rest"], count=1), _STATES[match["mark"]])
+                items.append(_Item(task, number, number + 1, match["indent"], match["bullet"], numbered))
+            elif items and line.strip():
+                indent = line[: len(line) - len(line.lstrip(" \t"))]
+                if len(indent.expandtabs(4)) > len(items[-1].indent.expandtabs(4)):
+                    items[-1] = items[-1]._replace(end=number + 1)
+        return [item._replace(task=item.task._replace(note=self._note(item))) for item in items]
+
+    def _note(self, item: _Item) -> str:
+        lines = [line.rstrip() for line in self.lines[item.line + 1 : item.end]]
+        return "\n".join(
+            line.removeprefix(item.inner) if line.startswith(item.inner) else line.lstrip(" \t")
+            for line in lines
+        ).strip("\n")
 
     @property
     def tasks(self) -> tuple[Task, ...]:
         return tuple(item.task for item in self.items)
 
-    @cached_property
+    @property
     def open(self) -> tuple[Task, ...]:
-        """The unsettled tasks; settling a task settles its subtasks, too."""
-        return tuple(
-            task for task in self.tasks if all(above.state not in SETTLED for above in self.path(task.id))
-        )
-
-    def item(self, id: str) -> Item:
-        """Raises KeyError if there is no such task."""
-        for item in self.items:
-            if item.task.id == id:
-                return item
-        raise KeyError(id)
-
-    @cached_property
-    def _by_id(self) -> dict[str, Task]:
-        return {task.id: task for task in self.tasks}
-
-    def path(self, id: str) -> list[Task]:
-        """The task `id` and those above it, the innermost first."""
-        path = []
-        while id in self._by_id:
-            path.append(self._by_id[id])
-            id = path[-1].under
-        return path
-
-
-def _parse(lines: Sequence[str]) -> list[Item]:
-    matches = {n: match for n, line in enumerate(lines) if (match := _ITEM.fullmatch(line))}
-    id_matches = {n: _ID.match(match["rest"]) for n, match in matches.items()}
-    own_ids = {n: canonical(match[1]) if match else "" for n, match in id_matches.items()}
-    last = _last_numbers(own_ids.values())
-    used: set[str] = set()
-    items: list[Item] = []
-    above: list[Item] = []  # the items that contain the current line, outermost first
-    for number, line in enumerate(lines):
-        if not line.strip():
-            continue
-        indent = line[: len(line) - len(line.lstrip(" \t"))]
-        while above and len(above[-1].indent.expandtabs(4)) >= len(indent.expandtabs(4)):
-            above.pop()
-        for item in above:
-            item.end = number + 1
-        if number in matches:
-            match, own_id = matches[number], own_ids[number]
-            parent = above[-1].task.id if above else ""
-            id = own_id if own_id and own_id not in used else _next_id(last, parent)
-            used.add(id)
-            title = _ID.sub("", match["rest"], count=1) if own_id else match["rest"]
-            if above:
-                above[-1].has_subtasks = True
-            task = Task(id, title, _STATES[match["mark"]], under=parent)
-            above.append(Item(task, number, number + 1, number + 1, indent, match["bullet"], own_id == id))
-            items.append(above[-1])
-        elif above and not above[-1].has_subtasks:
-            above[-1].note_end = number + 1
-    for item in items:
-        note = [line.rstrip() for line in lines[item.line + 1 : item.note_end]]
-        note = [
-            line[len(item.inner) :] if line.startswith(item.inner) else line.lstrip(" \t") for line in note
-        ]
-        item.task = replace(item.task, note="\n".join(map(_unescape, note)).strip("\n"))
-    return items
-
-
-def _last_numbers(ids: Iterable[str]) -> dict[str, int]:
-    """The highest number in use below each id, ignoring extremely high ones."""
-    last: dict[str, int] = {}
-    for id in ids:
-        parent, _, number = id.rpartition(".")
-        if int(number or 0) < _MAX_NUMBER:
-            last[parent] = max(last.get(parent, 0), int(number or 0))
-    return last
-
-
-def _next_id(last: dict[str, int], under: str) -> str:
-    """Allocate the next free id under another ("" for the top). Below a very deep one, ids are those of the top."""
-    parent = under if under.count(".") < _MAX_DEPTH else ""
-    last[parent] = last.get(parent, 0) + 1
-    return f"{parent}.{last[parent]}".lstrip(".")
-
-
-def canonical(id: str) -> str:
-    """The canonical form of an id: "1.2" for "1.02."; other text is returned unchanged."""
-    id = id.strip().rstrip(".:")
-    parts = id.split(".")
-    return ".".join(str(int(part)) for part in parts) if all(map(_NUMBER.fullmatch, parts)) else id
+        """The tasks that are neither done nor dropped."""
+        return tuple(task for task in self.tasks if task.state not in {"done", "dropped"})
 
 
 def numbered(plan: Plan) -> Plan:
@@ -190,43 +150,11 @@ def numbered(plan: Plan) -> Plan:
     return plan
 
 
-def added(plan: Plan, task: Task) -> tuple[Plan, str]:
-    """Add `task` as the last one under `task.under`; also return its id. Raises KeyError for an unknown parent."""
-    plan = numbered(plan)
-    siblings = [item for item in plan.items if item.task.under == task.under]
-    line, indent, bullet = len(plan.lines), "", "-"
-    if siblings:
-        line, indent = siblings[-1].end, siblings[-1].indent
-        bullet = siblings[-1].bullet if len(siblings[-1].bullet) == 1 else "-"
-    elif task.under:
-        parent = plan.item(task.under)
-        line, indent = parent.end, parent.inner
-    task = replace(task, id=_next_id(_last_numbers(existing.id for existing in plan.tasks), task.under))
-    item = Item(task, line, line, line, indent, bullet, True)
-    return _insert(plan, line, [_line(item, task), *_note_lines(task.note, item.inner)]), task.id
-
-
-def changed(plan: Plan, id: str, title: str, state: TaskState) -> Plan:
-    """Give the task `id` a title and a state. Raises KeyError."""
-    plan = numbered(plan)
-    item = plan.item(id)
-    new = replace(item.task, title=title, state=state)
-    return plan if new == item.task else _with_line(plan, item, new)
-
-
-def noted(plan: Plan, id: str, note: str) -> Plan:
-    """Append `note` to the note of the task `id`, unless that already contains it. Raises KeyError."""
-    plan = numbered(plan)
-    item = plan.item(id)
-    text = _clean(note)
-    if not text or f"\n{text}\n" in f"\n{item.task.note}\n":
-        return plan
-    return _insert(plan, item.note_end, _note_lines(note, item.inner))
-
-
-def _with_line(plan: Plan, item: Item, task: Task) -> Plan:
+def _with_line(plan: Plan, item: _Item, task: Task) -> Plan:
+    """The plan with the line of `item` for `task`."""
     lines = list(plan.lines)
-    lines[item.line] = _line(item, task) + "\r" * lines[item.line].endswith("\r")
+    text = f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.label}"
+    lines[item.line] = text + "\r" * lines[item.line].endswith("\r")
     return Plan("\n".join(lines))
 
 
@@ -234,34 +162,252 @@ def _insert(plan: Plan, at: int, new: Sequence[str]) -> Plan:
     lines = list(plan.lines)
     if at == len(lines) and not lines[-1]:  # before the newline at the end of the file
         at -= 1
-    if lines[0].endswith("\r"):
-        new = [f"{line.rstrip()}\r" for line in new]
-    lines[at:at] = new
+    end = "\r" if lines[0].endswith("\r") else ""
+    lines[at:at] = [f"{line}{end}" for line in new]
     if at + len(new) == len(lines):
         lines.append("")
     return Plan("\n".join(lines))
 
 
-def _line(item: Item, task: Task) -> str:
-    return f"{item.indent}{item.bullet} [{MARKS[task.state]}] {task.label}"
+def _with_note(plan: Plan, item: _Item, text: str) -> Plan:
+    """Append `text` to the note of `item`, unless that contains it. Its lines that look like tasks get a backslash."""
+    lines = [line.rstrip() for line in printable(text.replace("\r\n", "\n")).split("\n")]
+    lines = [
+        re.sub(r"^[ \t]*", r"\g<0>\\", line, count=1) if _ITEM.fullmatch(line) else line for line in lines
+    ]
+    note = "\n".join(lines).strip("\n")
+    if not note or f"\n{note}\n" in f"\n{item.task.note}\n":
+        return plan
+    return _insert(plan, item.end, [f"{item.inner}{line}".rstrip() for line in note.split("\n")])
 
 
-def _note_lines(note: str, inner: str) -> list[str]:
-    """The lines of a note below a task; those that would be parsed as tasks get a backslash."""
-    lines = []
-    for line in _clean(note).split("\n"):
-        body = line.lstrip(" \t")
-        escape = "\\" if _ESCAPED.match("\\" + body) else ""
-        lines.append(f"{inner}{line[: len(line) - len(body)]}{escape}{body}" if line else "")
-    return lines if any(lines) else []
+def performed(plan: Plan, action: Action) -> tuple[Plan, str]:
+    """The plan after `action`, and a sentence on what was done ("" if it only shows the plan). A pure function, so that
+    replaying the actions rebuilds the plan. Raises UsageError if the action is invalid."""
+    check_arguments(action, ("add", "n", "state", "title"))
+    args = {name: value.strip() for name, value in action.args.items()}
+    id, note = args.get("n", "").rstrip(".:"), action.body
+    if "add" in args and id:
+        raise UsageError('use either add="Title" for a new task, or n="2" for an existing one.')
+    if "add" not in args and not id:
+        if args or note.strip():
+            hint = '(id= only marks where a body ends), or use add="Title" for a new one.'
+            raise UsageError(f'name the task with n="2" {hint}')
+        return plan, ""
+    plan = numbered(plan)
+    item = next((item for item in plan.items if item.task.id == id), None)
+    if id and item is None:
+        known = ", ".join(task.id for task in plan.tasks[:40])
+        raise UsageError(f"no task {id}: {f'the tasks are {known}' if known else 'the plan is empty'}.")
+    old = item.task if item else Task("", "")
+    title = " ".join(printable(args.get("add", args.get("title", old.title))).split())[:_MAX_TITLE].rstrip()
+    if not title:
+        raise UsageError("a task needs a title.")
+    state = _STATES.get(args.get("state", old.state).lower())
+    if not state or not args.get("state", "open"):
+        raise UsageError(f'unknown state "{args["state"]}": use one of {", ".join(MARKS)}.')
+    if item is not None:
+        changed = old._replace(title=title, state=state)
+        plan = plan if changed == old else _with_line(plan, item, changed)
+        return _with_note(plan, item, note), f"{id} is {state}: {title}"
+    for item in plan.items:
+        if (
+            item.task in plan.open and item.task.title == title
+        ):  # performed again after a kill, or requested twice
+            return _with_note(plan, item, note), f"{item.task.id} already exists: {title}"
+    at = plan.items[-1].end if plan.items else len(plan.lines)
+    bullet = plan.items[-1].bullet if plan.items and len(plan.items[-1].bullet) == 1 else "-"
+    task = Task(str(plan.highest + 1), title, state)
+    plan = _insert(plan, at, [f"{bullet} [{MARKS[state]}] {task.label}"])
+    return _with_note(plan, plan.items[-1], note), f"Added {task.id}: {title}"
 
 
-def _unescape(line: str) -> str:
-    body = line.lstrip(" \t")
-    return f"{line[: len(line) - len(body)]}{body[1:]}" if _ESCAPED.match(body) else line
+def task_tool(file: Path) -> Tool:
+    """The tool `task`: changes the plan in `file` and returns the result. Raises Refused if a system call fails."""
+
+    def perform(action: Action) -> Observation:
+        sentence = ""
+
+        def change(plan: Plan) -> Plan:
+            nonlocal sentence
+            new, sentence = performed(plan, action)
+            return new
+
+        try:
+            plan = update_plan(file, change)
+        except RepoagentError as error:
+            if isinstance(error.__cause__, OSError):  # the model cannot correct it; a resumed run repeats it
+                raise
+            return Observation("task", str(error), ok=False, blocks=False)
+        tasks = [{"id": task.id, "title": task.title, "state": task.state} for task in plan.tasks]
+        once = fence(short(plan), "plan") if sentence and plan.tasks else ""
+        return Observation("task", sentence or _answer(plan), data={"tasks": tasks}, once=once)
+
+    def needs(action: Action) -> Needs:
+        if not action.args and not action.body.strip():
+            return "nothing"
+        done = _STATES.get(action.args.get("state", "").strip().lower()) == "done"
+        return "all" if done else "writes"
+
+    return Tool("task", _TEXT, perform, needs=needs)
 
 
-def _clean(note: str) -> str:
-    """A note without control characters, and without blank lines at both ends."""
-    lines = [line.rstrip() for line in printable(note.replace("\r\n", "\n")).split("\n")]
-    return "\n".join(lines).strip("\n")
+def _answer(plan: Plan) -> str:
+    """The whole plan with notes, as a result for the model."""
+    return fence(printable(plan.text), "plan") if plan.tasks else "The plan is empty."
+
+
+def short(plan: Plan, most: int = _SHOWN) -> str:
+    """The tasks without notes, a line each; if there are many, only open ones and the number of the others."""
+    shown = list(plan.tasks if len(plan.tasks) <= most else plan.open[:most])
+    lines = [printable(f"[{MARKS[task.state]}] {task.label}") for task in shown]
+    omitted = [task for task in plan.tasks if task not in shown]
+    still_open = sum(task in plan.open for task in omitted)
+    if len(omitted) > still_open:
+        lines.append(f"({len(omitted) - still_open} more done or dropped)")
+    if still_open:
+        lines.append(f"({still_open} more open; <task/> shows all)")
+    return "\n".join(lines)
+
+
+def read_plan(file: Path) -> Plan:
+    """The plan in `file`; one without tasks if there is no file.
+
+    Raises Refused if it is not a regular file, not UTF-8, or larger than 1 MiB.
+    """
+    return _decode(file, _bytes(file))
+
+
+def update_plan(file: Path, change: Callable[[Plan], Plan] = numbered) -> Plan:
+    """Apply `change` to the plan in `file`, add missing ids, save and return it.
+
+    A concurrent edit of the user is not overwritten: `change` is applied to the new text. Raises what `read_plan` and
+    `change` raise (without writing), and Busy if the file is locked or constantly written.
+    """
+    from repoagent.storage.locks import locked
+
+    with locked(file.with_name(f"{file.name}.lock"), what="the plan"):
+        late_edit: bytes | None = None
+        for _ in range(_TRIES):
+            before = _bytes(file)
+            plan = _decode(file, before if late_edit is None else late_edit)
+            new = numbered(change(plan))
+            if new == plan and late_edit is None:
+                return new
+            replaced, late_edit = _replace(file, before, new)
+            if replaced and late_edit is None:
+                return new
+    raise Busy(f"another program keeps writing {file}; try again")
+
+
+def _replace(file: Path, before: bytes | None, plan: Plan) -> tuple[bool, bytes | None]:
+    """Write the plan if the file still has the bytes `before`. Return whether it was written, and the content of the
+    old file if the user edited it just before it was replaced."""
+    from repoagent.storage.atomic import write_whole
+    from repoagent.storage.folders import open_folder
+
+    data = (_BOM if before and before.startswith(_BOM) else b"") + plan.text.encode()
+    new, old = file.with_name(f"{file.name}.new"), file.with_name(f"{file.name}.old")
+    # synced before the comparison, to keep the time between it and the replacement short
+    write_whole(new, data, settled=False)
+    with open_folder(file.parent) as parent:
+        linked = False  # whether the old file has a second name, to read it after it was replaced
+        if before is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(old.name, dir_fd=parent)
+            with suppress(OSError):  # a file system without links: such a late write is not noticed
+                os.link(file.name, old.name, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+                linked = True
+        try:
+            if _bytes(file) != before:
+                os.unlink(new.name, dir_fd=parent)
+                return False, None
+            os.replace(new.name, file.name, src_dir_fd=parent, dst_dir_fd=parent)
+            late_edit = _bytes(old) if linked else before
+        finally:
+            if linked:
+                os.unlink(old.name, dir_fd=parent)
+    return True, None if late_edit == before else late_edit
+
+
+def _bytes(file: Path) -> bytes | None:
+    from repoagent.storage.atomic import read_regular
+
+    return read_regular(file, most=_MAX_BYTES)
+
+
+def _decode(file: Path, data: bytes | None) -> Plan:
+    if data is None:
+        return Plan(EMPTY)
+    try:
+        return Plan(data.removeprefix(_BOM).decode())
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Refused(f"{file} is not UTF-8 (line {line}); save it as UTF-8 or move it away") from error
+
+
+def plan_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Plan:
+    """The plan according to the conversation: the successful `task` actions applied to the last text of the user.
+    `tools` are the names of all tools of the run."""
+    plan, names = Plan(EMPTY), frozenset(tools)
+    for number, turn in enumerate(turns):
+        if turn.role == "observation" and "plan" in turn.meta:
+            plan = Plan(turn.meta["plan"])
+        if turn.role != "assistant" or "<task" not in turn.text:
+            continue
+        results: list[Turn] = []
+        for result in turns[number + 1 :]:
+            if result.role != "observation" or "plan" in result.meta:
+                break
+            results.append(result)
+        actions = parse(turn.text, names, nonce=nonce, was_cut="dropped" in turn.meta).actions
+        for action, result in zip(actions, Step(turn, tuple(results)).performed, strict=False):
+            if action.kind == "task" and result.meta.get("ok") != "no":
+                plan = _apply(plan, tuple(action.args.items()), action.body)
+    return plan
+
+
+@lru_cache(maxsize=512)  # all actions of a conversation are replayed before each call
+def _apply(plan: Plan, args: tuple[tuple[str, str], ...], note: str) -> Plan:
+    try:
+        return numbered(performed(plan, Action("task", dict(args), note))[0])
+    except (
+        UsageError
+    ):  # of an earlier version, or on an edit of the user that was not yet in the conversation
+        return plan
+
+
+def plan_news(file: Path, turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> Turn | None:
+    """The user's edits of the plan since it last was in the conversation, as a turn to append; None without edits.
+
+    Call it before each model call. Recreates a missing file from the conversation. Raises what `update_plan` raises.
+    """
+    known = plan_from(turns, tools, nonce)
+    if known.tasks and not file.exists():
+        update_plan(file, lambda plan: plan if plan.tasks else known)
+    plan = update_plan(file)
+    old = {task.id: task for task in known.tasks}
+    new = {task.id: task for task in plan.tasks}
+    lines = [f"- {task.label}" for task in old.values() if task.id not in new]
+    for id, task in new.items():
+        note = " ".join(task.note.split())
+        note = note if len(note) <= 300 else f"{note[:300]} …"
+        if id not in old:
+            lines.append(f"+ {task.label} ({task.state})" + (f": {note}" if note else ""))
+        elif task != old[id]:
+            changes = [
+                f"{old[id].state} -> {task.state}" if task.state != old[id].state else "",
+                f"now called {task.title}" if task.title != old[id].title else "",
+                f"note: {note or '(removed)'}" if task.note != old[id].note else "",
+            ]
+            lines.append(f"{id}: {', '.join(filter(None, changes))}")
+    if [id for id in old if id in new] != [id for id in new if id in old]:
+        lines.append("the order: " + ", ".join(new))
+    if not lines:
+        return None
+    if len(lines) > _NEWS_LINES:
+        lines = [*lines[:_NEWS_LINES], f"({len(lines) - _NEWS_LINES} more; <task/> shows the plan)"]
+    text = f"The user edited the plan:\n{fence(printable(chr(10).join(lines)), 'changes')}\n"
+    text += f"The plan is now:\n{fence(short(plan), 'plan')}" if plan.tasks else _answer(plan)
+    turn = extra_turn("observation", text, NEWS)
+    return replace(turn, meta={**turn.meta, "plan": plan.text})

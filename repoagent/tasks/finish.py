@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.plan_tool import plan_news, read_plan
+from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, OWN, State, Tool, is_extra
 from repoagent.dataclass import dataclass
 from repoagent.errors import CheckFailed, NothingDone, Refused

@@ -12,7 +12,7 @@ from repoagent.agent.context_window.checkpoint import Known, known_from
 from repoagent.agent.context_window.window import Window, marked, room
 from repoagent.agent.native_tools import messages_of
 from repoagent.agent.parse_reply import protocol_text
-from repoagent.agent.plan_tool import read_plan, short
+from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool
 from repoagent.config.settings import user_file
 from repoagent.dataclass import dataclass

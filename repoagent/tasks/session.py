@@ -16,7 +16,7 @@ from repoagent.agent.context_window.window import shown_turns
 from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
 from repoagent.agent.loop import run as run_loop
 from repoagent.agent.native_tools import schemas
-from repoagent.agent.plan_tool import plan_news, read_plan
+from repoagent.agent.plan import plan_news, read_plan
 from repoagent.agent.state import EDIT, State, extra_turn, open_state
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
@@ -196,7 +196,7 @@ def open_session(  # noqa: PLR0917
             commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
         )  # fmt: skip
         state = open_state(run_dir.conversation)
-        toolset = create_toolset(context, confinement, state.turns, stack)
+        toolset = create_toolset(context, confinement, stack)
         context.tools = toolset.tools
         system = system_parts(context, context.tools, toolset.parts)
         requests = ModelRequests(context, system, schemas(context.tools) if ready.native else ())

@@ -11,11 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent import plan_tool
+from repoagent.agent import plan as plan_module
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.parse_reply import parse
-from repoagent.agent.plan import MARKS, Plan, Task, added, changed, noted, numbered
-from repoagent.agent.plan_tool import performed, plan_from, plan_news, read_plan, task_tool, update_plan
+from repoagent.agent.plan import (
+    MARKS,
+    Plan,
+    Task,
+    TaskState,
+    numbered,
+    performed,
+    plan_from,
+    plan_news,
+    read_plan,
+    task_tool,
+    update_plan,
+)
 from repoagent.errors import Refused, UsageError
 from repoagent.llm.conversation import Turn
 
@@ -26,7 +37,6 @@ WHOLE = """# Plan
   It is in `number`.
 
   Signs too.
-  - [ ] 2.1. A sign
   - [-] 2.2. Hexadecimal
 - [!] 3. Ask about the format
 
@@ -35,123 +45,21 @@ WHOLE = """# Plan
 * [ ] 4: Docs
 """
 TOOLS = ("task", "read")
-THREE = "- [ ] 1. A\n  - [ ] 1.1. B\n- [ ] 2. C\n"
+THREE = "- [ ] 1. A\n- [ ] 2. B\n- [ ] 3. C\n"
 
 LINES = st.one_of(
     st.sampled_from(
         [
             "", "# Plan", "- [ ] 1. One", "- [x] 2. Two (after 1)", "  - [ ] 1.1. Sub", "\t- [~] 7. Tab", "- [ ] no id",
-            "- [ ] 1. twice", "  note", "    deeper", "```", "~~~", "- plain", "* [X] star", "1. [ ] ordered", "- [ ]",
-            "- [ ] 3.", "  \\- [ ] quoted", "- [x](link)", "\r", "- [-] 2.1: gone\r", "      - [ ] deep", "text",
-            "- [/] odd", "- [ ] 01.002. zeros",
+            "- [ ] 1. twice", "  note", "    deeper", "```", "- plain", "* [X] star", "1. [ ] ordered", "- [ ]",
+            "- [ ] 3.", "  \\- [ ] quoted", "\r", "- [-] 2.1: gone\r", "      - [ ] deep", "- [/] odd",
+            "- [ ] 999999999. high",
         ]
     ),
     st.text(max_size=12).map(lambda text: text.replace("\n", " ")),
 )  # fmt: skip
 PLANS = st.lists(LINES, max_size=14).map(lambda lines: Plan("\n".join(lines)))
 NOTES = st.lists(LINES, max_size=4).map("\n".join)
-
-
-def titles(text: str) -> list[str]:
-    return [task.title for task in Plan(text).tasks]
-
-
-def test_tasks_are_parsed() -> None:
-    assert Plan(WHOLE).tasks == (
-        Task("1", "Find out why", "done"),
-        Task("2", "Fix the parser", "active", "It is in `number`.\n\nSigns too."),
-        Task("2.1", "A sign", "open", under="2"),
-        Task("2.2", "Hexadecimal", "dropped", under="2"),
-        Task("3", "Ask about the format", "blocked"),
-        Task("4", "Docs"),
-    )
-    assert [task.id for task in Plan(WHOLE).open] == ["2", "2.1", "3", "4"]
-    settled = Plan("- [x] 1. A\n  - [ ] 1.1. B\n    - [ ] 1.1.1. C\n- [ ] 2. D")
-    assert settled.open == (Task("2", "D"),)
-
-
-@pytest.mark.parametrize(
-    ("text", "tasks"),
-    [
-        ("", []),
-        ("- [ ]", []),
-        ("- [x](link)", []),
-        ("- [?] what", []),
-        ("    text", []),
-        ("- [] x]", ["x]"]),
-        ("- [ ] 3 files to check\n- [ ] 2.0 release", ["3 files to check", "2.0 release"]),
-    ],
-)
-def test_lines_that_are_tasks(text: str, tasks: list[str]) -> None:
-    assert titles(text) == tasks
-
-
-def test_line_without_an_id_gets_the_next_free_one() -> None:
-    plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
-    assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 2.1. sub\n- [ ] 4. twice\n"
-    lines = plan.text.splitlines()
-    again = Plan("\n".join([lines[2].strip(), lines[3], lines[0]]))
-    assert [(task.id, task.under) for task in again.tasks] == [("2.1", ""), ("4", ""), ("3", "")]
-
-
-def test_change_rewrites_only_its_line() -> None:
-    done = changed(Plan(WHOLE.replace("\n", "\r\n")), "4", "Docs", "done")
-    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
-    with_note = noted(done, "3", "who?")
-    assert "- [!] 3. Ask about the format\r\n  who?\r\n\r\n## Later" in with_note.text
-    assert noted(with_note, "3", "who?") == with_note
-
-
-def test_position_of_a_new_task() -> None:
-    plan, id = added(Plan(WHOLE), Task("", "More", note="why\n- [ ] not a task", under="2"))
-    assert id == "2.3"
-    lines = "  - [-] 2.2. Hexadecimal\n  - [ ] 2.3. More\n    why\n    \\- [ ] not a task\n- [!] 3"
-    assert lines in plan.text
-    plan, id = added(Plan("no newline"), Task("", "3. odd title"))
-    assert plan.text == "no newline\n- [ ] 1. 3. odd title\n"
-    assert plan.tasks == (Task("1", "3. odd title"),)
-
-
-@given(PLANS)
-@settings(max_examples=40, deadline=None)
-def test_adding_ids_does_not_change_the_tasks(plan: Plan) -> None:
-    ids = [task.id for task in plan.tasks]
-    assert len(set(ids)) == len(ids)
-    whole = numbered(plan)
-    assert whole.tasks == plan.tasks and numbered(whole) == whole
-    new = {item.line for item in plan.items if not item.numbered}
-    rest = [[line for n, line in enumerate(each.lines) if n not in new] for each in (plan, whole)]
-    assert rest[0] == rest[1]
-
-
-@given(PLANS, NOTES, st.sampled_from(list(MARKS)), st.data())
-@settings(max_examples=50, deadline=None)
-def test_change_leaves_the_other_tasks(
-    plan: Plan, note: str, state: plan_tool.TaskState, data: st.DataObject
-) -> None:
-    plan = numbered(plan)
-    under = data.draw(st.sampled_from(["", *(task.id for task in plan.tasks)]))
-    made, id = added(plan, Task("", "Title", note=note, under=under))
-    assert [task for task in made.tasks if task.id != id] == list(plan.tasks)
-    assert made.item(id).task.under == under
-    assert all(line in made.text for line in plan.lines)
-    assert noted(made, id, note) == made  # the parsed note is the one that was added
-    after = changed(made, id, "Title", state)
-    assert [task for task in after.tasks if task.id != id] == list(plan.tasks)
-    assert after.item(id).task.state == state
-
-
-def test_very_deep_or_long_plan() -> None:
-    deep = "\n".join(f"{'  ' * n}- [ ] task" for n in range(70))
-    for text in (deep, "- [ ] 999999999. a\n- [ ] b\n- [ ] 999999999. c"):
-        plan = numbered(Plan(text))
-        assert numbered(plan) == plan
-        assert len({task.id for task in plan.tasks}) == len(plan.tasks)
-    text = "\n".join(f"{'  ' * (n % 40)}- [ ] task {n}\n{'  ' * (n % 40)}  note" for n in range(2000))
-    assert len(Plan(text).tasks) == 2000
-
-
-# The tool, and its file.
 
 
 def ask(plan: Plan, body: str = "", **args: str) -> Plan:
@@ -167,18 +75,94 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "plan.md"
 
 
+def test_tasks_are_parsed() -> None:
+    plan = Plan(WHOLE)
+    assert plan.tasks == (
+        Task("1", "Find out why", "done"),
+        Task("2", "Fix the parser", "active", "It is in `number`.\n\nSigns too."),
+        Task("2.2", "Hexadecimal", "dropped"),
+        Task("3", "Ask about the format", "blocked"),
+        Task("4", "Docs"),
+    )
+    assert [task.id for task in plan.open] == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("", []),
+        ("- [ ]", []),
+        ("- [x](link)", []),
+        ("- [?] what", []),
+        ("    text", []),
+        ("- [] x]", ["x]"]),
+        ("- [ ] 3 files to check\n- [ ] 2.0 release", ["3 files to check", "2.0 release"]),
+    ],
+)
+def test_lines_that_are_tasks(text: str, titles: list[str]) -> None:
+    assert [task.title for task in Plan(text).tasks] == titles
+
+
+def test_line_without_an_id_gets_the_next_free_one_and_keeps_it() -> None:
+    plan = numbered(Plan("- [ ] new\n- [x] 2. Two\n  - [ ] sub\n- [ ] 2. twice\n"))
+    assert plan.text == "- [ ] 3. new\n- [x] 2. Two\n  - [ ] 4. sub\n- [ ] 5. twice\n"
+    moved = Plan("\n".join(reversed(plan.text.splitlines())))
+    assert [task.id for task in moved.tasks] == ["5", "4", "2", "3"]
+
+
+def test_change_rewrites_only_its_line() -> None:
+    done = ask(Plan(WHOLE.replace("\n", "\r\n")), n="4", state="done")
+    assert done.text == WHOLE.replace("* [ ] 4: Docs", "* [x] 4. Docs").replace("\n", "\r\n")
+    with_note = ask(done, "who?", n="3")
+    assert "- [!] 3. Ask about the format\r\n  who?\r\n\r\n## Later" in with_note.text
+    assert ask(with_note, "who?", n="3") == with_note
+
+
+def test_position_of_a_new_task() -> None:
+    plan = ask(Plan(WHOLE), "why\n- [ ] not a task", add="More")
+    assert plan.text == WHOLE + "* [ ] 5. More\n  why\n  \\- [ ] not a task\n"
+    plan = ask(Plan("no newline"), add="3. odd title")
+    assert plan.text == "no newline\n- [ ] 1. 3. odd title\n"
+    assert plan.tasks == (Task("1", "3. odd title"),)
+    twice = ask(ask(plan, "why", add="New"), "why", add="New")
+    assert twice.text.count("New") == twice.text.count("why") == 1
+
+
+@given(PLANS)
+@settings(max_examples=40, deadline=None)
+def test_adding_ids_does_not_change_the_tasks(plan: Plan) -> None:
+    ids = [task.id for task in plan.tasks]
+    assert len(set(ids)) == len(ids)
+    whole = numbered(plan)
+    assert whole.tasks == plan.tasks and numbered(whole) == whole
+    new = {item.line for item in plan.items if not item.numbered}
+    rest = [[line for n, line in enumerate(each.lines) if n not in new] for each in (plan, whole)]
+    assert rest[0] == rest[1]
+
+
+@given(PLANS, NOTES, st.sampled_from(list(MARKS)))
+@settings(max_examples=50, deadline=None)
+def test_change_leaves_the_other_tasks(plan: Plan, note: str, state: TaskState) -> None:
+    plan = numbered(plan)
+    made = ask(plan, note, add="A new title")
+    (id,) = {task.id for task in made.tasks} - {task.id for task in plan.tasks}
+    assert [task for task in made.tasks if task.id != id] == list(plan.tasks)
+    assert all(line in made.text for line in plan.lines)
+    assert ask(made, note, n=id) == made  # the parsed note is the one that was added
+    after = ask(made, n=id, state=state)
+    assert [task for task in after.tasks if task.id != id] == list(plan.tasks)
+    assert {task.id: task.state for task in after.tasks}[id] == state
+
+
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        ({"n": "9"}, "no task 9: the tasks are 1, 1.1, 2"),
-        ({"add": "x", "under": "9"}, "no task 9"),
+        ({"n": "9"}, "no task 9: the tasks are 1, 2, 3"),
         ({"add": "  "}, "needs a title"),
         ({"add": "x", "n": "1"}, "either"),
-        ({"state": "done"}, 'n="1.2"'),
+        ({"state": "done"}, "id= only marks"),
         ({"n": "1", "state": "ready"}, "unknown state"),
-        ({"n": "1", "color": "red"}, "unknown argument color"),
-        ({"n": "1", "under": "2"}, "cannot be moved"),
-        ({"n": "1", "state": "done"}, "while 1.1 is open"),
+        ({"n": "1", "under": "2"}, "unknown argument under"),
     ],
 )
 def test_invalid_action_is_refused(args: dict[str, str], why: str) -> None:
@@ -208,22 +192,6 @@ def test_tag_as_a_model_writes_it(file: Path) -> None:
     assert file.read_text().endswith("- [x] 1. One\n  why\n  so\n  it was b\n- [ ] 2. Two\n")
     shown = perform(file).text
     assert "  it was b" in shown and "<plan>" in shown
-    assert parse('<task id="1" state="done"/>', TOOLS).actions[0].args == {"state": "done"}
-    assert "id= only marks" in perform(file, state="done").text
-
-
-def test_states_and_their_effect_on_other_tasks() -> None:
-    plan, sentence = performed(Plan(THREE), Action("task", {"n": "2", "state": "active", "title": "Sea"}))
-    assert sentence == "2 is active: Sea"
-    done = ask(ask(plan, n="1.1", state="done"), n="1", state="done")
-    assert [task.id for task in done.open] == ["2"]
-    more, sentence = performed(done, Action("task", {"add": "D", "under": "1"}))
-    assert sentence == "Added 1.2: D (1: open again)"
-    assert [task.state for task in more.tasks] == ["active", "done", "open", "active"]
-    assert ask(done, n="1.1", state="open").tasks[0].state == "active"
-    assert [task.id for task in ask(plan, n="1", state="dropped").open] == ["2"]
-    twice = ask(ask(plan, "why", add="New", under="1"), "why", add="New", under="1")
-    assert twice.text.count("New") == twice.text.count("why") == 1
 
 
 def test_answer_for_a_long_plan_shows_open_tasks(file: Path) -> None:
@@ -262,16 +230,16 @@ def test_file_is_written_only_for_a_change(file: Path) -> None:
 
 def test_concurrent_save_by_the_user_is_not_lost(file: Path) -> None:
     file.write_text(THREE)
-    saves = [THREE.replace("2. C", "2. By hand"), "- [ ] mine\n" + THREE.replace("2. C", "2. By hand")]
+    saves = [THREE.replace("3. C", "3. By hand"), "- [ ] mine\n" + THREE.replace("3. C", "3. By hand")]
 
     def slow(plan: Plan) -> Plan:
-        made = ask(plan, n="1.1", state="done")
+        made = ask(plan, n="2", state="done")
         if saves:
             file.write_text(saves.pop(0))
         return made
 
     update_plan(file, slow)
-    assert file.read_text() == "- [ ] 3. mine\n- [ ] 1. A\n  - [x] 1.1. B\n- [ ] 2. By hand\n"
+    assert file.read_text() == "- [ ] 4. mine\n- [ ] 1. A\n- [x] 2. B\n- [ ] 3. By hand\n"
 
 
 def test_write_during_the_replacement_is_not_lost(file: Path, tmp_path: Path) -> None:
@@ -287,8 +255,8 @@ def test_write_during_the_replacement_is_not_lost(file: Path, tmp_path: Path) ->
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "replace", replace)
-            perform(file, n="1.1", state="done")
-    assert read_plan(file).text == THREE.replace("[ ] 1.1", "[x] 1.1") + "- [ ] 3. mine\n"
+            perform(file, n="2", state="done")
+    assert read_plan(file).text == THREE.replace("[ ] 2", "[x] 2") + "- [ ] 4. mine\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.md", "plan.md.lock"]
 
 
@@ -323,8 +291,8 @@ def talk(file: Path, *replies: str) -> tuple[Turn, ...]:
 def test_missing_plan_is_rebuilt_from_the_conversation(file: Path) -> None:
     turns = talk(
         file,
-        '<task add="A">note</task>\n<task add="B" under="1"/>\n<task n="9" state="done"/>\n<task add="skipped"/>',
-        'I read `<task add="no"/>`.\n<task n="1.1" state="done"/>',
+        '<task add="A">note</task>\n<task add="B"/>\n<task n="9" state="done"/>\n<task add="skipped"/>',
+        'I read `<task add="no"/>`.\n<task n="2" state="done"/>',
     )
     text = file.read_text()
     assert plan_from(turns, TOOLS).text == text
@@ -341,7 +309,7 @@ def test_rebuilding_the_plan_of_a_long_conversation_is_incremental(monkeypatch: 
         done.append(action)
         return performed(plan, action)
 
-    monkeypatch.setattr(plan_tool, "performed", counted)
+    monkeypatch.setattr(plan_module, "performed", counted)
     turns: list[Turn] = []
     for number in range(20):
         turns.append(Turn("assistant", f'<task add="of a long plan {number}"/>'))
@@ -367,17 +335,16 @@ def test_edit_of_the_user_is_reported_once(file: Path) -> None:
 
 
 ACTIONS = st.builds(
-    lambda form, word, n, other: form.format(word=word, n=n, other=other),
+    lambda form, word, n: form.format(word=word, n=n),
     st.sampled_from(
         [
-            '<task add="{word}" under="{other}"/>',
+            '<task add="{word}"/>',
             '<task n="{n}" state="{word}"/>',
             '<task n="{n}">{word}</task>',
         ]
     ),
     st.sampled_from(["done", "active", "dropped", "open"]),
-    st.sampled_from(["1", "2", "1.1", "3"]),
-    st.sampled_from(["", "1", "2"]),
+    st.sampled_from(["1", "2", "3"]),
 )
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.agent.actions import Action
-from repoagent.agent.loop_detection import AGAIN, NEAR, PATIENCE, Repetition, repetition
+from repoagent.agent.loop_detection import NEAR, PATIENCE, Repetition, repetition
 from repoagent.agent.parse_reply import parse
 from repoagent.agent.state import Step
 from repoagent.llm.conversation import Turn
@@ -46,7 +46,7 @@ def warning(*steps: Step) -> Repetition | None:
 def test_same_reply_with_the_same_result() -> None:
     assert warning() is None and warning(run("make", "ok")) is None
     text = "You did exactly this before, with the same result. Do something else, finish, or reject."
-    assert warning(run("make", "ok"), run("make", "ok")) == Repetition(text, "repeated")
+    assert warning(run("make", "ok"), run("make", "ok")) == Repetition(text)
     for extra in ("again", "plan", "checkpoint"):  # notices in between are ignored
         assert warning(run("make", "ok", extra=extra), run("make", "ok")) is not None
     over = warning(run("make", "ok"), run("make", "ok", extra="repeated"), run("make", "ok"))
@@ -91,18 +91,10 @@ def test_times_addresses_and_temporary_names_are_ignored(results: Sequence[str],
     assert (warning(*steps) is not None) is is_same
 
 
-def test_repeated_read_with_others_in_between() -> None:
-    look = '<read path="a.py" lines="1-20"/>'
-    steps = [
-        seen for n in range(AGAIN) for seen in (step(f"{n} {n}\n{look}", "text"), run(f"c{n}", f"{n} x"))
-    ]
-    steps = steps[:-1]
-    result = warning(*steps)
-    assert result is not None and (result.extra, result.over) == ("again", False)
-    assert "4th time" in result.text and "read a.py 1-20" in result.text
-    assert warning(*steps, run("other", "y")) is None
-    assert warning(*steps[:2], edit(1), *steps[2:]) is None
-    assert warning(*steps[:2], run("x", "y", extra="checkpoint"), *steps[2:]) is None
+def test_edit_or_checkpoint_ends_a_series() -> None:
+    steps = [run("t", "1 failed", f"Attempt {n}.") for n in range(NEAR)]
+    assert warning(*steps[:1], edit(1), *steps[1:]) is None
+    assert warning(*steps[:1], run("x", "y", extra="checkpoint"), *steps[1:]) is None
 
 
 COMMANDS = st.lists(st.sampled_from(["make test", "make lint", "cat x"]), min_size=1, max_size=3, unique=True)

@@ -25,10 +25,10 @@ May = Literal["all", "shown", "read"]
 class ApprovalRequest:
     """An operation that may need approval.
 
-    kind: "command", "edit", "write", "browse", "python", "tool" or "delegate"; "delete" or "sensitive" for what a
+    kind: "command", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for what a
     command has already done. what: the text for the user: the command, the summary of a diff, the URL. patterns: the
     rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
-    question. sandbox: the name of the sandbox, "" for none. cwd: the folder of a command, relative to the top.
+    question. sandbox: the name of the sandbox, "" for none.
     """
 
     kind: str
@@ -36,7 +36,6 @@ class ApprovalRequest:
     patterns: tuple[str, ...] = ()
     why: str = ""
     sandbox: str = ""
-    cwd: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,6 @@ Asker = Callable[[ApprovalRequest], Verdict]  # a terminal, a stream of JSON, or
 
 Audit = Callable[[Mapping[str, object]], None]
 
-_CONFINED = {"command", "python"}
 _NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
 _READS = "reads only"
 
@@ -100,7 +98,7 @@ class Gate:
         Raises what the asker raises (if the user stops the run), and what `remember` raises.
         """
         reading = read_command(request.what) if request.kind == "command" else None
-        check = _Check(self, request.cwd, reading)
+        check = _Check(self, reading)
         verdict = self._denied(request, reading) or self._unasked(request, check) or self._ask(request, check)
         event = {"kind": "decision", "of": request.kind, "what": request.what, "allowed": verdict.allowed}
         event |= {"by": verdict.by, **({"reason": verdict.reason} if verdict.reason else {})}
@@ -109,7 +107,7 @@ class Gate:
 
     def only_reads(self, request: ApprovalRequest) -> bool:
         """Whether a command is known to do nothing but read."""
-        return _Check(self, request.cwd, read_command(request.what)).passes() == _READS
+        return _Check(self, read_command(request.what)).passes() == _READS
 
     def _denied(self, request: ApprovalRequest, reading: Reading | None) -> Verdict | None:
         for rule in self.deny:
@@ -147,7 +145,7 @@ class Gate:
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {mode}")
-        if kind not in _CONFINED or mode != "auto":
+        if kind != "command" or mode != "auto":
             return None
         if not self.sandbox:
             why = self.why_none or "no sandbox is available."
@@ -157,7 +155,7 @@ class Gate:
         return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
 
     def _ask(self, request: ApprovalRequest, check: _Check) -> Verdict:
-        sandbox = request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
+        sandbox = request.sandbox or (self.sandbox if request.kind == "command" else "")
         request = replace(request, sandbox=sandbox)
         if check.reading is not None:
             ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""
@@ -181,11 +179,11 @@ class Gate:
 class _Check:
     """The checks of the commands of one request. The hidden files are cached, because that searches all folders."""
 
-    def __init__(self, gate: Gate, cwd: str, reading: Reading | None) -> None:
-        self.gate, self.cwd, self.reading = gate, cwd, reading
+    def __init__(self, gate: Gate, reading: Reading | None) -> None:
+        self.gate, self.reading = gate, reading
         self.commands = reading.commands if reading else ()
         self.moves = any(command.name == "cd" for command in self.commands)
-        self.hidden = HiddenFiles(gate.top, cwd, gate.off_limits, cache(gate.withheld), gate.blobs)
+        self.hidden = HiddenFiles(gate.top, gate.off_limits, cache(gate.withheld), gate.blobs)
 
     def passes(self, further: Sequence[Rule] = ()) -> str:
         """Why all commands pass without asking, also by `further` rules; "" if any does not."""
@@ -203,7 +201,7 @@ class _Check:
         if gate.sandbox:
             reads = only_reads(silent) and not self.hidden.named_by(silent)
         else:
-            reads = not self.moves and can_do_no_harm(silent, gate.top, self.cwd, gate.path, gate.off_limits)
+            reads = not self.moves and can_do_no_harm(silent, gate.top, gate.path, gate.off_limits)
         if sets_harmlessly(silent) or (reads and not self.hidden.may_be_shown_by(silent)):
             return _READS
         if gate.mode == "read-only" or not all(map(self.may_write, silent.writes)):
@@ -225,7 +223,7 @@ class _Check:
         if self.moves and not target.text.startswith("/"):
             return False
         top = self.gate.top.resolve()
-        path = (top / self.cwd / target.text).resolve()
+        path = (top / target.text).resolve()
         protected = [keep for keep in map(Path.resolve, self.gate.protected) if not top.is_relative_to(keep)]
         if path.is_relative_to(top) and not any(map(path.is_relative_to, protected)):
             return not {".git", ".repoagent"}.intersection(

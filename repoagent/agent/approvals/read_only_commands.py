@@ -163,7 +163,6 @@ def only_reads(command: Simple) -> bool:
 def can_do_no_harm(
     command: Simple,
     top: Path,
-    cwd: str = "",
     path: str | None = None,
     off_limits: Callable[[str], str | None] = lambda _: None,
 ) -> bool:
@@ -192,7 +191,7 @@ def can_do_no_harm(
             continue
         if text.startswith("/") or ".." in text.split("/") or "\0" in text:
             return False
-        target = (base / cwd / text).resolve()
+        target = (base / text).resolve()
         if not target.is_relative_to(base):
             return False
         if target != base and target.exists() and off_limits(str(target.relative_to(base))) is not None:
@@ -223,14 +222,13 @@ _HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|
 
 @dataclass(frozen=True)
 class HiddenFiles:
-    """The files that models may not see, for a command in the folder `cwd` of the work tree `top`.
+    """The files of the work tree `top` that models may not see.
 
     off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
     to the top, and their names in git. blobs: whether any of some git object names is the content of a hidden file.
     """
 
     top: Path
-    cwd: str
     off_limits: Callable[[str], str | None]
     withheld: Callable[[], Mapping[str, Known]]
     blobs: Blobs
@@ -241,7 +239,7 @@ class HiddenFiles:
         for word in (*command.words[1:], *command.reads):
             if "\0" in word.text or len(word.text) > 4096:
                 return True
-            target = Path(os.path.normpath(base / self.cwd / word.text))
+            target = Path(os.path.normpath(base / word.text))
             inside = target.is_relative_to(base) and target != base and target.is_file()
             if inside and self.off_limits(str(target.relative_to(base))) is not None:
                 return True
@@ -270,12 +268,10 @@ class HiddenFiles:
         if names and any(text.endswith(names) for text in texts):
             return True
         for text in texts:
-            name = text.rpartition(":")[2]
-            for path in (name, f"{self.cwd}/{name}"):  # relative to the top, or to `cwd`
-                path = os.path.normpath(path.lstrip("/"))
-                known = path in {".", ""} or path.startswith("..") or "\0" in path
-                if not known and self.off_limits(path):
-                    return True
+            path = os.path.normpath(text.rpartition(":")[2].lstrip("/"))
+            known = path in {".", ""} or path.startswith("..") or "\0" in path
+            if not known and self.off_limits(path):
+                return True
         revisions = texts[: texts.index("--")] if "--" in texts else texts
         objects = [
             part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")
@@ -303,7 +299,7 @@ class HiddenFiles:
             return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
         if word.kind == "open" or word.text.endswith(tuple(names)):
             return True
-        target = _real(self.top, self.cwd, word.text)
+        target = _real(self.top, word.text)
         return any(_real(self.top, path) == target for path in self.withheld())
 
     def _is_below(self, command: Simple) -> bool:
@@ -319,7 +315,7 @@ class HiddenFiles:
         if command.name in _GREPS:
             apart = any(map(_PATTERN_APART.match, options))
             folders = [".", *folders] if apart else folders[1:]
-        roots = [_real(self.top, self.cwd, folder).rstrip("/") + "/" for folder in folders or ["."]]
+        roots = [_real(self.top, folder).rstrip("/") + "/" for folder in folders or ["."]]
         any_glob = any(word.kind == "glob" for word in command.words[1:])
         return any(any_glob or f"{_real(self.top, path)}/".startswith(tuple(roots)) for path in hidden)
 

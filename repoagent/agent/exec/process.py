@@ -73,11 +73,10 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Job:
-    """A command to run: its text, the folder, that folder relative to the top, who allowed it, what it may touch."""
+    """A command to run: its text, the folder, who allowed it, what it may touch."""
 
     text: str
     folder: Path
-    cwd: str = ""
     by: str = ""
     may: May = "all"
 
@@ -228,7 +227,6 @@ class Command:
         return {
             "kind": "command",
             "command": self.job.text,
-            "cwd": self.job.cwd or ".",
             "by": self.job.by,
             "exit": self.exit,
             "seconds": round(self.seconds, 3),

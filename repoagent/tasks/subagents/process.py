@@ -31,7 +31,7 @@ from repoagent.tasks.runs.directory import RunDirectory
 VERSION = 1
 GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
 LONGEST = 8 << 20  # characters of an event
-_QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
+_QUESTIONS = {"command", "browse", "tool", "delegate"}
 _SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
 
 Event = dict[str, Any]
@@ -85,7 +85,6 @@ class Subagent:
             tuple(map(str, event.get("patterns") or ())),
             f"the sub-agent {self.name} asks" + (f"; {event['why']}" if event.get("why") else ""),
             str(event.get("sandbox") or ""),
-            str(event.get("cwd") or ""),
         )
         verdict = approve(request)
         answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"

@@ -14,7 +14,7 @@ from repoagent.agent.context_window.checkpoint import HEADINGS, is_checkpoint, t
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.context_window.window import Window
 from repoagent.agent.loop import LoopEvent, run
-from repoagent.agent.plan_tool import plan_from, plan_news, read_plan, task_tool
+from repoagent.agent.plan import plan_from, plan_news, read_plan, task_tool
 from repoagent.agent.state import State, Tool, open_state
 from repoagent.llm.conversation import Turn, to_messages
 from repoagent.llm.model import Message, fence

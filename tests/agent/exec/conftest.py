@@ -11,8 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import Gate, Verdict
-from repoagent.agent.exec.command_runner import CommandRunner
-from repoagent.agent.exec.tools import command_tools
+from repoagent.agent.exec.tools import CommandRunner
 
 
 class Bench:
@@ -25,14 +24,13 @@ class Bench:
             top, top.parent / "output", dict(os.environ), gate, audit=self.events.append
         )
         self.runner.shown_as = lambda path: f"output/{path.name}"
-        self.tools = {tool.name: tool for tool in command_tools(self.runner)}
+        self.tools = {tool.name: tool for tool in self.runner.tools()}
 
     def run(self, body: str, **args: str) -> Observation:
         return self.tools["run"].perform(Action("run", args, body))
 
     def wait(self, **args: str) -> Observation:
-        named = {"for" if key == "line" else key: value for key, value in args.items()}
-        return self.tools["wait"].perform(Action("wait", named))
+        return self.tools["wait"].perform(Action("wait", args))
 
     def kill(self, **args: str) -> Observation:
         return self.tools["kill"].perform(Action("kill", args))

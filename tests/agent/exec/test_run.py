@@ -40,18 +40,9 @@ def alive(pid: int) -> bool:
         ("ls", {"timeout": "0"}, "number of seconds"),
         ("ls", {"timeout": "99999"}, "at most 3600"),
         ("ls", {"dir": "x"}, "unknown argument dir"),
-        ("ls", {"cwd": "none"}, "no folder none"),
-        ("ls", {"cwd": "file"}, "no folder file"),
-        ("ls", {"cwd": ".."}, "is outside"),
-        ("ls", {"cwd": "/etc"}, "is outside"),
-        ("ls", {"cwd": "link"}, "is outside"),
-        ("ls", {"cwd": "a\0b"}, "path of a folder"),
-        ("ls", {"cwd": ".git/hooks"}, "belongs to git"),
     ],
 )
 def test_invalid_call_runs_nothing(bench: Bench, body: str, args: dict[str, str], expected: str) -> None:
-    (bench.runner.top / "link").symlink_to("/tmp")
-    (bench.runner.top / "file").touch()
     seen = bench.run(body, **args)
     assert not seen.ok and expected in seen.text and not bench.runner.folder.exists()
 
@@ -126,12 +117,11 @@ def test_same_result_has_the_same_text(bench: Bench) -> None:
     assert sorted(file.name for file in bench.runner.folder.iterdir()) == ["001-echo-a.txt", "002-echo-a.txt"]
 
 
-def test_command_runs_in_its_folder_and_changes_are_reported(bench: Bench) -> None:
-    (bench.runner.top / "sub").mkdir()
+def test_command_runs_at_the_top_and_changes_are_reported(bench: Bench) -> None:
     bench.runner.wrap = lambda argv, *_: ["env", "WRAPPED=yes", *argv]
-    bench.runner.watch = lambda background: lambda: "It changed: sub/new"
-    text = bench.run("pwd; echo $WRAPPED; touch new", cwd="sub").text
-    assert f"{bench.runner.top}/sub\nyes\n" in text and text.endswith("It changed: sub/new")
+    bench.runner.watch = lambda background: lambda: "It changed: new"
+    text = bench.run("pwd; echo $WRAPPED; touch new").text
+    assert f"{bench.runner.top}\nyes\n" in text and text.endswith("It changed: new")
 
 
 def test_timeout_ends_all_processes_and_shows_the_output(
@@ -197,7 +187,7 @@ def test_interrupt_right_after_the_start_is_audited(bench: Bench, monkeypatch: p
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("repoagent.agent.exec.command_runner.Command", interrupted)
+    monkeypatch.setattr("repoagent.agent.exec.tools.Command", interrupted)
     with pytest.raises(KeyboardInterrupt):
         bench.run("true")
     assert bench.events[-1]["kind"] == "command" and bench.events[-1]["stopped"] == "interrupted"
@@ -253,7 +243,7 @@ def test_full_disk_does_not_stop_a_command(bench: Bench) -> None:
     bench.runner.folder.mkdir()
     full = bench.runner.folder / "full"
     full.symlink_to("/dev/full")
-    bench.runner.next_file = lambda label: full  # type: ignore[method-assign]
+    bench.runner._next_file = lambda label: full  # type: ignore[method-assign]
     seen = bench.run("echo a; touch done")
     assert (bench.runner.top / "done").exists() and "was not saved" in seen.text
 

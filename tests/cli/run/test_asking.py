@@ -33,14 +33,14 @@ def screen(asked: str, cwd: Path, width: int = 60) -> Screen:
 
 def test_a_command_is_shown_completely_and_sanitized(tmp_path: Path) -> None:
     command = "echo " + "x" * 150 + " \\x1b[2J\\u202e; rm -rf /the/end"
-    with screen(f'ApprovalRequest("command", "{command}", why="it is odd", cwd="sub")', tmp_path) as shown:
+    with screen(f'ApprovalRequest("command", "{command}", why="it is odd")', tmp_path) as shown:
         shown.expect("Run this command [y,n,q,?]? ")
         assert "\x1b[2J" not in shown.seen and "^[[2J<U+202E>" in shown.seen
         assert (
             "".join(part.strip() for part in shown.seen.split("↩")).count("x" * 50)
             and "/the/end" in shown.seen
         )
-        for message in ("without a sandbox", "note: it is odd", "in the folder sub"):
+        for message in ("without a sandbox", "note: it is odd"):
             assert message in shown.seen
         shown.send("n\n")
         shown.expect("Reason")

@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.config.settings import user_file
 from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.subagents import process, tool
+from repoagent.tasks.subagents import tool
 from tests.conftest import GitRepo
 from tests.tasks.bare import go
 
@@ -27,16 +27,3 @@ def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest
     with pytest.raises(KeyboardInterrupt):
         go(repo, '<delegate kind="worker">do it</delegate>', mode="auto", plan_only=True)
     assert [request.mode for request in requests] == ["read-only"]
-
-
-def test_a_question_of_a_sub_agent_names_its_folder() -> None:
-    seen = []
-
-    def approve(request: object) -> object:
-        seen.append(request)
-        raise KeyboardInterrupt
-
-    child = process.Subagent("c", "edit", None)  # type: ignore[arg-type]
-    with pytest.raises(KeyboardInterrupt):
-        child._answer({"of": "command", "what": "make", "cwd": "vendor/evil"}, approve)  # type: ignore[arg-type]
-    assert seen[0].cwd == "vendor/evil"  # type: ignore[attr-defined]
