@@ -13,28 +13,24 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET
 from tests.llm.providers.messages_server import Received, messages_server
 from tests.llm.providers.thinking_server import Thinker
-from tests.tasks.scenarios.sight import Sight, answer
 from tests.tasks.scenarios.stage import MODEL
 
 READ = '<read path="a.txt"/>\n<search pattern="hello" path="src/app.py"/>\n<run>wc -l a.txt</run>\n'
 
 
-def several(see: Sight) -> str:
-    """Several calls together, a failing edit with a call, a tag with a call, and a call of a failing tool."""
-    assert {"read", "search", "run", "finish"} <= see.tags, see.tags
-    step = sum(role == "assistant" for role, _ in see.messages)
-    return [
-        "I look.\n" + READ,
-        GREET.replace("'hello ' + name", "'nothing of it'") + '<outline path="src/app.py"/>\n',
-        '<message>going on</message>\n<read path="missing.txt"/>\n<read path="README.md"/>\n',
-        GREET + "<run>grep -c hello src/app.py</run>\n",
-        "<commit>\nGreet with a comma\n</commit>\n<finish>done</finish>\n",
-    ][step]
+# Several calls together, a failing edit with a call, a tag with a call, and a call of a failing tool.
+SEVERAL = (
+    "I look.\n" + READ,
+    GREET.replace("'hello ' + name", "'nothing of it'") + '<outline path="src/app.py"/>\n',
+    '<message>going on</message>\n<read path="missing.txt"/>\n<read path="README.md"/>\n',
+    GREET + "<run>grep -c hello src/app.py</run>\n",
+    "<commit>\nGreet with a comma\n</commit>\n<finish>done</finish>\n",
+)
 
 
 def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received], Thinker]:
-    """Run the program, answered by `several`."""
-    thinker = Thinker(lambda received: answer(several, received))
+    """Run the program, answered by SEVERAL."""
+    thinker = Thinker(lambda received: SEVERAL[sum(role == "assistant" for role, _ in received.turns)])
     with messages_server(thinker) as server:
         env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
         command = [

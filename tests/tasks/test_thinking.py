@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,11 +18,11 @@ from tests import program
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import Behaviour, Received, blocks, messages_server
 from tests.llm.providers.thinking_server import Thinker, unmarked
-from tests.tasks.scenarios.rules import replace_line
-from tests.tasks.scenarios.sight import Sight
-from tests.tasks.scenarios.stage import MODEL, Stage
+from tests.tasks.scenarios.stage import MODEL, Reply, Stage, change, finish
 
-RULE = replace_line("a.txt", "line 3", "line three")
+REPLIES: tuple[Reply, ...] = (
+    '<read path="a.txt"/>', change("a.txt", "line 3", "line three"), finish("Change a line")
+)  # fmt: skip
 Make = Callable[..., tuple[Stage, Thinker]]
 
 
@@ -29,14 +30,13 @@ Make = Callable[..., tuple[Stage, Thinker]]
 def thinking(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[Make]:
-    """`thinking(rule)`: a stage whose model thinks before each reply, and uses tags or native tools."""
+    """A stage whose model thinks before each reply, and uses tags or native tools."""
     monkeypatch.setenv("REPOAGENT_PROTOCOL", request.param)
     with ExitStack() as running:
 
-        def make(rule: Callable[[Sight], str] = RULE) -> tuple[Stage, Thinker]:
-            stage = Stage(repo)
+        def make() -> tuple[Stage, Thinker]:
+            stage = Stage(repo, replies=REPLIES)
             thinker = Thinker(lambda received: str(stage.script(received)))
-            stage.rule = rule
             stage.server = running.enter_context(messages_server(thinker))
             for key, value in stage.server.environment.items():
                 monkeypatch.setenv(key, value)
@@ -78,7 +78,7 @@ def grows(requests: list[Mapping[str, Any]]) -> bool:
 
 def test_thinking_is_sent_back_with_each_reply(thinking: Make) -> None:
     stage, thinker = thinking()
-    stage.go(RULE, "Write the number of line 3 in letters.")
+    stage.go(prompt="Write the number of line 3 in letters.")
     sent = bodies(stage)
     assert [thoughts(body) for body in sent] == [["thought 1", "thought 2"][:n] for n in range(3)]
     assert grows(sent)
@@ -123,7 +123,7 @@ def test_a_killed_run_sends_thinking_back_when_resumed(thinking: Make) -> None:
 
 def stopped_after(stage: Stage, calls: int) -> None:
     with pytest.raises(LimitReached):
-        stage.go(RULE, "Write line 3 in letters.", limits=Limits(turns=calls))
+        stage.go(prompt="Write line 3 in letters.", limits=Limits(turns=calls))
 
 
 def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
@@ -135,11 +135,7 @@ def test_turns_that_the_user_edited_are_not_signed(thinking: Make) -> None:
     changed = text.replace('<read path="a.txt"/>', 'I look at it.\n<read path="a.txt"/>')
     assert changed != text
     file.write_text(changed)
-    stage.go(
-        lambda see: (
-            '<think>not yet</think>\n<search pattern="line"/>' if len(stage.replies) == 2 else RULE(see)
-        )
-    )
+    stage.go(*REPLIES[:2], '<think>not yet</think>\n<search pattern="line"/>', REPLIES[2])
     sent = bodies(stage)
     assert [thoughts(body) for body in sent] == [[], ["thought 1"], [], ["thought 3"]]
     assert thinker.rejected == []
@@ -152,7 +148,7 @@ def test_the_thinking_of_another_model_is_text(thinking: Make, how: str) -> None
     if how == "gone":
         for path in stage.file("sent").glob("*.json"):
             path.unlink()
-    stage.go(RULE, config={"model": "anthropic/claude-opus-5-5"} if how == "model" else {})
+    stage.go(config={"model": "anthropic/claude-opus-5-5"} if how == "model" else {})
     assert [thoughts(body) for body in bodies(stage)] == [[], [], ["thought 2"]]
     assert thinker.rejected == []
 
@@ -162,7 +158,7 @@ def test_refused_thinking_is_omitted(thinking: Make) -> None:
     stage, thinker = thinking()
     stopped_after(stage, 1)
     thinker.account = "another"
-    stage.go(RULE)
+    stage.go()
     assert len(thinker.rejected) == 1
     assert [thoughts(body) for body in bodies(stage)] == [[], ["thought 1"], [], ["thought 2"]]
 
@@ -171,11 +167,9 @@ def test_refused_thinking_is_omitted(thinking: Make) -> None:
 def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
     """If the API stops there: earlier actions are performed, and the model learns that it wrote an observation."""
 
-    def rule(see: Sight) -> str:
-        done = len(stage.replies)
-        if done == 1:
-            return f'<search pattern="line 3"/>\n<observation-{see.nonce} kind="search">\na.txt:3: line 3\n'
-        return '<read path="a.txt"/>' if not done else "<reject>enough</reject>"
+    def imitates(received: Received) -> str:
+        nonce = re.findall(r"observation-([0-9a-f]{8})", received.turns[0][1])[0]
+        return f'<search pattern="line 3"/>\n<observation-{nonce} kind="search">\na.txt:3: line 3\n'
 
     def ends(received: Received, reply: str) -> Behaviour:
         (at,) = received.body.get("stop_sequences", ["nothing was sent to end at"])
@@ -189,15 +183,18 @@ def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
     stage.behave = ends
     stage.server._script = stage.script  # without the thinking
     with pytest.raises(NothingDone):
-        stage.go(rule, "Look for it.")
+        stage.go(REPLIES[0], imitates, "<reject>enough</reject>", prompt="Look for it.")
     sent = bodies(stage)
     assert ["stop_sequences" in body for body in sent] == [True, True, True]
-    assert "characters of your reply were dropped, because they imitated another speaker" in stage.last_prompt
-    assert [role for role, _ in stage.server.requests[-1].turns] == [
+    assert (
+        "characters of your reply were dropped, because they imitated another speaker"
+        in stage.requests[-1].text
+    )
+    assert [role for role, _ in stage.requests[-1].turns] == [
         "user",
         "assistant",
         "user",
         "assistant",
         "user",
     ]
-    assert stage.server.requests[-1].turns[3][1].strip() == '<search pattern="line 3"/>'
+    assert stage.requests[-1].turns[3][1].strip() == '<search pattern="line 3"/>'

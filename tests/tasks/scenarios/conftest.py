@@ -10,8 +10,7 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import messages_server
-from tests.tasks.scenarios.sources import KINDS
-from tests.tasks.scenarios.stage import Stage
+from tests.tasks.scenarios.stage import PYTHON, Stage
 
 QUICK = {  # run with all tests, a few seconds in total; the others run with `make soak`
     "test_fix_a_failing_test",
@@ -22,7 +21,6 @@ QUICK = {  # run with all tests, a few seconds in total; the others run with `ma
     "test_hidden_text_never_leaves_its_quotation",
     "test_a_file_that_knows_the_nonce_of_the_conversation",
     "test_a_model_that_obeys_does_no_harm[ask]",
-    "test_a_skill_is_read_on_demand",
 }
 
 
@@ -36,19 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def stage(
     make_repo: Callable[[str], GitRepo], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Stage]]:
-    """`stage("python", {"more.txt": "…"})`: a repository of that kind with history and the additional files."""
+    """`stage({"more.txt": "…"})`: a repository with the files PYTHON and the additional ones."""
     with ExitStack() as running:
 
-        def make(
-            kind: str = "python", further: dict[str, bytes | str] | None = None, name: str = "repo"
-        ) -> Stage:
-            repo = make_repo(name)
-            for sample in (repo.top / ".git/hooks").glob("*.sample"):
-                sample.unlink()
-            for message, files in [*KINDS[kind](), *([("Add more", further)] if further else [])]:
-                for path, content in files.items():
-                    repo.write(path, content)
-                repo.commit(message)
+        def make(further: dict[str, bytes | str] | None = None) -> Stage:
+            repo = make_repo("repo")
+            for path, content in {**PYTHON, **(further or {})}.items():
+                repo.write(path, content)
+            repo.commit("Convert units")
             made = Stage(repo)
             made.server = running.enter_context(messages_server(made.script))
             for key, value in made.server.environment.items():

@@ -1,5 +1,5 @@
-"""Run a task on a stage: a repository, a model behind the Messages API and a user; and check the invariants after
-it."""
+"""Run a task on a stage: a repository, a scripted model behind the Messages API and a user; and check the invariants
+after it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from repoagent.config.layers import load
 from repoagent.edit.model_setup import model_setup
@@ -21,10 +22,83 @@ from repoagent.tasks.session import RunOutcome, run
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, Behaviour, Received, Server
 from tests.tasks.bare import NAME, User
-from tests.tasks.scenarios.sight import Rule, actions, answer
 
 MODEL = "anthropic/claude-sonnet-5-5"
-OURS = (".git", ".repoagent")
+CHECK = "python3 -S tests/run.py"
+PYTHON: dict[str, str | bytes] = {
+    "README.md": "# convert\n\nConverts units.\n\n## Options\n\n- `--digits N` rounds.\n",
+    "CONTRIBUTING.md": "# Contributing\n\nRun `make check` before you commit.\n",
+    "Makefile": f"check:\n\t{CHECK}\n",
+    "convert/__init__.py": '"""Converts units."""\n',
+    "convert/rounding.py": (
+        '"""Rounding."""\n\n\ndef rounded(value, digits):\n    """`value` as text."""\n    if digits == 0:\n'
+        '        return str(value)\n    return f"{value:.{digits}f}"\n'
+    ),
+    "convert/table.py": "UNITS = {}\n\n\ndef register(one, other, factor):\n    UNITS[one, other] = factor\n",
+    "tests/run.py": (
+        "import pathlib, sys, traceback\nsys.dont_write_bytecode = True\n"
+        "here = pathlib.Path(__file__).parent\nsys.path[:0] = [str(here.parent), str(here)]\n"
+        "import test_rounding\nfailed = 0\nfor name in sorted(vars(test_rounding)):\n    if name.startswith('test_'):\n"
+        "        try:\n            getattr(test_rounding, name)()\n        except Exception:\n            failed += 1\n"
+        "            print(f'FAILED tests/test_rounding.py::{name}')\n            traceback.print_exc(file=sys.stdout)\n"
+        "print('ok' if not failed else f'{failed} failed')\nsys.exit(bool(failed))\n"
+    ),
+    "tests/test_rounding.py": (
+        "from convert.rounding import rounded\n\n\ndef test_two_digits():\n    assert rounded(3.14159, 2) == '3.14'\n"
+        "\n\ndef test_no_digits():\n    assert rounded(2.6, 0) == '3', rounded(2.6, 0)\n"
+    ),
+    "docs/mass.md": "# Mass\n\nOne kilogram is 2.204623 pounds.\n",
+    "docs/area.md": "# Area\n\nOne hectare is 2.471054 acres.\n",
+    "docs/manual.md": "# tool\r\n\r\nAdds two numbers.\r\n\r\n## Exit\r\n\r\n0 when it could.\r\n",
+    "docs/auteurs.txt": "Les auteurs de ce programme:\nRené Müller\nFrançoise Géraud\n".encode("latin-1"),
+    "docs/last.txt": "first\nsecond\nthe last line has no end",
+}
+
+Reply = str | Callable[[Received], str]
+
+
+def change(path: str, old: str, new: str) -> str:
+    """A patch that replaces one line, as a model writes it: without line numbers."""
+    return f"```diff\n--- a/{path}\n+++ b/{path}\n@@\n-{old}\n+{new}\n```\n"
+
+
+def finish(subject: str, text: str = "done") -> str:
+    return f"<commit>\n{subject}\n</commit>\n<finish>{text}</finish>"
+
+
+def seen(text: str, reply: str) -> Reply:
+    """`reply` if the last message matches the pattern `text`; otherwise it rejects the task."""
+
+    def answer(received: Received) -> str:
+        last = received.turns[-1][1]
+        return reply if re.search(text, last) else _lost(received)
+
+    return answer
+
+
+def _lost(received: Received) -> str:
+    """The end of a task in which the model does not see what it expects."""
+    last = re.sub(r"observation-[0-9a-f]{8}|[<>]", "|", received.turns[-1][1])
+    return f"<reject>unexpected: {last}</reject>"
+
+
+def quoted(text: str, name: str) -> list[str]:
+    """The content of the fences called `name`."""
+    return re.findall(rf"<{name}(?: [^<>\n]*)?>\n(.*?)</{name}", text, re.DOTALL)
+
+
+FIX: tuple[Reply, ...] = (
+    f"<run>{CHECK}</run>",
+    seen("FAILED tests/test_rounding.py::test_no_digits", '<read path="convert/rounding.py"/>'),
+    change("convert/rounding.py", "        return str(value)", "        return str(round(value))"),
+    seen("Applied", f"<run>{CHECK}</run>"),
+    seen(r"exit 0(.|\n)*\nok\n", finish("Round to a whole number", "the tests pass")),
+)
+BUMP: tuple[Reply, ...] = (
+    '<read path="README.md"/>',
+    change("README.md", "Converts units.", "Converts all units."),
+    seen("Applied", finish("Say all")),
+)
 
 
 @dataclass(frozen=True)
@@ -41,108 +115,98 @@ class Look:
         files = {}
         for path in sorted(repo.top.rglob("*")):
             name = path.relative_to(repo.top)
-            if name.parts[0] not in OURS and (path.is_symlink() or path.is_file()):
+            if name.parts[0] not in (".git", ".repoagent") and (path.is_symlink() or path.is_file()):
                 data = str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
                 files[str(name)] = (path.lstat().st_mode, data)
-        return cls(
-            files, repo.git("ls-files", "-s"), repo.head(), repo.git("symbolic-ref", "-q", "HEAD", ok=False)
-        )
-
-    def differs(self, other: Look) -> list[str]:
-        names = {*self.files, *other.files}
-        return sorted(name for name in names if self.files.get(name) != other.files.get(name))
+        branch = repo.git("symbolic-ref", "-q", "HEAD", ok=False)
+        return cls(files, repo.git("ls-files", "-s"), repo.head(), branch)
 
 
 @dataclass
 class Stage:
-    """A repository with a model; `at` maps the number of a call (from 1) to what happens before its answer."""
+    """A repository with a model, which gives reply N after N replies of its own, so that the call of a killed run gets
+    the same reply again. `at` maps the number of a call (from 1) to what happens before its answer."""
 
     repo: GitRepo
     server: Server | None = None
-    rule: Rule = lambda see: "<reject>no rule</reject>"
+    replies: Iterable[Reply] = ()
     at: dict[int, Callable[[], object]] = field(default_factory=dict)
-    replies: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
     behave: Callable[[Received, str], str | Behaviour] | None = None
     before: Look | None = None
     name: str = NAME
 
     def script(self, received: Received) -> str | Behaviour:
-        self.at.get(len(self.replies) + 1, lambda: None)()
-        reply = answer(self.rule, received)
-        self.replies.append(reply)
+        self.at.get(len(self.sent) + 1, lambda: None)()
+        number = sum(role == "assistant" for role, _ in received.turns)
+        reply = [*self.replies, _lost][number]
+        reply = reply if isinstance(reply, str) else reply(received)
+        self.sent.append(reply)
         return self.behave(received, reply) if self.behave else reply
 
     def go(
         self,
-        rule: Rule,
+        *replies: Reply,
         prompt: str = "",
-        *,
         user: User | None = None,
         limits: Limits | None = None,
         config: Mapping[str, object] | None = None,
         name: str | None = None,
-        top: Path | None = None,
         **wishes: object,
     ) -> RunOutcome:
-        """Run once with the real API client, answered by `rule`."""
-        self.rule = rule
+        """Run once with the real API client; without replies, those of the last time."""
+        self.replies = replies or self.replies
         self.before = self.before or Look.at(self.repo)
-        worktree = open_worktree(top or self.repo.top)
+        worktree = open_worktree(self.repo.top)
         settings = load(layout(worktree), flags={"model": MODEL, **(config or {})})
         ready = model_setup(settings, limits=limits or Limits(turns=40))
         request = RunRequest(prompt, **{"name": name or self.name, "mode": "auto-edit", **wishes})  # type: ignore[arg-type]
         return run(worktree, request, settings, user or User(), ready)
+
+    @property
+    def requests(self) -> list[Received]:
+        assert self.server is not None
+        return self.server.requests
 
     # invariants
 
     def file(self, *parts: str) -> Path:
         return self.repo.top.joinpath(".repoagent", *parts)
 
-    def record(self, name: str | None = None) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.file("runs", name or self.name, "run.json").read_text())
+    def record(self, name: str | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.file("runs", name or self.name, "run.json").read_text())
         return found
 
     def sound(self, state: str = "done", *, name: str | None = None, audited: bool = True) -> None:
         """Check that the repository is healthy, no temporary files are left, and the records are true and contain no
         key."""
         name = name or self.name
-        checked = subprocess.run(
-            ["git", "fsck", "--strict", "--no-dangling"], cwd=self.repo.top, capture_output=True, check=False
-        )
+        fsck = ["git", "fsck", "--strict", "--no-dangling"]
+        checked = subprocess.run(fsck, cwd=self.repo.top, capture_output=True, check=False)
         assert (checked.returncode, checked.stdout) == (0, b""), checked
         git = Path(self.repo.git("rev-parse", "--absolute-git-dir").strip())
-        assert not [*git.rglob("*.lock")], [*git.rglob("*.lock")]
-        assert not [*(git / "repoagent").glob("journal/*")]
+        assert not [*git.rglob("*.lock"), *(git / "repoagent").glob("journal/*")]
         conversation = read(self.file("conversations", f"{name}.md"))
         assert conversation is not None
         record = self.record(name)
         assert record["state"] == state, record
-        for commit in record["commits"]:  # type: ignore[attr-defined]
+        for commit in record["commits"]:
             self.repo.git("merge-base", "--is-ancestor", commit, "HEAD")
-        if audited:
-            self._audited(conversation.turns, name)
-        places = [self.repo.top / ".repoagent", git / "repoagent"]
-        for path in (path for place in places for path in place.rglob("*") if path.is_file()):
-            assert KEY.encode() not in path.read_bytes(), path
+        if audited:  # each command that ran and each written file
+            lines = map(json.loads, self.file("audit.jsonl").read_text().splitlines())
+            mine = [line for line in lines if line.get("run") == name]
+            results = [turn for turn in conversation.turns if turn.role == "observation"]
+            ran = [turn for turn in results if turn.meta["kind"] == "run" and re.match(r"exit \d", turn.text)]
+            assert len([line for line in mine if line["kind"] == "command" and "exit" in line]) >= len(ran)
+            written = {line["path"] for line in mine if line["kind"] == "write"}
+            for turn in results:
+                if turn.meta["kind"] == "edit" and turn.text.startswith("Applied"):
+                    first = turn.text.splitlines()[0]
+                    assert written.issuperset(re.findall(r"(?:Applied: |[,;] )([\w./-]+\.\w+):\d", first))
+        for place in (self.repo.top / ".repoagent", git / "repoagent"):
+            for path in place.rglob("*"):
+                assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
         assert KEY not in self.repo.git("log", "--format=%B")
-
-    def _audited(self, turns: Iterable[object], name: str) -> None:
-        """Check that the audit has a line for each command that ran and each written file."""
-        lines = [json.loads(line) for line in self._audit()]
-        mine = [line for line in lines if line.get("run") == name]
-        seen = [(turn.meta.get("kind"), turn.text) for turn in turns if turn.role == "observation"]  # type: ignore[attr-defined]
-        ran = [text for kind, text in seen if kind == "run" and re.match(r"exit \d", text)]
-        kept = [line for line in mine if line["kind"] == "command" and "exit" in line]
-        assert len(kept) >= len(ran), (ran, kept)
-        applied = [text for kind, text in seen if kind == "edit" and text.startswith("Applied")]
-        written = {line["path"] for line in mine if line["kind"] == "write"}
-        for text in applied:
-            for path in re.findall(r"(?:Applied: |[,;] )([\w./-]+\.\w+):\d", text.splitlines()[0]):
-                assert path in written, (path, written)
-
-    def _audit(self) -> list[str]:
-        file = self.file("audit.jsonl")
-        return file.read_text().splitlines() if file.exists() else []
 
     def committed(self, *paths: str) -> None:
         """Check that the last commit has exactly these paths, follows the previous tip, and matches the record."""
@@ -152,26 +216,18 @@ class Stage:
         assert self.repo.git("rev-parse", "HEAD^").strip() == self.before.head
         assert self.record()["commits"] == [self.repo.head()]
 
-    def undone(self, also: Callable[[], object] = lambda: None) -> None:
-        """Check that `undo` restores the previous bytes; `also` applies the user's changes since."""
-        assert self.before is not None
-        undo(open_worktree(self.repo.top))
-        now = Look.at(self.repo)
-        assert now.differs(self.before) == []
-        assert (now.index, now.head, now.branch) == (self.before.index, self.before.head, self.before.branch)
-
     def whole(self, *paths: str) -> None:
-        """Check a successful task: sound, its commit contains only its own changes, and it can be undone."""
+        """Check a successful task: sound, its commit contains only its own changes, and `undo` restores the bytes."""
         self.sound()
         self.committed(*paths)
-        self.undone()
-
-    @property
-    def last_prompt(self) -> str:
-        """The full text of the last request."""
-        assert self.server is not None
-        return self.server.requests[-1].text
+        undo(open_worktree(self.repo.top))
+        assert Look.at(self.repo) == self.before
 
     def kinds(self) -> list[str]:
-        """The actions of all replies, in order."""
-        return [one.kind for reply in self.replies for one in actions(reply)]
+        """The actions of all replies, in order; an edit is one of them."""
+        text = "\n".join(self.sent)
+        return [
+            "edit" if kind == "```diff" else kind[1:]
+            for kind in re.findall(r"^(```diff|<[a-z]+)", text, re.MULTILINE)
+            if kind != "<commit"
+        ]

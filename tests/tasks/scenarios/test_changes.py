@@ -1,112 +1,399 @@
-"""Tasks that change files: search, read, patch, check and commit; and undo them exactly."""
+"""Tasks that change files, with commands, hooks, limits, plans and sub-agents; and undo them exactly."""
 
 from __future__ import annotations
 
+import itertools
+import re
+import socket
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from repoagent.errors import LimitReached
+from repoagent.errors import CheckFailed, Exit, LimitReached, NothingDone
 from repoagent.llm.usage import Limits
-from tests.tasks.scenarios.rules import (
-    changed,
-    fix_rounding,
-    rename_everywhere,
-    replace_line,
-)
-from tests.tasks.scenarios.sight import Sight, created, deleted, edit, finish, patch
-from tests.tasks.scenarios.stage import Stage
+from tests.llm.providers.messages_server import Received, status, text
+from tests.tasks.bare import NAME
+from tests.tasks.scenarios.stage import BUMP, FIX, Look, Stage, change, finish, quoted, seen
 
 Make = Callable[..., Stage]
 
 
 def test_fix_a_failing_test(stage: Make) -> None:
-    task = stage("python")
-    outcome = task.go(fix_rounding, "Make the failing test pass.")
-    assert (outcome.kind, "'ok'" in outcome.text) == ("done", True)
-    assert task.kinds() == ["run", "read", "search", "read", "edit", "run", "finish"]
+    task = stage()
+    assert task.go(*FIX, prompt="Make the failing test pass.").kind == "done"
+    assert task.kinds() == ["run", "read", "edit", "run", "finish"]
     task.whole("convert/rounding.py")
 
 
-def test_rename_a_function_across_files(stage: Make) -> None:
-    task = stage("python")
-    outcome = task.go(
-        rename_everywhere("register", "add_unit", "python3 -S -c 'import convert.units'"), "Rename it."
-    )
-    assert outcome.kind == "done"
-    names = ["length", "mass", "volume", "speed", "energy", "pressure", "area", "power"]
-    task.whole("convert/table.py", *(f"convert/units/{name}.py" for name in names))
-
-
-@pytest.mark.soak
 @pytest.mark.parametrize(
-    ("path", "words", "data"),
+    ("path", "old", "new", "data"),
     [
-        ("docs/manual.md", ("it could.", "it could, or 1."), (b"could.\r\n", b"could, or 1.\r\n")),
-        ("docs/auteurs.txt", ("Müller", "Möller"), (b"Ren\xe9 M\xfcller\n", b"Ren\xe9 M\xf6ller\n")),
-        ("docs/last.txt", ("has no end", "has none"), (b"line has no end", b"line has none")),
+        ("docs/manual.md", "0 when it could.", "0 or 1.", (b"0 when it could.\r\n", b"0 or 1.\r\n")),
+        ("docs/auteurs.txt", "René Müller", "René Möller", (b"Ren\xe9 M\xfcller\n", b"Ren\xe9 M\xf6ller\n")),
+        ("docs/last.txt", "the last line has no end", "no end", (b"the last line has no end", b"no end")),
     ],
     ids=["crlf", "latin-1", "no final newline"],
 )
 def test_only_the_edited_words_of_a_file_change(
-    stage: Make, path: str, words: tuple[str, str], data: tuple[bytes, bytes]
+    stage: Make, path: str, old: str, new: str, data: tuple[bytes, bytes]
 ) -> None:
-    task = stage("c")
-    was = task.repo.read(path)
-    assert data[0] in was
-    task.go(replace_line(path, *words), f"{words[0]} is to be {words[1]}")
-    assert task.repo.read(path) == was.replace(*data)
+    task = stage()
+    before = task.repo.read(path)
+    assert data[0] in before
+    task.go(
+        f'<read path="{path}"/>', seen(old, change(path, old, new)), finish("Reword"), prompt="Reword it."
+    )
+    assert task.repo.read(path) == before.replace(*data)
     task.whole(path)
 
 
 @pytest.mark.parametrize("staged", [False, True])
 def test_the_users_work_in_the_same_file_stays_uncommitted(stage: Make, staged: bool) -> None:
-    task = stage("python")
+    task = stage()
     mine = task.repo.read("convert/rounding.py").replace(b'"""Rounding."""', b'"""Rounding, mine."""')
     task.repo.write("docs/mass.md", "staged\n")
     task.repo.write("convert/rounding.py", mine)
     task.repo.git("add", "docs/mass.md", *(["convert/rounding.py"] if staged else []))
     task.repo.write("notes.txt", "untracked\n")
-    task.go(fix_rounding, "Make the failing test pass.")
+    task.go(*FIX, prompt="Make the failing test pass.")
     assert "mine" not in task.repo.git("show", "HEAD:convert/rounding.py")
     assert task.repo.read("convert/rounding.py") == mine.replace(b"str(value)", b"str(round(value))")
-    status = "M " if staged else " M"
-    assert task.repo.status() == f"{status} convert/rounding.py\nM  docs/mass.md\n?? notes.txt\n"
+    letters = "M " if staged else " M"
+    assert task.repo.status() == f"{letters} convert/rounding.py\nM  docs/mass.md\n?? notes.txt\n"
     task.whole("convert/rounding.py")
 
 
 def test_create_rename_and_delete(stage: Make) -> None:
-    def rule(see: Sight) -> str:
-        if any(one.applied for one in see.done):
-            left = see.ran("ls docs")
-            return finish("Turn mass into weight", "weight" if "weight.md" in left.output else "?")
-        old, gone = see.lines("docs/mass.md"), see.lines("docs/area.md")
-        head = (
-            "diff --git a/docs/mass.md b/docs/weight.md\nrename from docs/mass.md\nrename to docs/weight.md\n"
-        )
-        moved = patch("docs/mass.md", old, changed(old, "# Mass", "# Weight"))
-        moved = moved.replace("+++ b/docs/mass.md", "+++ b/docs/weight.md")
-        return edit(
-            head + moved, deleted("docs/area.md", gone), created("docs/README.md", "# docs\n\nOne each.\n")
-        )
-
-    task = stage("python")
-    assert task.go(rule, "Rename mass to weight, drop area, and describe docs.").text == "weight"
+    patches = (
+        "```diff\ndiff --git a/docs/mass.md b/docs/weight.md\nrename from docs/mass.md\nrename to docs/weight.md\n"
+        "--- a/docs/mass.md\n+++ b/docs/weight.md\n@@\n-# Mass\n+# Weight\n"
+        "--- a/docs/area.md\n+++ /dev/null\n@@\n-# Area\n-\n-One hectare is 2.471054 acres.\n"
+        "--- /dev/null\n+++ b/docs/README.md\n@@\n+# docs\n```\n"
+    )
+    task = stage()
+    reads = '<read path="docs/mass.md"/>\n<read path="docs/area.md"/>'
+    ends = seen("README.md\n(.|\n)*weight.md\n", finish("Turn mass into weight"))
+    assert task.go(reads, patches, "<run>ls docs</run>", ends, prompt="Rename it.").kind == "done"
     task.whole("docs/README.md", "docs/area.md", "docs/mass.md", "docs/weight.md")
 
 
 def test_commits_of_an_interrupted_run_are_recorded(stage: Make) -> None:
-    def rule(see: Sight) -> str:
-        for path in ("docs/mass.md", "docs/area.md"):
-            lines = see.lines(path)
-            if any(line.startswith("One") for line in lines):
-                return edit(patch(path, lines, changed(lines, "One", "1")))
-        return "<finish>both are reworded</finish>"
-
-    task = stage("python")
+    edits = [
+        change(f"docs/{name}.md", f"# {name.capitalize()}", f"# The {name}").replace(
+            "```diff", f"{name}\n```diff"
+        )
+        for name in ("mass", "area")
+    ]
+    task = stage()
     with pytest.raises(LimitReached):
-        task.go(rule, "Write numbers.", commit_per_edit=True, limits=Limits(turns=2))
+        task.go(*edits, "<finish>both</finish>", prompt="x", commit_per_edit=True, limits=Limits(turns=1))
     task.sound("limit")
     assert task.record()["commits"] == [task.repo.head()]
-    task.go(rule, commit_per_edit=True)
+    task.go(commit_per_edit=True)
     assert task.record()["commits"] == task.repo.git("log", "--reverse", "-2", "--format=%H").split()
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_changes_of_a_formatter_are_committed_and_new_files_if_kept(stage: Make, keeps: bool) -> None:
+    formats = "<run>for f in docs/*.md; do sed -i 's/^One /1 /' $f; done; ls docs > count.txt</run>"
+    created = "It created count.txt, which git does not track"
+    end = seen(created if not keeps else "now part of your change", finish("Format the documentation"))
+    keep = [seen(created, '<keep path="count.txt"/>')] if keeps else []
+    task = stage()
+    task.go(formats, *keep, end, finish("Format the documentation"), prompt="Format the docs.")
+    assert task.repo.status() == ("" if keeps else "?? count.txt\n")
+    if not keeps:
+        (task.repo.top / "count.txt").unlink()
+    task.whole("docs/area.md", "docs/mass.md", *(["count.txt"] if keeps else []))
+
+
+@pytest.mark.parametrize("by", ["hook", "before_finish"])
+def test_a_hook_that_always_fails(stage: Make, by: str) -> None:
+    task = stage()
+    if by == "hook":
+        task.repo.hook("pre-commit", "echo never; exit 1\n")
+    config = {"run.before_finish": "echo never; exit 3"} if by == "before_finish" else {}
+    tries = [f"<run>true</run>\n{finish('Say all', f'try {number}')}" for number in range(4)]
+    end = r"never(.|\n)*Nothing was committed after 3 tries\. Your files contain the change"
+    with pytest.raises(CheckFailed, match=end) as failed:
+        task.go(*BUMP[:2], *tries, prompt="Say all units.", config=config)
+    assert (int(failed.value.exit_code), task.kinds().count("finish")) == (6, 3)
+    assert task.before is not None
+    assert (task.repo.head(), task.repo.status()) == (task.before.head, " M README.md\n")
+    task.sound("failed")
+    assert task.record()["exit"] == 6
+    (task.repo.top / ".git/hooks/pre-commit").unlink(missing_ok=True)
+    task.go()
+    task.whole("README.md")
+
+
+def test_the_model_reads_before_finish_and_after_edit(stage: Make) -> None:
+    """`after_edit` formats, which is reported; `before_finish` requires a word that the model reads in its output."""
+    config = {
+        "run.before_finish": "grep -q Celsius README.md || { echo say Celsius in README; exit 1; }",
+        "run.after_edit": "sed -i 's/All units/all units/; s/[ ]*$//' README.md; echo formatted $AGENT_PATHS",
+    }
+    more = seen("say Celsius in README", change("README.md", "## Options", "## Options in Celsius"))
+    task = stage()
+    task.go(
+        *BUMP[:2],
+        seen("formatted README.md", finish("Say all")),
+        more,
+        finish("x"),
+        prompt="x",
+        config=config,
+    )
+    task.whole("README.md")
+
+
+def test_recovers_from_errors_of_all_kinds(stage: Make) -> None:
+    """Each error states a remedy."""
+    steps = (
+        ('<read path="src/nowhere.c"/>', "there is no file"),
+        ('<search pattern="(unclosed"/>', "missing closing parenthesis"),
+        ("<read path=src/add.c/>", "Nothing in your last reply was performed"),
+        ("<run>no-such-program --x</run>", "exit 127"),
+        ('<run timeout="0.3">sleep 20</run>', r"\(timeout\)"),
+        ('<run cwd="../">ls</run>', "unknown argument cwd"),
+        ("<run>vim src/add.c</run>", "interactive|terminal|editor"),
+        ("<run>exit 9</run>", "exit 9"),
+    )
+    replies = [
+        steps[0][0],
+        *(seen(before[1], step[0]) for before, step in itertools.pairwise(steps)),
+    ]
+    task = stage()
+    assert task.go(*replies, seen(steps[-1][1], str(BUMP[0])), *BUMP[1:], prompt="x").kind == "done"
+    task.whole("README.md")
+
+
+def test_five_megabytes_of_output(stage: Make) -> None:
+    """The relevant line is in the middle; the model searches the rest of the output."""
+
+    def search(received: Received) -> str:
+        rest = re.search(r"(@output/\S+) lines \d+-\d+", received.turns[-1][1])
+        return f'<search path="{rest[1] if rest else "?"}" pattern="the answer is"/>'
+
+    def read(received: Received) -> str:
+        path = re.search(r'path="(@output/\S+?)"', received.turns[-2][1])
+        line = re.search(r"^(\d+):the answer is Kelvin", received.turns[-1][1], re.MULTILINE)
+        return (
+            f'<read path="{path[1]}" lines="{line[1]}-{line[1]}"/>'
+            if path and line
+            else "<reject>no</reject>"
+        )
+
+    task = stage()
+    command = "<run>seq 1 700000 | sed 's/^350000$/the answer is Kelvin/'</run>"
+    end = seen("the answer is Kelvin", finish("x"))
+    assert task.go(command, search, read, end, prompt="What does it say?").kind == "done"
+    assert max(len(received.text) for received in task.requests) < 60_000
+
+
+def test_a_server_in_the_background(stage: Make) -> None:
+    """Start it, wait for its first line, send a request, kill it; it is gone after the run."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    serve = f"python3 -u -S -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind=\"127.0.0.1\")'"
+    get = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/README.md\").read().decode())'"
+    task = stage()
+    wait = f"<run>for n in $(seq 100); do {get} && break; sleep 0.1; done</run>"
+    task.go(
+        f'<run background="yes">{serve}</run>', seen('<wait command="b1"/>', wait),
+        seen("Converts units", '<wait command="b1" seconds="0.1"/>'), seen("GET /README.md", '<kill command="b1"/>'),
+        seen("ended by you", "<finish>served</finish>"), prompt="Serve it.", confine=False,
+    )  # fmt: skip
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    task.sound()
+
+
+@pytest.mark.parametrize(
+    ("limits", "reply"),
+    [
+        (Limits(turns=3), {}),
+        (Limits(turns=40, tokens=70_000), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
+        (Limits(turns=40, cost=0.15), {"usage": {"input_tokens": 20_000, "output_tokens": 100}}),
+        (Limits(turns=40, seconds=2.0), {"first_delay": 0.9}),
+    ],
+    ids=["turns", "tokens", "cost", "time"],
+)
+def test_resume_after_a_limit(stage: Make, limits: Limits, reply: dict[str, Any]) -> None:
+    """The run reports the limit and resumes from there, without repeating any work or cost."""
+    task = stage()
+    task.behave = lambda received, words: text(words, **reply)
+    # a limit of time would also end a command
+    replies, path = (BUMP, "README.md") if limits.seconds else (FIX, "convert/rounding.py")
+    with pytest.raises(LimitReached) as ended:
+        task.go(*replies, prompt="Improve it.", limits=limits)
+    assert ended.value.exit_code == Exit.LIMIT
+    first = len(task.sent)
+    task.sound("limit")
+    assert (task.record()["exit"], task.repo.head()) == (5, task.before.head)  # type: ignore[union-attr]
+    task.behave = None
+    assert task.go().kind == "done"
+    assert len(task.kinds()) == len(replies) > first >= 1
+    task.whole(path)
+
+
+def test_a_plan_first_and_the_users_task_then(stage: Make) -> None:
+    """--plan-only writes a plan; the resumed run does it, and a task that the user adds meanwhile."""
+    task = stage()
+    add = '<task add="Say all units">README.md</task>\n<task add="Read it"/>'
+    assert task.go(add, "<finish>two</finish>", prompt="Say all units.", plan_only=True).text == "two"
+    assert "Only a plan is wanted" in task.requests[0].system and Look.at(task.repo) == task.before
+    plan = task.file("runs", NAME, "plan.md")
+    assert plan.read_text().count("\n- [ ]") == 2
+
+    def add_task() -> None:
+        plan.write_text(plan.read_text().rstrip("\n") + "\n- [ ] Thank Ada in CONTRIBUTING.md\n")
+
+    task.at[4] = add_task
+    thanks = change("CONTRIBUTING.md", "# Contributing", "# Thanks, Ada")
+    task.go(
+        add, "<finish>two</finish>", *BUMP[:2], '<task n="1" state="done"/>\n<task n="2" state="done"/>',
+        seen("Thank Ada", finish("Say all")), seen("Tasks of the plan are open: 3 Thank Ada", thanks),
+        '<task n="3" state="done"/>', finish("Say all"), prompt="Do it.",
+    )  # fmt: skip
+    assert plan.read_text().count("\n- [x]") == 3
+    task.whole("CONTRIBUTING.md", "README.md")
+
+
+def test_an_overloaded_server_is_retried(stage: Make) -> None:
+    """No action of an incomplete reply is performed, and each call is counted."""
+    task = stage()
+    failing = {2: status(529), 4: status(500)}
+    task.behave = lambda received, reply: failing.get(len(task.requests), reply)
+    assert task.go(*BUMP, prompt="Say all units.").turns == task.record()["turns"] == 5
+    task.whole("README.md")
+
+
+def test_two_sub_agents_in_parallel(stage: Make) -> None:
+    """Each answers its own question in its own process; the parent writes the answers."""
+    asked = {"register": "convert/table.py", "rounded": "convert/rounding.py"}
+
+    def child(received: Received) -> str | None:
+        wanted = re.search(r"Which file defines (\w+)\?", received.turns[0][1])
+        if not wanted:
+            return None
+        if len(received.turns) == 1:
+            return f'<search pattern="def {wanted[1]}"/>'
+        return f"<finish>{asked[wanted[1]]}</finish>"
+
+    begin = "\n".join(
+        f'<delegate kind="explore" background="yes">Which file defines {name}?</delegate>' for name in asked
+    )
+
+    def parent(received: Received) -> str:
+        answers = [body.strip() for _, said in received.turns for body in quoted(said, "answer")]
+        if len(set(answers)) < 2:
+            return f'<wait child="c{1 + (asked["register"] in answers)}"/>'
+        if "Applied" not in received.turns[-1][1]:
+            return change("README.md", "Converts units.", f"See {' and '.join(sorted(set(answers)))}.")
+        return finish("Say where things are")
+
+    task = stage()
+    script = [lambda received: child(received) or begin] + [
+        lambda received: child(received) or parent(received)
+    ] * 6
+    outcome = task.go(*script, prompt="Say where things are.")
+    assert outcome.kind == "done" and b"See convert/rounding.py and convert/table.py." in task.repo.read(
+        "README.md"
+    )
+    assert outcome.turns == len(task.requests) and outcome.usage.total == task.record()["tokens"]
+    results = "\n".join(said for _, said in task.requests[-1].turns)
+    name, tokens = re.findall(r"sub-agent finished \((run-\S+)\), 2 calls, ([\d,]+) tokens, \$\d", results)[0]
+    answered = task.record(name)
+    assert (f"{answered['tokens']:,}", answered["parent"], answered["state"]) == (tokens, task.name, "done")
+    task.whole("README.md")
+
+
+@pytest.mark.parametrize("mode", ["auto-edit", "read-only"])
+def test_a_sub_agent_that_edits(stage: Make, mode: str) -> None:
+    """Its changes become part of the parent's, which commits them; that of a read-only run cannot edit."""
+    tried: list[bool] = []
+
+    def reply(received: Received) -> str:
+        number = sum(role == "assistant" for role, _ in received.turns)
+        if "CHILD:" in received.turns[0][1]:
+            tried.append("```diff" in received.system)
+            assert "<delegate" not in received.system
+            return str(BUMP[number] if number < 2 else "<finish>ok</finish>") if tried[-1] else "I can't."
+        if number == 0:
+            return '<delegate kind="edit">CHILD: README.md shall say all units</delegate>'
+        return seen("It changed README.md|unknown kind edit", finish("Say all"))(received)  # type: ignore[operator]
+
+    task = stage()
+    assert task.go(*[reply] * 4, prompt="Have it changed.", mode=mode).kind == "done"
+    if mode == "auto-edit":
+        task.whole("README.md")
+    else:
+        assert not any(tried) and Look.at(task.repo) == task.before
+
+
+def test_a_tool_of_the_user_and_notes_of_an_earlier_run(stage: Make, clean_environment: Path) -> None:
+    """A program that describes itself; a note, which the next run sees when it reads the file, and finds by a search."""
+    tool = clean_environment / "weather"
+    tool.write_text(
+        '#!/bin/sh\nif [ "$1" = --description ]; then\n'
+        '  echo \'{"version": 1, "name": "weather", "text": "says how the weather is", "args": {"place": "CITY"}}\'\n'
+        'else\n  cat >/dev/null; echo "sunny in $ARG_PLACE"\nfi\n'
+    )
+    tool.chmod(0o755)
+    task = stage()
+    noted = finish("Say all").replace("<finish>", "<note>README.md: the lawyers want `all`</note>\n<finish>")
+    tools = {"run.tools": [str(tool)]}
+    task.go(
+        '<weather place="Oslo"/>',
+        seen("sunny in Oslo", str(BUMP[0])),
+        BUMP[1],
+        noted,
+        prompt="x",
+        config=tools,
+    )
+    task.sound()
+    later = "run-20260102-000000-abcdef"
+    with pytest.raises(NothingDone, match="the lawyers want it"):
+        task.go(
+            '<recall query="lawyers"/>', seen("lawyers", '<recall query="zebra stripes"/>'),
+            seen("Nothing fits", '<read path="README.md"/>'), seen("lawyers", "<reject>the lawyers want it</reject>"),
+            prompt="Drop the word all.", name=later,
+        )  # fmt: skip
+    task.sound("rejected", name=later)
+
+
+def test_a_long_run_with_a_small_window(stage: Make) -> None:
+    """The run reads much more than the window holds, over several checkpoints, and completes the task."""
+    steps = range(1, 25)
+    filler = "".join(
+        f"line {n} of a text that is only long, with nothing in it that matters\n" for n in range(110)
+    )
+    checkpoints: list[int] = []
+
+    def reply(received: Received) -> str:
+        everything = "".join(said for _, said in received.turns)
+        known = sorted(set(re.findall(r"\d\d-kelvin", everything)))
+        if "Write only the checkpoint" in received.turns[-1][1]:
+            checkpoints.append(len(received.turns))
+            return (
+                f"## Goal\nCollect.\n## Decisions\nWords so far: {' '.join(known)}\n## Next step\nRead on.\n"
+            )
+        if "Collect the words" not in everything:
+            return "<reject>I have forgotten the task</reject>"
+        if missing := [number for number in steps if f"{number:02}-kelvin" not in known]:
+            path = f"parts/part{missing[0]:02}.txt"
+            rest = re.findall(rf'{path}(?:.|\n)*?read them with lines="(\d+-\d+)"', everything)
+            return f'<read path="{path}"' + (f' lines="{rest[-1]}"/>' if rest else "/>")
+        if "Applied" not in received.turns[-1][1]:
+            return change("README.md", "Converts units.", f"{len(known)} words.")
+        return finish("Collect the words", f"{len(known)} words")
+
+    task = stage({f"parts/part{n:02}.txt": f"{filler}secret word: {n:02}-kelvin\n" for n in steps})
+    config = {"max_output_tokens": 1000, "models.anthropic/claude-sonnet-5-5.context": 16_000}
+    limits = Limits(turns=90)
+    outcome = task.go(*[reply] * 90, prompt="Collect the words of parts/.", limits=limits, config=config)
+    assert outcome.text == "24 words" and len(checkpoints) >= 2
+    task.whole("README.md")

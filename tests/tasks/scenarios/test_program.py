@@ -10,13 +10,9 @@ import pytest
 
 from tests import program
 from tests.conftest import GitRepo
-from tests.tasks.scenarios.rules import fix_rounding, replace_line
-from tests.tasks.scenarios.sight import Sight
-from tests.tasks.scenarios.stage import MODEL, Look, Stage
+from tests.tasks.scenarios.stage import BUMP, FIX, MODEL, Look, Stage, change, finish, seen
 
 Make = Callable[..., Stage]
-
-BUMP = replace_line("README.md", "Converts units.", "Converts all units.", "Say all")
 
 
 def run(task: Stage, *arguments: str, stdin: bytes = b"", mode: str = "auto-edit") -> tuple[int, str, str]:
@@ -32,8 +28,8 @@ def only_run(task: Stage) -> str:
 
 def test_a_limit_a_resume_and_a_second_prompt(stage: Make) -> None:
     """Exit code 5, then 0; --continue resumes the same conversation; undo reverts one commit after the other."""
-    task = stage("python")
-    task.rule, task.before = BUMP, Look.at(task.repo)
+    task = stage()
+    task.replies, task.before = BUMP, Look.at(task.repo)
     code, out, err = run(task, "--max-turns", "2", "Say all units.")
     task.name = only_run(task)
     assert code == 5, err
@@ -44,30 +40,21 @@ def test_a_limit_a_resume_and_a_second_prompt(stage: Make) -> None:
     assert said["version"] == 1
     task.sound()
     task.committed("README.md")
-    task.rule = lambda see: (
-        replace_line("docs/mass.md", "# Mass", "# Masses")(_since(see, "masses"))
-        if "masses" in see.words
-        else "<reject>?</reject>"
-    )
+    masses = change("docs/mass.md", "# Mass", "# Masses")
+    task.replies = (*BUMP, '<read path="docs/mass.md"/>', masses, finish("Say masses"))
     code, out, err = run(task, "--continue", "Now say masses.")
     assert code == 0, err
-    assert task.repo.git("log", "--format=%h").count("\n") == 4
+    assert task.repo.git("rev-list", "--count", f"{task.before.head}..") == "2\n"
     for _ in range(2):
         assert program.run(["undo"], task.repo.top).returncode == 0
     assert Look.at(task.repo) == task.before
 
 
-def _since(see: Sight, word: str) -> Sight:
-    """What the model sees since the user's last prompt."""
-    last = max(n for n, (role, said) in enumerate(see.messages) if role == "user" and word in said)
-    return Sight(see.system, (see.messages[0], *see.messages[last:]))
-
-
 def test_resume_on_another_machine(stage: Make) -> None:
     """Only the conversation file is copied."""
-    task = stage("python")
-    task.rule = fix_rounding
-    code, _, err = run(task, "--max-turns", "4", "--mode", "auto", "Make the failing test pass.")
+    task = stage()
+    task.replies = FIX
+    code, _, err = run(task, "--max-turns", "2", "--mode", "auto", "Make the failing test pass.")
     assert code == 5, err
     name = only_run(task)
     other = GitRepo(task.repo.top.parent / "other")
@@ -78,19 +65,18 @@ def test_resume_on_another_machine(stage: Make) -> None:
     task.repo, task.name, task.before = other, name, Look.at(other)
     code, _, err = run(task, "--resume", name, "--mode", "auto")
     assert code == 0, err
-    assert task.kinds() == ["run", "read", "search", "read", "edit", "run", "finish"]
+    assert task.kinds() == ["run", "read", "edit", "run", "finish"]
     task.sound(audited=False)
     task.committed("convert/rounding.py")
-    task.undone()
 
 
 @pytest.mark.parametrize("way", [("--branch", "topic"), ("--worktree", "../beside")])
 def test_a_new_branch_or_work_tree(stage: Make, way: tuple[str, str]) -> None:
-    task = stage("python")
+    task = stage()
     task.repo.write("README.md", "# mine\n")
     task.repo.write("docs/mass.md", "staged\n")
     task.repo.git("add", "docs/mass.md")
-    task.rule, task.before = BUMP, Look.at(task.repo)
+    task.replies, task.before = BUMP, Look.at(task.repo)
     code, out, err = run(task, *way, "--json", "Say all units.")
     assert code == 0, err
     assert Look.at(task.repo) == task.before
@@ -106,8 +92,8 @@ def test_a_new_branch_or_work_tree(stage: Make, way: tuple[str, str]) -> None:
 
 def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
     """The work tree is kept for the run, and --resume uses it again."""
-    task = stage("python")
-    task.rule, task.before = BUMP, Look.at(task.repo)
+    task = stage()
+    task.replies, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "--branch", "topic", "--max-turns", "2", "Say all units.")
     assert code == 5, err
     name = only_run(task)
@@ -120,14 +106,10 @@ def test_resume_an_interrupted_run_on_its_branch(stage: Make) -> None:
 
 def test_events_and_an_answer_by_a_program(stage: Make) -> None:
     """--json-stream: each line is an event; the answer is read from standard input."""
-    task = stage("python")
+    task = stage()
 
-    def rule(see: Sight) -> str:
-        if (result := see.ran("make check", again=False)).exit < 0:
-            return f"<reject>{result.seen}</reject>"
-        return BUMP(see)
-
-    task.rule, task.before = rule, Look.at(task.repo)
+    task.replies = ("<run>make check</run>", seen("exit [12]", str(BUMP[0])), *BUMP[1:])
+    task.before = Look.at(task.repo)
     answers = "".join(json.dumps({"id": n, "answer": "yes"}) + "\n" for n in (1, 2, 3)).encode()
     code, out, err = run(task, "--json-stream", "Say all units.", stdin=answers, mode="ask")
     assert code == 0, (out, err)
@@ -143,8 +125,8 @@ def test_events_and_an_answer_by_a_program(stage: Make) -> None:
 
 def test_without_a_user_to_ask(stage: Make) -> None:
     """The default mode without a terminal: nothing is written, and the message names the remedy."""
-    task = stage("python")
-    task.rule, task.before = BUMP, Look.at(task.repo)
+    task = stage()
+    task.replies, task.before = BUMP, Look.at(task.repo)
     code, _, err = run(task, "Say all units.", mode="ask")
     assert code != 0
     assert "--mode auto-edit" in err
