@@ -38,13 +38,7 @@ from repoagent.tasks.changes.change_set import open_change_set, revert
 from repoagent.tasks.edit_tool import write_reverse
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
-from repoagent.tasks.run_context import (
-    RunContext,
-    RunInterface,
-    RunRequest,
-    edit_request,
-    shown_in,
-)
+from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request, shown_in
 from repoagent.tasks.runs.control import remove_orphaned, unread
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import read_run

@@ -337,11 +337,7 @@ def test_edit_of_the_user_is_reported_once(file: Path) -> None:
 ACTIONS = st.builds(
     lambda form, word, n: form.format(word=word, n=n),
     st.sampled_from(
-        [
-            '<task add="{word}"/>',
-            '<task n="{n}" state="{word}"/>',
-            '<task n="{n}">{word}</task>',
-        ]
+        ['<task add="{word}"/>', '<task n="{n}" state="{word}"/>', '<task n="{n}">{word}</task>']
     ),
     st.sampled_from(["done", "active", "dropped", "open"]),
     st.sampled_from(["1", "2", "3"]),

@@ -36,13 +36,7 @@ def test_always_applies_to_later_runs_in_this_repository_only(repo: GitRepo, cle
     finish = "<finish>done</finish>"
     for keep in (False, True):
         user = User(allows=lambda request, keep=keep: Verdict(True, always=True, keep=keep))  # type: ignore[misc]
-        go(
-            repo,
-            "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>",
-            finish,
-            user=user,
-            name=f"run-{keep}",
-        )
+        go(repo, "<run>sh -c 'exit 0'</run><run>sh -c 'exit 0'</run>", finish, user=user, name=f"run-{keep}")
         assert len(user.requests) == 1
     rejecting = User(allows=lambda request: Verdict(False))
     go(repo, "<run>sh -c 'exit 0'</run>", finish, user=rejecting, name="run-3")

@@ -160,10 +160,7 @@ def test_recovers_from_errors_of_all_kinds(stage: Make) -> None:
         ("<run>vim src/add.c</run>", "interactive|terminal|editor"),
         ("<run>exit 9</run>", "exit 9"),
     )
-    replies = [
-        steps[0][0],
-        *(seen(before[1], step[0]) for before, step in itertools.pairwise(steps)),
-    ]
+    replies = [steps[0][0], *(seen(before[1], step[0]) for before, step in itertools.pairwise(steps))]
     task = stage()
     assert task.go(*replies, seen(steps[-1][1], str(BUMP[0])), *BUMP[1:], prompt="x").kind == "done"
     task.whole("README.md")
