@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.parse_reply import Parsed, parse
-from repoagent.agent.reply_lexer import advice
+from repoagent.agent.parse_reply import Parsed, advice, parse
 from repoagent.agent.state import EDIT, ENDS, OWN, QUIET, State, Step, Tool, steps
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused, RepoagentError, UsageError

@@ -1,17 +1,236 @@
-"""Parse a reply into actions. Any text can be parsed; what to run is never guessed."""
+"""Parse a reply into actions. Any text can be parsed; what to run is never guessed.
+
+Pieces (prose, code, patches, tags) are found from left to right, and the first to start wins: a tag inside a patch, a
+code fence or a body is not a tag, and a patch in a body is not a patch. Models know other formats of calls: tags, and a
+shell block alone. Such a call is never performed; the model gets advice on how to write it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from importlib.resources import files
 from typing import Literal
 
-from repoagent.agent.actions import NAME, Action
-from repoagent.agent.reply_lexer import DATA, Piece, foreign, own_closing_tag, pieces
+from repoagent.agent.actions import NAME, OPEN, Action, arguments, balanced, closing
 from repoagent.agent.state import EDIT, ENDS, OWN, TAGGED, Tool
 from repoagent.dataclass import dataclass
+
+DATA = frozenset({"commit", "note"})  # text for the program, nothing to perform
+_HARMLESS = DATA | {"think"}  # prose may follow on the line
+
+_LEADING_THINK = re.compile(r"\s*<think>\n?(.*?)</think>[ \t]*\r?\n?", re.DOTALL)
+_FENCE = re.compile(r"[ \t]*(`{3,}(?![^\n]*`)|~{3,})[^\n]*\n?")
+_INLINE_CODE = re.compile(r"(?<!`)(`+)(?!`)[^\n]*?(?<!`)\1(?!`)")
+_REST_OF_LINE = re.compile(r"[ \t]*\r?\n?")
+_CLOSING = re.compile(r"</([a-z][a-z0-9_-]*)\s*>")
+_OBSERVATION = re.compile(r"<observation(?:-[0-9a-f]+)?(?=[\s>])")
+_WHO = r"(?:human|user|assistant|system|observation)"
+_IMITATION = re.compile(
+    rf"</?observation\b|<\|[^|\s]{{1,40}}\|>|\[/?INST\]"
+    rf"|(?:\#{{1,6}} *)?\**{_WHO}\**[ \t]*:|\#{{1,6}} *{_WHO}[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+Kind = Literal["prose", "slip", "code", "patch", "tag", "bad", "imitation"]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a reply. A tag has its `action`, and its id as `mark`; a bad one has the `problem`.
+
+    A "slip" is prose with a whole action inside a line: a mention, or an action in the wrong place.
+    """
+
+    kind: Kind
+    text: str
+    action: Action | None = None
+    mark: str | None = None
+    problem: str = ""
+
+
+def pieces(reply: str, known: Set[str], nonce: str, *, loose: bool = False) -> Iterator[Piece]:
+    """The pieces of `reply` in order; the last may be an "imitation" of another speaker and takes the rest.
+
+    `known` are the names of the tags with a meaning; other tags are prose, and so are all tags after a bad one. `loose`
+    is passed to `patch_spans`.
+    """
+    from repoagent.patch.parse.blocks import patch_spans
+
+    at = 0
+    last: Piece | None = None
+    if thought := _LEADING_THINK.match(reply):  # of a reasoning model: nothing in it is performed
+        at = thought.end()
+        last = Piece("tag", thought[0], Action("think", {}, thought[1]), mark="")
+        yield last
+    patches = {span.start + at: span.end + at for span in patch_spans(reply[at:], loose=loose)}
+    while at < len(reply):
+        line_end = reply.find("\n", at) + 1 or len(reply)
+        line_end = next((start for start in patches if at < start < line_end), line_end)
+        line = reply[at:line_end]
+        fresh = at == 0 or reply[at - 1] == "\n"
+        after = last.action.kind if last and last.action and not fresh else None
+        name = NAME.match(reply, at)
+        if fresh and _imitates(reply, at, line_end, nonce):
+            last = Piece("imitation", reply[at:])
+        elif at in patches:
+            last = Piece("patch", reply[at : patches[at]])
+        elif name and name[1] in known and (fresh or after):
+            last = _tag(reply, at, name[1], line)
+            known = known if last.action else frozenset()
+        elif fresh and (end := _fence_end(reply, at)) and not any(at < start < end for start in patches):
+            last = Piece("code", reply[at:end])
+        elif after and after not in _HARMLESS and not _OBSERVATION.match(reply, at):
+            last = Piece("bad", line, problem=f"there is text after <{after}> on its line.")
+        elif (start := _OBSERVATION.search(_without_inline_code(line))) is not None:
+            yield Piece("prose", line[: start.start()])
+            last = Piece("imitation", reply[at + start.start() :])
+            at += start.start()
+        else:
+            last = Piece("slip" if _holds_action(line, known) else "prose", line)
+        yield last
+        at += len(last.text)
+
+
+def _without_inline_code(text: str) -> str:
+    """`text` with blanks in place of code in backticks."""
+    return _INLINE_CODE.sub(lambda code: " " * len(code[0]), text)
+
+
+def _imitates(reply: str, at: int, line_end: int, nonce: str) -> bool:
+    """Whether the line at `at` imitates another speaker; "user: …" at the start of a reply is a heading."""
+    if nonce and reply.find(nonce, at, line_end) >= 0:
+        return True
+    return _IMITATION.match(reply, at) is not None and (reply[at] == "<" or reply[:at].strip() != "")
+
+
+def _tag(reply: str, at: int, name: str, line: str) -> Piece:
+    """The action that starts at `at`, or the problem with it."""
+
+    def bad(problem: str) -> Piece:
+        return Piece("bad", line, problem=problem)
+
+    if name == EDIT:
+        return bad("an edit has no tag: write it as a patch, in the form described at the start.")
+    opened = OPEN.match(reply, at)
+    if opened is None:
+        return bad(f'the tag <{name} is malformed: write arguments as key="value", and end it with > or />.')
+    args = arguments(opened[2])
+    if args is None:
+        return bad(f"the tag <{name}> has the same argument twice.")
+    mark = args.pop("id", None)
+    end, body = opened.end(), ""
+    if opened[3]:
+        mark = ""
+    else:
+        close = closing(name, mark)
+        closed = close.search(reply, opened.end())
+        written = f"</{name}>" if mark is None else f'</{name} id="{mark}">'
+        if closed is None:
+            return bad(
+                f"<{name}> is not closed; end it with {written}, or write <{name} …/> if it has no body."
+            )
+        end, body, rest = closed.end(), reply[opened.end() : closed.start()], reply[closed.end() :]
+        if mark is None:
+            # the first closing tag may be part of the body: after an opening one, or inside its code
+            in_code = not balanced(body) and re.search(rf"</?{name}(?![\w-])", rest)
+            if in_code or re.search(rf"<{name}(?![\w-])", body):
+                return bad(own_closing_tag(name))
+        elif (second := close.search(rest)) and not re.search(rf"<{name}(?![\w-])", rest[: second.start()]):
+            return bad(f"{written} occurs more than once; choose an id that the body does not contain.")
+        body = body.removeprefix("\r\n") if body.startswith("\r") else body.removeprefix("\n")
+    if blank := _REST_OF_LINE.match(reply, end):
+        end = blank.end()
+    return Piece("tag", reply[at:end], Action(name, args, body), mark)
+
+
+def own_closing_tag(name: str) -> str:
+    return (
+        f"it is ambiguous where <{name}> ends, because its body may contain the tag itself. Give it an id "
+        f'that the body does not contain: <{name} id="x7">…</{name} id="x7">.'
+    )
+
+
+def _fence_end(reply: str, at: int) -> int:
+    """The end of the code fence that opens at `at`, 0 for none. An unclosed one extends to the end of the reply."""
+    fence = _FENCE.match(reply, at)
+    if fence is None:
+        return 0
+    close = re.compile(rf"^[ \t]*{fence[1][0]}{{{len(fence[1])},}}[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
+    closed = close.search(reply, fence.end())
+    return closed.end() if closed else len(reply)
+
+
+def _holds_action(line: str, known: Set[str]) -> bool:
+    """Whether prose contains a whole action, or the closing tag of one."""
+    line = _without_inline_code(line)
+    names = known - DATA
+    for tag in NAME.finditer(line):
+        opened = OPEN.match(line, tag.start()) if tag[1] in names else None
+        if opened and (opened[3] or f"</{tag[1]}" in line[opened.end() :]):
+            return True
+    return any(name[1] in names for name in _CLOSING.finditer(line))
+
+
+_LEAD = 300  # characters that only announce the code block after them
+_SHELLS = frozenset({"bash", "sh", "shell", "zsh", "console", "terminal"})
+_NAMES = {  # names of these tools in other programs
+    "run": "bash sh shell cmd execute_command execute_bash run_command run_shell_command run_terminal_cmd",
+    "read": "read_file view view_file open_file cat",
+    "search": "grep rg search_files grep_search codebase_search",
+    "files": "ls list_files list_dir list_directory glob",
+    EDIT: "write_file write_to_file create_file edit_file apply_diff apply_patch replace_in_file str_replace "
+    "str_replace_editor str_replace_based_edit_tool",
+    "finish": "attempt_completion submit",
+    "python": "",
+    "browse": "",
+}
+_TOOLS = {name: tool for tool, names in _NAMES.items() for name in (tool, *names.split())}
+_WRAPPERS = r"tool_calls?|function_calls?|tool_use|invoke"
+_CALL = re.compile(rf"^[ \t]*<(?:\w+:)?({_WRAPPERS}|{'|'.join(_TOOLS)})(?=[\s/>])", re.MULTILINE)
+_NAMED = re.compile(r"\bname(?:=|\"\s*:)\s*[\"'](?:functions\.)?([^\"'\n]+)")
+_EXAMPLE = re.compile(r"<(\w+)[^<>]*(?:/>|>.*?</\1>)", re.DOTALL)
+
+
+def foreign(parts: Sequence[Piece]) -> str | None:
+    """The name of the tool that a reply without actions calls in the format of another program: a tag with the name of
+    a tool, or `<tool_call>` and `<invoke>`; "" for a shell block at its end, None for an answer to the user."""
+    prose = "".join(piece.text for piece in parts if piece.kind in {"prose", "slip"})
+    if call := _CALL.search(prose):
+        named = _NAMED.search(prose, call.end()) if re.fullmatch(_WRAPPERS, call[1]) else None
+        return named[1] if named else call[1]
+    code = [piece.text for piece in parts if piece.kind in {"code", "patch"}]
+    if (
+        len(code) == 1
+        and parts[-1].kind == "code"
+        and len(prose.strip()) <= _LEAD
+        and "\n\n" not in prose.strip()
+    ):
+        opening, _, body = code[0].partition("\n")
+        return "" if opening.strip(" \t\r`~").lower() in _SHELLS and body.strip(" \n`~") else None
+    return None
+
+
+def advice(name: str, tools: Mapping[str, Tool]) -> str:
+    """Advice for the model: how to write a call of the tool `name` of another program ("" for a shell block)."""
+    tool = _TOOLS.get(name.lower(), name.lower()) if name else "run"
+    if not name:
+        problem = "a code block is not performed"
+    elif tool in tools and tool == name:
+        problem = f"`{name}` was called in a form that is not supported here"
+    else:
+        problem = f"there is no tool `{name}` here"
+    if tool == EDIT and EDIT in tools:
+        sentence = f"{problem}; an edit is a patch in your reply, in the form described at the start."
+    elif tool in tools:
+        example = _EXAMPLE.search(tools[tool].text)  # as the prompt shows it
+        purpose = "to run a command write" if tool == "run" else "write"
+        sentence = f"{problem}; {purpose} {example[0] if example else f'<{tool}/>'}."
+    else:
+        names = [name for name in tools if name != EDIT] + (["patches"] if EDIT in tools else [])
+        sentence = f"{problem}; the tools are {', '.join(names)}."
+    return sentence if name else f"{sentence} If it is your answer, send it again."
 
 
 @dataclass(frozen=True)

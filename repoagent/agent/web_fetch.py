@@ -1,28 +1,314 @@
-"""The tool `browse`: fetch a page and show its text; the readable part of HTML."""
+"""The tool `browse`: fetch a page from the public internet, and show its text; the readable part of HTML.
+
+URLs are parsed strictly and normalized, so that the URL that is approved is the one that is fetched. The name is
+resolved once, and the connection goes to that address; every step has a deadline. No proxy is used: it would resolve
+the name again, and could reach addresses that are refused here.
+"""
 
 from __future__ import annotations
 
 import http.client
+import ipaddress
+import os
 import re
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import field, replace
 from importlib.resources import files
+from typing import NamedTuple
+from urllib.parse import quote, urljoin, urlsplit
 
+import httpx2
+
+from repoagent import __version__
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate
 from repoagent.agent.state import Tool, check_arguments, failing
-from repoagent.agent.web_client import LARGEST, PORTS, Net, Page, Url, fetch, ip_address, not_public, read_url
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
 from repoagent.llm.model import fence
 from repoagent.storage.secrets import mask
 
-SECONDS = 30.0  # to extract the text of a page
+LONGEST = 2_000  # characters
+PORTS = {"http": 80, "https": 443}
+_LOWEST = 1024  # of the other allowed ports; lower ones serve mail, files, shells
+_HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?\.?|\[[0-9a-f:.]+\]")
+_SAFE = "!$&'()*+,;=:@/?-._~%"  # not escaped in a path or query
+
+
+class Url(NamedTuple):
+    """A normalized URL. host: in lower case and IDNA. target: the path and query."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def site(self) -> str:
+        """Scheme, host and port."""
+        usual = self.port == PORTS[self.scheme]
+        return f"{self.scheme}://{self.host}" + ("" if usual else f":{self.port}")
+
+    def __str__(self) -> str:
+        return self.site + self.target
+
+
+def read_url(text: str, base: Url | None = None) -> Url:
+    """Parse a URL, possibly relative to `base`, without its fragment. Raises UsageError if it is invalid."""
+    text = text.strip()
+    if len(text) > LONGEST:
+        raise UsageError(f"the URL is longer than {LONGEST} characters.")
+    if not text or re.search(r'[\x00-\x20\x7f-\x9f\\<>"^`{}|]', text):
+        raise UsageError("invalid URL; use https://HOST/PATH, with %20 for a space.")
+    try:
+        parts = urlsplit(urljoin(str(base), text) if base else text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError as error:
+        raise UsageError(f"invalid URL: {error}.") from error
+    if parts.scheme not in PORTS:
+        raise UsageError(
+            f"unsupported scheme {parts.scheme or 'nothing'}: only https:// and http:// pages are fetched."
+        )
+    if "@" in parts.netloc:
+        raise UsageError("URLs with a user name are not fetched.")
+    port = PORTS[parts.scheme] if port is None else port
+    if port not in PORTS.values() and port < _LOWEST:
+        raise UsageError(f"port {port} is not a web port.")
+    target = quote(f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}", safe=_SAFE)
+    try:
+        host = host.lower() if host.isascii() else host.encode("idna").decode("ascii").lower()
+    except UnicodeError as error:
+        raise UsageError("invalid host name in URL.") from error
+    host = f"[{host}]" if ":" in host else host
+    if len(host) > 253 or ".." in host or not _HOST.fullmatch(host):
+        raise UsageError("invalid host name in URL.")
+    return Url(parts.scheme, host.removesuffix("."), port, target)
+
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
+# Reserved by IANA, but global in some versions of Python; some clouds have services there.
+_RESERVED = "192.0.0.0/24 192.88.99.0/24 64:ff9b:1::/48 2001::/23 3fff::/20 5f00::/16"
+_NETWORKS = tuple(map(ipaddress.ip_network, _RESERVED.split()))
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address belongs to the public internet, and not to this machine or its network.
+
+    An IPv6 address that embeds an IPv4 address is judged by the latter; tunnels are not public.
+    """
+    parsed = ip_address(address)
+    if parsed is None:
+        return False
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return is_public(str(parsed.ipv4_mapped))
+        if parsed in _NAT64:
+            return is_public(str(ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF)))
+        if parsed.sixtofour is not None or parsed.teredo is not None or parsed.is_site_local:
+            return False
+    special = parsed.is_multicast or parsed.is_reserved or parsed.is_unspecified or parsed.is_loopback
+    return parsed.is_global and not special and not any(parsed in network for network in _NETWORKS)
+
+
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that `host` is; None for a name."""
+    try:
+        return ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The IP addresses of `host`, in the order to try. Raises OSError."""
+    entries = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+
+
+LARGEST = 2 * 1024 * 1024  # bytes of a page, also after decompression
+SECONDS = 30.0  # including redirects
+_SLICE = 0.1  # seconds of one wait: Python handles a ^C that arrives just before a wait only after it
+_REDIRECTS = 5
+_MOVED = {301, 302, 303, 307, 308}
+_TRIES = 4  # addresses of a name to try
+_HEADERS = {
+    "User-Agent": f"repoagent/{__version__}",
+    "Accept": "text/html, application/xhtml+xml, application/json, text/*;q=0.9, */*;q=0.1",
+    "Accept-Language": "en, *;q=0.5",
+    "Accept-Encoding": "gzip",
+    "Connection": "close",
+}
+
+
+@dataclass(frozen=True)
+class Net:
+    """Access to the network. may: whether to connect to an address. trust: the context for certificates."""
+
+    may: Callable[[str], bool] = is_public
+    resolve: Callable[[str, int], Sequence[str]] = resolve
+    trust: Callable[[], ssl.SSLContext] = ssl.create_default_context
+    seconds: float = SECONDS
+    largest: int = LARGEST
+
+
+@dataclass(frozen=True)
+class Page:
+    """A response. data: the body; cut: it was longer. kind: the content type in lower case, without parameters;
+    charset: its parameter, or ""; broken: it ended too early."""
+
+    url: Url
+    status: int
+    kind: str
+    charset: str
+    data: bytes
+    cut: bool = False
+    broken: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def fetch(url: Url, net: Net, moved: Callable[[Url, Url], None]) -> Page:
+    """The page at `url`, after redirects; `moved` is called before each of them and raises to refuse it.
+
+    Raises UsageError for every failure; a status such as 404 is not one.
+    """
+    deadline = time.monotonic() + net.seconds
+    seen = {url}
+    while True:
+        page, target = _request(url, net, deadline)
+        if not target:
+            return page
+        following = read_url(target, url)
+        if url.scheme == "https" and following.scheme == "http":
+            raise UsageError(
+                f"{url.site} redirects to {following.site}, which is not encrypted; such redirects are not "
+                "followed."
+            )
+        if following in seen or len(seen) > _REDIRECTS:
+            raise UsageError(f"{url.site} redirects too often: {len(seen)} redirects were followed.")
+        began = time.monotonic()
+        moved(url, following)
+        deadline += time.monotonic() - began  # the user may have been asked
+        seen.add(following)
+        url = following
+
+
+def not_public(url: Url, address: str) -> UsageError:
+    """The refusal to connect to the host of `url`, which has the IP address `address`."""
+    host = url.host if url.host.strip("[]") == address else f"{url.host} is {address}, which"
+    return UsageError(f"{host} is not on the public internet; only public pages are fetched.")
+
+
+def _request(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+    """The response at `url`, and the target of its redirect or "". Raises UsageError."""
+    results: list[tuple[Page, str] | Exception] = []
+
+    def exchange() -> None:
+        try:
+            results.append(_exchange(url, net, deadline))
+        except (UsageError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            results.append(error)
+
+    # in a thread, so that a step that hangs or drips is abandoned in time
+    thread = threading.Thread(target=exchange, daemon=True)
+    thread.start()
+    while thread.is_alive() and (remaining := deadline - time.monotonic()) > 0:
+        thread.join(min(_SLICE, remaining))
+    result = results[0] if results else TimeoutError()
+    if isinstance(result, tuple):
+        return result
+    if isinstance(result, UsageError):
+        raise result
+    raise UsageError(_failure(url.site, result, net.seconds)) from result
+
+
+def _failure(site: str, error: Exception, seconds: float) -> str:
+    """Why nothing was fetched from `site`."""
+    if isinstance(error, TimeoutError | httpx2.TimeoutException):
+        return f"{site} did not complete its answer within {seconds:g} s."
+    if isinstance(error, httpx2.DecodingError):
+        return f"could not decompress the response ({error})."
+    if not isinstance(error, httpx2.NetworkError | OSError):
+        return f"invalid response from {site} ({type(error).__name__})."
+    causes = [arg for cause in (error, error.__cause__) if cause for arg in cause.args]
+    cause = next((cause for cause in causes if isinstance(cause, OSError)), error)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"the certificate of {site} is not trusted: {cause.verify_message.rstrip('.')}."
+    if isinstance(cause, ssl.SSLError):
+        return f"could not open an encrypted connection to {site}: {cause.reason or cause}."
+    proxies = [
+        name for name in os.environ if re.fullmatch("(https?|all)_proxy", name.lower()) and os.environ[name]
+    ]
+    proxy = f" (The proxy of {proxies[0]} is not used.)" if proxies else ""
+    return f"could not reach {site}: {getattr(cause, 'strerror', None) or cause}.{proxy}"
+
+
+def _exchange(url: Url, net: Net, deadline: float) -> tuple[Page, str]:
+    """Request `url` from the first of its addresses that answers."""
+    host = url.host.strip("[]")
+    addresses = list(net.resolve(url.host, url.port))
+    if not addresses:
+        raise UsageError(f"{url.host} has no IP address.")
+    if refused := [address for address in addresses if not net.may(address)]:
+        raise not_public(url, refused[0])
+    addresses = addresses[:_TRIES]
+    timeout = httpx2.Timeout(net.seconds, connect=net.seconds / len(addresses))
+    headers = {"Host": url.site.partition("://")[2], **_HEADERS}
+    verify = net.trust() if url.scheme == "https" else False
+    with httpx2.Client(verify=verify, trust_env=False, timeout=timeout) as client:
+        for address in addresses:
+            # connect to the address, but check the certificate for the name
+            target = httpx2.URL(
+                scheme=url.scheme, host=address, port=url.port, raw_path=url.target.encode("ascii")
+            )
+            request = client.build_request("GET", target, headers=headers, extensions={"sni_hostname": host})
+            try:
+                response = client.send(request, stream=True)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                if address == addresses[-1]:
+                    raise
+                continue
+            with closing(response):
+                location = response.headers.get("location", "") if response.status_code in _MOVED else ""
+                data, cut, broken = (
+                    (b"", False, False) if location else _body(response, net.largest, deadline)
+                )
+                kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+                charset = (response.charset_encoding or "").lower()
+                return Page(url, response.status_code, kind, charset, data, cut, broken), location
+    raise AssertionError("there is an address")
+
+
+def _body(response: httpx2.Response, largest: int, deadline: float) -> tuple[bytes, bool, bool]:
+    """The decompressed body, whether it has more than `largest` bytes, and whether it ended early."""
+    packing = response.headers.get("content-encoding", "").strip().lower()
+    if packing not in {"", "identity", "gzip", "deflate"}:
+        raise UsageError(f"the response has the encoding {packing[:40]}, which was not requested.")
+    body = bytearray()
+    try:
+        for data in response.iter_bytes():
+            body += data
+            if len(body) > largest or response.num_bytes_downloaded > largest:
+                return bytes(body[:largest]), True, False
+            if time.monotonic() > deadline:
+                raise TimeoutError
+    except (httpx2.RemoteProtocolError, httpx2.ReadError) as error:
+        if not body:
+            raise UsageError("the response ended early.") from error
+        return bytes(body), False, True
+    return bytes(body), False, False
+
+
+EXTRACT_SECONDS = 30.0
 _HTML = {"text/html", "application/xhtml+xml"}
 _TEXT = re.compile(
     r"text/.+|application/(.+\+)?(json|xml|yaml|toml)|application/(x-)?(javascript|ecmascript|sh|yaml|toml|ndjson|sql)"
@@ -90,7 +376,7 @@ def _of_html(html: str, url: str, wrap: Wrap) -> str:
             stderr=errors,
             env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
             start_new_session=True,
-            timeout=SECONDS,
+            timeout=EXTRACT_SECONDS,
             check=False,
         )
         if done.returncode == 0:

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
-from repoagent.agent.reply_lexer import DATA
+from repoagent.agent.parse_reply import DATA
 from repoagent.agent.state import EDIT, OWN, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused

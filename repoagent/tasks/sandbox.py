@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import May
-from repoagent.agent.approvals.read_only_commands import Known
+from repoagent.agent.approvals.rules import Known
 from repoagent.agent.sandbox.backends import Sandbox, find, unconfined
 from repoagent.agent.sandbox.mount_plan import writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden, scrubbed

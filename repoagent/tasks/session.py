@@ -39,11 +39,9 @@ from repoagent.tasks.edit_tool import write_reverse
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request, shown_in
-from repoagent.tasks.runs.control import remove_orphaned, unread
-from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+from repoagent.tasks.runs.control import LiveRun, live_run, remove_orphaned, unread
+from repoagent.tasks.runs.directory import ENDS, Record, RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import read_run
-from repoagent.tasks.runs.live_run import LiveRun, live_run
-from repoagent.tasks.runs.record import ENDS, Record
 from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, start_conversation
 from repoagent.tasks.subagents.tool import merge_changes

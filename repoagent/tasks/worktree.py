@@ -18,9 +18,8 @@ from repoagent.git.index import read_status
 from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
 from repoagent.git.worktree import WorkTree, layout, open_worktree
-from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+from repoagent.tasks.runs.directory import Record, RunDirectory, refuse_foreign
 from repoagent.tasks.runs.list import Run, refreshed
-from repoagent.tasks.runs.record import Record
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings

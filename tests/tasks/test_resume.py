@@ -21,8 +21,8 @@ from repoagent.tasks import commit, edit_tool
 from repoagent.tasks.changes import command_watch
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
 from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.runs.live_run import live_run
-from repoagent.tasks.runs.record import Record
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import Record
 from repoagent.tasks.subagents.process import write_spec
 from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from tests.conftest import GitRepo

@@ -8,8 +8,17 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from repoagent.agent.approvals.read_only_commands import Blobs, HiddenFiles, Known, can_do_no_harm, only_reads
-from repoagent.agent.approvals.rules import Rule, ignores_case, propose, sets_harmlessly
+from repoagent.agent.approvals.rules import (
+    Blobs,
+    HiddenFiles,
+    Known,
+    Rule,
+    can_do_no_harm,
+    ignores_case,
+    only_reads,
+    propose,
+    sets_harmlessly,
+)
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.approvals.shell_words import Reading, Simple, Word
 from repoagent.config.layers import from_user_file

@@ -1,24 +1,339 @@
-"""Rules: a pattern such as `git log *` matches one simple command, word by word.
+"""Commands that are known to only read, whether one may show a hidden file, and the rules of the user.
 
-A word of the pattern matches the same word of the command, however it is quoted; `*` inside a word matches any
-characters, `*` as the last word any further words, or none. In quotes `*` is literal. A pattern matches exactly one
-simple command. `KIND:PATTERN` is a rule for another kind of action, such as `browse:https://docs.python.org/*`. Deny
-rules ignore case if the file system does: then `GIT push` is `git push`.
+`only_reads` is for a sandbox, which hides keys and prevents writes. `can_do_no_harm` is for running without one: it
+excludes git, which may run programs from its configuration (a file system monitor, a filter, a text conversion), and
+paths outside the work tree. A word whose value is uncertain may be any file. Git is checked even if no hidden file
+exists now, because a commit may contain one.
+
+A rule is a pattern such as `git log *`, which matches one simple command, word by word. A word of the pattern matches
+the same word of the command, however it is quoted; `*` inside a word matches any characters, `*` as the last word any
+further words, or none. In quotes `*` is literal. `KIND:PATTERN` is a rule for another kind of action, such as
+`browse:https://docs.python.org/*`. Deny rules ignore case if the file system does: then `GIT push` is `git push`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Literal
 
-from repoagent.agent.approvals.read_only_commands import GIT_READS, HARMLESS, obeys
 from repoagent.agent.approvals.shell_words import Reading, Simple, Word, quote
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
+
+# Variables that only change how programs print, and may be set in front of a command.
+HARMLESS = {
+    "CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "COLUMNS", "LINES",
+    "VERBOSE", "RUST_BACKTRACE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED",
+    "NODE_ENV", "DEBUG",
+}  # fmt: skip
+
+Words = tuple[Word, ...]
+
+_GIT_READS = """
+status log diff show blame ls-files ls-tree rev-parse rev-list shortlog describe grep merge-base name-rev diff-tree
+whatchanged cherry count-objects show-ref
+"""
+GIT_READS = frozenset(_GIT_READS.split())  # read-only with any revisions and paths
+# Options with which git runs another program or writes any file; also abbreviated.
+_GIT_RUNS: tuple[str, ...] = ("--output", "--ext-diff", "--textconv", "--open-files-in-pager", "--exec")
+_GIT_RUNS += ("--show-signature", "--upload-pack", "--receive-pack", "--unsafe-paths", "--no-index")
+# Options with which git does more than read, or reads files outside the repository.
+_GIT_NEVER: tuple[str, ...] = (*_GIT_RUNS, "--paginate", "--filters", "--batch", "--contents")
+# Options that show files marked as binary, or read the names of objects from elsewhere.
+_GIT_NEVER += ("--text", "--binary", "--submodule", "--stdin")
+_OPENS = re.compile(r"-[A-Za-z]*O")
+_RG_RUNS = re.compile(r"--pre|--hostname-bin|--search-zip|-[A-Za-z0-9]*z")
+_SHOWS_BINARY = re.compile(r"-[bcdhilmprtuwzRW0-9]*a")
+_PATCHES = {"show", "log", "diff", "grep", "whatchanged", "diff-tree", "stash", "reflog"}
+
+
+def obeys(words: Sequence[Word], intended: Collection[str]) -> bool:
+    """Whether a word of a command, other than the `intended` ones, makes or may make a harmless program run another one
+    or write any file. A rule whose pattern ends with `*` does not allow that."""
+    rest = [word for word in words[1:] if not word.literal or word.text not in intended]
+    if words[0].text == "git":
+        verb = next((word.text for word in words[1:] if not word.text.startswith("-")), "")
+        return any(
+            word.kind == "open"
+            or _abbreviates(word.text, _GIT_RUNS)
+            or (verb == "grep" and not word.text.startswith("--") and _OPENS.match(word.text))
+            for word in rest
+        )
+    return words[0].text == "rg" and any(word.kind == "open" or _RG_RUNS.match(word.text) for word in rest)
+
+
+def _abbreviates(text: str, options: Iterable[str]) -> bool:
+    """Whether git may read `text` as one of these long options."""
+    name = text.partition("=")[0]
+    return re.match(r"--.", name) is not None and any(
+        name.startswith(option) or option.startswith(name) for option in options
+    )
+
+
+def _git(words: Words) -> bool:
+    while words and words[0].text in {"--no-pager", "-P", "--no-optional-locks"}:
+        words = words[1:]
+    if not words or not words[0].literal:
+        return False
+    verb, rest = words[0].text, [word.text for word in words[1:]]
+    short = [text for text in rest if not text.startswith("--")]
+    if (
+        any(_abbreviates(text, _GIT_NEVER) for text in rest)
+        or (verb == "grep" and any(map(_OPENS.match, short)))
+        or (verb in _PATCHES and any(map(_SHOWS_BINARY.match, short)))
+        or any(word.kind == "glob" for word in words)
+    ):
+        return False
+    if verb in GIT_READS:
+        return True
+    if verb in _GIT_LISTS:
+        return all(re.fullmatch(_GIT_LISTS[verb], text) for text in rest)
+    if verb in {"stash", "worktree"}:
+        return rest[:1] == ["list"] or (verb == "stash" and rest[:1] == ["show"])
+    return (verb == "remote" and rest in ([], ["-v"])) or (verb == "reflog" and rest[:1] in ([], ["show"]))
+
+
+_GIT_LISTS = {"branch": r"--(list|show-current|all|remotes|verbose)|-[arv]+", "tag": r"--list|-l|-n\d*"}
+
+
+def _sed(words: Words) -> bool:
+    """`sed -n 10,20p FILE`: its other commands can write and run."""
+    return (
+        len(words) >= 2
+        and words[0].text == "-n"
+        and re.fullmatch(r"\d+(,(\d+|\$))?p", words[1].text) is not None
+        and not any(word.text.startswith("-") or not word.literal for word in words[2:])
+    )
+
+
+def _cd(words: Words) -> bool:
+    return len(words) == 1 and words[0].literal and not re.match(r"[/~-]|.*(^|/)\.\.(/|$)", words[0].text)
+
+
+def _printf(words: Words) -> bool:
+    return bool(words) and words[0].literal and not words[0].text.startswith("-")
+
+
+# Options with which these programs do more than read; for the second table: all options with which they only read.
+_REFUSED = {
+    "find": r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)",
+    "rg": r"--(pre|hostname|search-zip|no-config).*|-[A-Za-z0-9]*z.*",
+    "tree": r"(-[A-Za-z]*[oR]|--output).*",
+    "du": r"--files0.*",
+    "date": r"(?!\+|-[uRI]).*",
+}
+_ACCEPTED = {
+    "sort": r"-[bdfghikMnrRuVcCsz0-9.,t:]+|-k\S+|--(numeric|reverse|unique|ignore|human|version)[a-z-]*",
+    "uniq": r"-[cdDuiz]+",
+    "file": r"-[biLk]+|--brief|--mime(-type)?",
+}
+_JUDGED: dict[str, Callable[[Words], bool]] = {"cd": _cd, "git": _git, "printf": _printf, "sed": _sed}
+
+_FREE = {
+    "pwd", "true", "false", "echo", "cat", "head", "tail", "wc", "nl", "cut", "tr", "comm", "cmp",
+    "diff", "stat", "seq", "basename", "dirname", "realpath", "readlink", "ls", "grep", "egrep",
+    "fgrep", "md5sum", "sha1sum", "sha256sum", "cksum", "uname", "nproc", "id", "whoami", "which",
+    "type", "sleep", "column", "rev", "tac", "paste", "expr", "test", "[",
+}  # fmt: skip
+
+
+def only_reads(command: Simple) -> bool:
+    """Whether `command` only reads, without redirections to files and variables that change programs."""
+    if command.writes or any(
+        name not in HARMLESS or not value.literal for name, value in command.assignments
+    ):
+        return False
+    if any(word.text.startswith(("/dev/tcp", "/dev/udp")) or not word.literal for word in command.reads):
+        return False
+    words, name = command.words[1:], command.name
+    if name in _FREE:
+        return name not in {"test", "["} or all(word.text != "-v" for word in words)
+    if any(word.kind == "open" for word in words):
+        return False
+    if name in _REFUSED:
+        return not any(re.fullmatch(_REFUSED[name], word.text, re.DOTALL) for word in words)
+    if name in _ACCEPTED:
+        plain = [word for word in words if not word.text.startswith("-")]
+        if name == "uniq" and len(plain) > 1:  # it writes to the second file
+            return False
+        known = all(re.fullmatch(_ACCEPTED[name], word.text) for word in words if word not in plain)
+        return known and (name != "sort" or all(word.literal for word in plain))
+    return name in _JUDGED and _JUDGED[name](words)
+
+
+def can_do_no_harm(
+    command: Simple,
+    top: Path,
+    path: str | None = None,
+    off_limits: Callable[[str], str | None] = lambda _: None,
+) -> bool:
+    """Whether `command` only reads files of the work tree, even without a sandbox.
+
+    `path` is the PATH of the command; a program in the work tree is not trusted. `off_limits`: why a path below the
+    top is hidden.
+    """
+    if not only_reads(command) or command.name in {"git", "rg"}:
+        return False
+    base = top.resolve()
+    if command.name not in {"cd", "echo", "pwd", "true", "false", "test", "[", "type"}:
+        program = shutil.which(command.name, path=path)
+        if program is None or Path(program).resolve().is_relative_to(base):
+            return False
+    for word in (*command.words[1:], *command.reads):
+        text = word.text
+        if not word.literal or text.startswith("~"):
+            return False
+        if text.startswith("-"):
+            if command.name in _FOLLOW and re.match(r"-[A-Za-z]*[RL]|--deref", text):
+                if command.name != "ls":
+                    return False
+            elif "/" in text:
+                return False
+            continue
+        if text.startswith("/") or ".." in text.split("/") or "\0" in text:
+            return False
+        target = (base / text).resolve()
+        if not target.is_relative_to(base):
+            return False
+        if target != base and target.exists() and off_limits(str(target.relative_to(base))) is not None:
+            return False
+    return True
+
+
+# Whether git tracks a hidden file: "" if not, "excluded" if it does and the user excluded the file by name.
+Known = Literal["", "tracked", "excluded"]
+Blobs = Callable[[Sequence[str]], bool]
+
+# Programs that show names and sizes of files, but not their content.
+_OUTSIDE = {
+    "cd", "echo", "pwd", "true", "false", "test", "[", "type", "ls", "basename", "dirname", "which",
+    "id", "whoami", "uname", "nproc", "sleep", "seq", "date", "stat", "du", "tree", "realpath",
+    "readlink", "expr", "find", "printf", "file",
+}  # fmt: skip
+_GREPS = {"grep", "egrep", "fgrep", "rg"}
+_FOLLOW = {"ls", "grep", "egrep", "fgrep", "find", "tree", "du"}  # links, with some options
+_INSIDE_OF_GIT = {"show", "log", "diff", "grep", "blame", "whatchanged", "diff-tree", "stash", "reflog"}
+_WHOLE_OF_GIT = {"show", "diff", "cat-file"}  # these take the name of an object
+_CONTENT_OF_GIT = _INSIDE_OF_GIT | _WHOLE_OF_GIT | {"archive", "checkout", "restore", "checkout-index"}
+_PATCH = re.compile(r"-[A-Za-z0-9]*[puULcmW]|--(pa|cc|word|color-w|uni|func|bin|dd|rem)|-G")
+_DEEP = re.compile(r"-[A-Za-z]*[rRd]|--(rec|deref|dir)")
+_PATTERN_APART = re.compile(r"-[A-Za-z]*[ef]|--(regexp|file)")
+_HIDDEN_TOO = re.compile(r"-[A-Za-z0-9]*[.uUg]|--(hidden|unrestricted|no-ignore|glob|iglob)")
+
+
+@dataclass(frozen=True)
+class HiddenFiles:
+    """The files of the work tree `top` that models may not see.
+
+    off_limits: why a path of the work tree is hidden, None if it is not. withheld: the existing hidden files, relative
+    to the top, and their names in git. blobs: whether any of some git object names is the content of a hidden file.
+    """
+
+    top: Path
+    off_limits: Callable[[str], str | None]
+    withheld: Callable[[], Mapping[str, Known]]
+    blobs: Blobs
+
+    def named_by(self, command: Simple) -> bool:
+        """Whether a word of `command` is the path of a hidden file (`.env`, a key)."""
+        base = self.top.resolve()
+        for word in (*command.words[1:], *command.reads):
+            if "\0" in word.text or len(word.text) > 4096:
+                return True
+            target = Path(os.path.normpath(base / word.text))
+            inside = target.is_relative_to(base) and target != base and target.is_file()
+            if inside and self.off_limits(str(target.relative_to(base))) is not None:
+                return True
+        return False
+
+    def may_be_shown_by(self, command: Simple) -> bool:
+        """Whether `command`, which only reads, may show a hidden file."""
+        if command.name == "git":
+            unsure = any(word.kind == "open" for word in command.words)
+            return unsure or self.named_by_git(command) or self._shown_by_git(command.texts)
+        if not self.withheld():
+            return False
+        outside = command.name in _OUTSIDE
+        words = command.reads if outside else (*command.words[1:], *command.reads)
+        return any(map(self._is_named, words)) or (not outside and self._is_below(command))
+
+    def named_by_git(self, command: Simple) -> bool:
+        """Whether a git `command` names a hidden file: as a path, as a path in any commit, or as an object. The sandbox
+        hides it on disk but not in the object database."""
+        texts = command.texts
+        if command.name != "git" or not _CONTENT_OF_GIT.intersection(texts[:3]):
+            return False
+        names = tuple(path.rpartition("/")[2] for path in self.withheld())
+        if names and not {"--text", "-a"}.isdisjoint(texts):  # git is told that these files are binary
+            return True
+        if names and any(text.endswith(names) for text in texts):
+            return True
+        for text in texts:
+            path = os.path.normpath(text.rpartition(":")[2].lstrip("/"))
+            known = path in {".", ""} or path.startswith("..") or "\0" in path
+            if not known and self.off_limits(path):
+                return True
+        revisions = texts[: texts.index("--")] if "--" in texts else texts
+        objects = [
+            part for text in revisions if text[:1] != "-" and ":" not in text for part in text.split("..")
+        ]
+        return bool(_WHOLE_OF_GIT.intersection(texts[:3])) and self.blobs([name for name in objects if name])
+
+    def _shown_by_git(self, texts: Sequence[str]) -> bool:
+        """Whether git may show a hidden file. A tracked file that is hidden only by its name, such as the certificate
+        of a test, counts only if it is named."""
+        withheld = self.withheld()
+        verb = next((text for text in texts[:3] if text in _INSIDE_OF_GIT), "")
+        if not verb or (verb in {"log", "reflog"} and not any(map(_PATCH.match, texts))):
+            return False
+        if verb == "grep":
+            return any(withheld.values()) or (
+                bool(withheld) and any(text.startswith("--unt") for text in texts)
+            )
+        names = tuple(path.rpartition("/")[2] for path, known in withheld.items() if known)
+        return "excluded" in withheld.values() or any(text.endswith(names) for text in texts)
+
+    def _is_named(self, word: Word) -> bool:
+        """Whether a word may be the name of a hidden file, or end with it, as an option does."""
+        names = {path.rpartition("/")[2] for path in self.withheld()}
+        if word.kind == "glob":
+            return any(fnmatchcase(name, word.text.rpartition("/")[2]) for name in names)
+        if word.kind == "open" or word.text.endswith(tuple(names)):
+            return True
+        target = _real(self.top, word.text)
+        return any(_real(self.top, path) == target for path in self.withheld())
+
+    def _is_below(self, command: Simple) -> bool:
+        """Whether the command recursively reads a folder with a hidden file."""
+        options = [text for text in command.texts if text.startswith("-")]
+        hidden: Iterable[str] = self.withheld()
+        if command.name != "rg" and not any(map(_DEEP.match, options)):
+            return False
+        if command.name == "rg" and not any(map(_HIDDEN_TOO.match, options)):
+            hidden = [path for path in hidden if not any(part.startswith(".") for part in path.split("/"))]
+        # the words that may be folders; by default the current folder
+        folders = [text for text in command.texts if not text.startswith("-")]
+        if command.name in _GREPS:
+            apart = any(map(_PATTERN_APART.match, options))
+            folders = [".", *folders] if apart else folders[1:]
+        roots = [_real(self.top, folder).rstrip("/") + "/" for folder in folders or ["."]]
+        any_glob = any(word.kind == "glob" for word in command.words[1:])
+        return any(any_glob or f"{_real(self.top, path)}/".startswith(tuple(roots)) for path in hidden)
+
+
+def _real(*parts: str | Path) -> str:
+    try:
+        return os.path.realpath(Path(*parts))
+    except ValueError:  # not a file name
+        return "/"
+
 
 _LOCAL = re.compile(r"[a-z][a-z0-9]{0,15}")
 _PLAIN_WORD = re.compile(r"[\w.,:*@/+-]*")  # `make` runs the $(...) in the value of a variable that it uses

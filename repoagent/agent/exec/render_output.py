@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 from repoagent import display_text
-from repoagent.agent.approvals.read_only_commands import only_reads
+from repoagent.agent.approvals.rules import only_reads
 from repoagent.agent.approvals.shell_parser import read_command
 from repoagent.agent.approvals.shell_words import Reading, Simple
 from repoagent.agent.context_window.shorten_text import cut, size

@@ -174,8 +174,8 @@ class Chat:
         return self._run().state not in {"done", "answered", "rejected", CONVERSATION}
 
     def _run(self) -> Run:
+        from repoagent.tasks.runs.directory import Record
         from repoagent.tasks.runs.list import Run, refreshed
-        from repoagent.tasks.runs.record import Record
 
         return refreshed(Run(self.run_dir, Record(name=self.name), ""), warn=self.terminal.warn)
 

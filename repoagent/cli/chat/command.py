@@ -177,7 +177,7 @@ def handle(chat: Chat, text: str) -> bool:
 
 
 def _failed(chat: Chat, error: RepoagentError) -> None:
-    from repoagent.tasks.runs.live_run import Stopped
+    from repoagent.tasks.runs.control import Stopped
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
     if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process

@@ -173,8 +173,8 @@ def explicit_options(options: SimpleNamespace) -> dict[str, object]:
 def inherit_options(options: SimpleNamespace, settings: Settings, run_dir: RunDirectory) -> str:
     """Add the inherited options of the run's last process to `options`; return a sentence about these and the ones to
     repeat, "" if there are none."""
+    from repoagent.tasks.runs.directory import host
     from repoagent.tasks.runs.list import read_run
-    from repoagent.tasks.runs.record import host
 
     if options.forget or not run_dir.folder.is_dir():
         return ""

@@ -137,7 +137,7 @@ class EventStream:
         emit("end", as_object(outcome))
 
     def _ask(self, of: str, data: Mapping[str, object]) -> Verdict:
-        from repoagent.tasks.runs.live_run import Stopped
+        from repoagent.tasks.runs.control import Stopped
 
         self.asked += 1
         emit("ask", {"id": self.asked, "of": of, **data})
@@ -270,8 +270,8 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     no further message."""
     from repoagent.git.worktree import layout
     from repoagent.llm.conversation import read
+    from repoagent.tasks.runs.control import Stopped
     from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
-    from repoagent.tasks.runs.live_run import Stopped
     from repoagent.tasks.uncommitted_by_run import uncommitted_files
 
     run_dir = RunDirectory(layout(worktree), name)

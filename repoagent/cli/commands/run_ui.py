@@ -41,7 +41,7 @@ def ask_user(terminal: Terminal) -> Asker:
     """An asker that shows the whole request and asks the user. The answer "q" raises Stopped."""
 
     def ask(request: ApprovalRequest) -> Verdict:
-        from repoagent.tasks.runs.live_run import Stopped
+        from repoagent.tasks.runs.control import Stopped
 
         _show(terminal, request)
         include = request.kind == "include"
@@ -135,7 +135,7 @@ class RunTerminal(TerminalInterface):
 
     def decide(self, proposal: Proposal) -> Decision:
         """Show the diff and ask. A commit is not shown again: its edits were shown when they were written."""
-        from repoagent.tasks.runs.live_run import Stopped
+        from repoagent.tasks.runs.control import Stopped
 
         if proposal.message:
             return Decision("yes")

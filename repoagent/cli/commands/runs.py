@@ -105,7 +105,7 @@ def refuse_live(run: Run) -> None:
 
 def _as_object(run: Run) -> dict[str, object]:
     """A run as JSON data: `run.json`, the current state and the files."""
-    from repoagent.tasks.runs.record import to_dict
+    from repoagent.tasks.runs.directory import to_dict
 
     current = select(run, "name", "state", "problem", live="is_live")
     return {**to_dict(run.record), **current, **select(run.run_dir, "folder", "conversation")}
@@ -343,7 +343,7 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
 
 
 def _times(run: Run) -> str:
-    from repoagent.tasks.runs.record import moment
+    from repoagent.tasks.runs.directory import moment
 
     start, record = run.process_started, run.record
     if not start:
@@ -379,8 +379,7 @@ other branches have its commits."""
 def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> None:
     """Delete RUN, which must have ended."""
     from repoagent.tasks.runs.control import delete, restore_conversation
-    from repoagent.tasks.runs.directory import resume_command
-    from repoagent.tasks.runs.record import first_line
+    from repoagent.tasks.runs.directory import first_line, resume_command
     from repoagent.tasks.worktree import delete_linked
 
     if back:

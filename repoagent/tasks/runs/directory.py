@@ -1,17 +1,23 @@
-"""The directory of a run, its file names, and the conversation of the same name.
+"""The directory of a run with its file names, and `run.json`: its parameters, progress, end and process.
 
-A run that git tracks came with the repository and is refused as untrusted: a user's own runs are never tracked.
+A process is identified by its id, its start time and the boot of its machine, because the id alone may be reused. A run
+that git tracks came with the repository and is refused as untrusted: a user's own runs are never tracked.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import field, fields
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
+from repoagent.errors import Exit, Refused
 from repoagent.git.process import GitError, git
 from repoagent.memory.conversation_names import ENDING, RESERVED, checked, refuse_reserved
 from repoagent.storage.folders import open_folder
@@ -132,3 +138,174 @@ def _covers(folder: str, path: str) -> bool:
 def _plain(path: str) -> str:
     """`path` without differences that a file system may ignore."""
     return unicodedata.normalize("NFC", path).casefold()
+
+
+VERSION = 1
+MOST = 1 << 20  # bytes of a run.json; a usual one has a few thousand
+RUNNING = "running"
+ENDS: Mapping[str, int] = {  # how a run can end, and the exit code of its process unless it sets another
+    "done": Exit.DONE,
+    "answered": Exit.DONE,
+    "unfinished": Exit.NOTHING,
+    "rejected": Exit.NOTHING,
+    "failed": Exit.REFUSED,
+    "limit": Exit.LIMIT,
+    "stopped": Exit.INTERRUPTED,
+}
+LONGEST = 2_000  # characters of the text; the full text is in the conversation
+_PROMPT = 300
+_HIGHEST = 10**15
+_EARLIER = {"activity": "doing", "options": "said", "pid_start": "born", "process_started": "begun"}
+_START_TIME = 19  # index of the word in /proc/PID/stat after the name: field 22 in proc(5)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The content of `run.json`. Times are ISO 8601 with their zone, "" for none.
+
+    prompt: its first line. parent: the run that delegated to this one, "" for none.
+    pid, host, boot, pid_start: identify the process.
+    started, process_started: when the run, and its current or last process, started.
+    turns, tokens, cost: of all its processes; cost is in US dollars, None if the price of a call is unknown.
+    options: set by the user, by name. worktree: in which it works. branch: of a linked work tree, "" otherwise.
+    text: how it ended. exit: the exit code.
+    """
+
+    prompt: str = ""
+    name: str = ""
+    kind: str = "run"
+    parent: str = ""
+    model: str = ""
+    mode: str = ""
+    pid: int = 0
+    host: str = ""
+    boot: str = ""
+    pid_start: str = ""
+    started: str = ""
+    process_started: str = ""
+    ended: str = ""
+    state: str = ""
+    turns: int = 0
+    activity: str = ""
+    tokens: int = 0
+    cost: float | None = 0.0
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
+    worktree: str = ""
+    branch: str = ""
+    commits: Sequence[str] = ()
+    text: str = ""
+    exit: int | None = None
+
+
+_DEFAULTS = {item.name: item.default for item in fields(Record) if isinstance(item.default, str | int)}
+
+
+def to_dict(record: Record) -> dict[str, Any]:
+    """The JSON object of a record, without the version of the format."""
+    copies = {"limits": dict(record.limits), "options": dict(record.options), "commits": list(record.commits)}
+    return {**vars(record), **copies}
+
+
+def from_dict(value: Mapping[str, Any]) -> Record:
+    """Read a record, also of an earlier version; fields of a wrong type count as missing."""
+    if not value.keys() >= _EARLIER.keys():
+        value = {**{name: value[old] for name, old in _EARLIER.items() if old in value}, **value}
+    checked: dict[str, Any] = {"cost": _amount(value.get("cost", 0.0))}
+    for name, default in _DEFAULTS.items():
+        item = value.get(name)
+        if type(item) is type(default):
+            checked[name] = max(0, min(item, _HIGHEST)) if isinstance(item, int) else item
+    if isinstance(limits := value.get("limits"), dict):
+        checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
+    if isinstance(options := value.get("options"), dict):
+        checked["options"] = {str(name): item for name, item in options.items() if _is_option(item)}
+    if isinstance(commits := value.get("commits"), list):
+        checked["commits"] = tuple(map(str, commits))
+    code = value.get("exit")
+    checked["exit"] = code if type(code) is int and 0 <= code < 256 else None
+    return Record(**checked)
+
+
+def _amount(value: object) -> float | None:
+    """`value` if it is a number in range, None otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if 0 <= value <= _HIGHEST else None  # false for NaN
+
+
+def _is_option(value: object) -> bool:
+    """Whether `value` can be the value of an option; None is a hidden value."""
+    if isinstance(value, list):
+        return all(isinstance(item, str) for item in value)
+    return isinstance(value, str | bool | None) or _amount(value) is not None
+
+
+def first_line(text: str, most: int = _PROMPT) -> str:
+    """The first line of `text` that is not blank, shortened to `most` characters."""
+    return cut(next((line for line in text.splitlines() if line.strip()), ""), most)
+
+
+def cut(text: str, most: int = LONGEST) -> str:
+    """`text` without white space around it, shortened to `most` characters."""
+    text = text.strip()
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def now() -> str:
+    """The current time in UTC as ISO 8601 text with milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+
+
+def moment(text: str) -> float:
+    """An ISO 8601 time as seconds since the epoch, 0.0 for none; UTC if it has no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
+    except (ValueError, OverflowError, OSError):
+        return 0.0
+
+
+def host() -> str:
+    """The name of this machine, never empty: "-" stands for an empty one."""
+    return os.uname().nodename or "-"
+
+
+@lru_cache(maxsize=1)
+def boot() -> str:
+    """Identifies this boot of the system; "" if it is not Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def pid_start(pid: int) -> str:
+    """When the process `pid` of this machine started, in the system's format; "" if it does not exist. Identifies the
+    process together with its id and the boot."""
+    if not 1 < pid < 2**31:
+        return ""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        if boot():
+            return ""
+        import subprocess
+
+        command = ["env", "LC_ALL=C", "TZ=UTC", "ps", "-o", "lstart=", "-p", str(pid)]
+        return " ".join(subprocess.run(command, capture_output=True, text=True, check=False).stdout.split())
+    words = stat[stat.rfind(b")") + 2 :].split()  # the name in parentheses may contain anything
+    has_ended = len(words) <= _START_TIME or words[0] in (b"Z", b"X")
+    return "" if has_ended else words[_START_TIME].decode("ascii", "replace")
+
+
+def terminate(record: Record) -> bool:
+    """Send SIGTERM to the process of a run; False if it is gone, or its id now belongs to another process. Raises
+    PermissionError."""
+    if record.boot != boot() or not record.pid_start or pid_start(record.pid) != record.pid_start:
+        return False
+    try:
+        os.kill(record.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True

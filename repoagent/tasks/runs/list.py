@@ -15,8 +15,20 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
-from repoagent.tasks.runs.directory import OF_RUNS, RunDirectory, names_of_folders, short_name
-from repoagent.tasks.runs.record import ENDS, MOST, RUNNING, VERSION, Record, first_line, from_dict, moment
+from repoagent.tasks.runs.directory import (
+    ENDS,
+    MOST,
+    OF_RUNS,
+    RUNNING,
+    VERSION,
+    Record,
+    RunDirectory,
+    first_line,
+    from_dict,
+    moment,
+    names_of_folders,
+    short_name,
+)
 
 KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"

@@ -21,9 +21,8 @@ from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
 from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunContext, RunRequest
-from repoagent.tasks.runs.directory import RunDirectory, names_of_folders, new_name
+from repoagent.tasks.runs.directory import LONGEST, Record, RunDirectory, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run
-from repoagent.tasks.runs.record import LONGEST, Record
 from repoagent.tasks.subagents.process import Subagent, read_spec, start, write_spec
 from repoagent.tasks.subagents.types import AgentType, narrowed
 

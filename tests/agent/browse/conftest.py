@@ -11,8 +11,7 @@ import pytest
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, Verdict
-from repoagent.agent.web_client import Net
-from repoagent.agent.web_fetch import Browser
+from repoagent.agent.web_fetch import Browser, Net
 
 Answer = bytes | Callable[[socket.socket], None]
 

@@ -19,8 +19,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.approvals.rules import Rule
-from repoagent.agent.web_client import Page, is_public, read_url
-from repoagent.agent.web_fetch import decoded
+from repoagent.agent.web_fetch import Page, decoded, is_public, read_url
 from tests.agent.browse.conftest import Bench, Site, answer
 
 PRIVATE = """
@@ -119,7 +118,7 @@ def test_name_with_a_private_address_is_refused(bench: Bench, addresses: list[st
 
 
 def test_local_address_is_refused_by_default(bench: Bench) -> None:
-    from repoagent.agent.web_client import Net
+    from repoagent.agent.web_fetch import Net
 
     for host in ("127.0.0.1", "2130706433", "0x7f.1", "localhost"):
         seen = bench(f"http://{host}:port/", may=Net().may, resolve=Net().resolve)

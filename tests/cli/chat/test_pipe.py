@@ -19,7 +19,7 @@ from repoagent.cli.session import Session
 from repoagent.errors import Busy, NothingDone, UsageError
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import Turn
-from repoagent.tasks.runs.record import host
+from repoagent.tasks.runs.directory import host
 from tests import program
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff

@@ -11,8 +11,7 @@ import pytest
 from repoagent.cli.commands.run_options import explicit_options, inherit_options
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.record import host
+from repoagent.tasks.runs.directory import RunDirectory, host
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script
 

@@ -21,9 +21,8 @@ from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.directory import Record, RunDirectory, moment, to_dict
 from repoagent.tasks.runs.list import Run, runs, tree
-from repoagent.tasks.runs.record import Record, moment, to_dict
 from tests.cli.applying import Done
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -35,7 +34,7 @@ from pathlib import Path
 from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.record import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.live_run import live_run
+from repoagent.tasks.runs.directory import Record; from repoagent.tasks.runs.directory import RunDirectory as Home; from repoagent.tasks.runs.control import live_run
 listen()
 top = Path(sys.argv[1])
 with live_run(Home(Layout(top / ".repoagent", top / ".git"), "alive"), Record("work on it")) as live:

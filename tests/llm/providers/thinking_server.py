@@ -18,7 +18,7 @@ from hashlib import sha256
 from typing import Any
 
 from repoagent.agent.actions import Action, render
-from repoagent.agent.reply_lexer import pieces
+from repoagent.agent.parse_reply import pieces
 from repoagent.llm.model import strings
 from tests.llm.providers.messages_server import Behaviour, Received, blocks, status
 

@@ -14,9 +14,8 @@ import pytest
 from repoagent.cli import listen
 from repoagent.llm.model import Usage
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import RunDirectory
-from repoagent.tasks.runs.live_run import live_run
-from repoagent.tasks.runs.record import Record
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import Record, RunDirectory
 
 USED = Usage(input=100, output=20)
 

@@ -17,11 +17,19 @@ from repoagent.git.worktree import open_worktree
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
 from repoagent.tasks.runs import control
-from repoagent.tasks.runs.control import AT_ONCE, LARGEST, delete, message, stop, terminate_run, unread, wait
-from repoagent.tasks.runs.directory import RunDirectory, new_name
+from repoagent.tasks.runs.control import (
+    AT_ONCE,
+    LARGEST,
+    delete,
+    live_run,
+    message,
+    stop,
+    terminate_run,
+    unread,
+    wait,
+)
+from repoagent.tasks.runs.directory import Record, RunDirectory, boot, new_name, pid_start, terminate
 from repoagent.tasks.runs.list import Run, find, refreshed, runs
-from repoagent.tasks.runs.live_run import live_run
-from repoagent.tasks.runs.record import Record, boot, pid_start, terminate
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Worker
 

@@ -20,10 +20,16 @@ from repoagent.llm.usage import Limits
 from repoagent.memory.conversation_names import is_reserved
 from repoagent.storage.layout import Layout
 from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.runs.directory import RunDirectory, new_name, open_run_directory
+from repoagent.tasks.runs.control import live_run
+from repoagent.tasks.runs.directory import (
+    Record,
+    RunDirectory,
+    from_dict,
+    new_name,
+    open_run_directory,
+    to_dict,
+)
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
-from repoagent.tasks.runs.live_run import live_run
-from repoagent.tasks.runs.record import Record, from_dict, to_dict
 from repoagent.tasks.subagents.process import write_spec
 from tests.tasks.runs.conftest import Worker
 

@@ -14,10 +14,9 @@ from repoagent.cli import Ended
 from repoagent.errors import Busy, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.storage import json_files
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import RunDirectory
+from repoagent.tasks.runs.control import Stopped, live_run
+from repoagent.tasks.runs.directory import Record, RunDirectory, from_dict
 from repoagent.tasks.runs.list import Run, find, runs
-from repoagent.tasks.runs.live_run import Stopped, live_run
-from repoagent.tasks.runs.record import Record, from_dict
 from tests.tasks.runs.conftest import USED, Worker
 
 Start = Callable[..., Worker]
