@@ -63,10 +63,7 @@ def test_a_type_without_limits_has_all_that_its_parent_has() -> None:
     left = Limits(turns=5, tokens=100, cost=0.5, seconds=9)
     child = narrowed(AgentType("k", "d"), frozenset(TOOLS), "auto-edit", left)
     assert (child.tools, child.mode, child.limits) == (frozenset(TOOLS), "auto-edit", left)
-
-
-def test_all_modes_are_ordered() -> None:
-    assert set(WIDENING) == set(MODES) and WIDENING[0] == "read-only" and WIDENING[-1] == "auto"
+    assert WIDENING == ("read-only", "ask", "auto-edit", "auto")
 
 
 WIDE = """\

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import socket
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,36 +76,6 @@ def test_create_rename_and_delete(stage: Make) -> None:
     task.whole("docs/README.md", "docs/area.md", "docs/mass.md", "docs/weight.md")
 
 
-def test_commits_of_an_interrupted_run_are_recorded(stage: Make) -> None:
-    edits = [
-        change(f"docs/{name}.md", f"# {name.capitalize()}", f"# The {name}").replace(
-            "```diff", f"{name}\n```diff"
-        )
-        for name in ("mass", "area")
-    ]
-    task = stage()
-    with pytest.raises(LimitReached):
-        task.go(*edits, "<finish>both</finish>", prompt="x", commit_per_edit=True, limits=Limits(turns=1))
-    task.sound("limit")
-    assert task.record()["commits"] == [task.repo.head()]
-    task.go(commit_per_edit=True)
-    assert task.record()["commits"] == task.repo.git("log", "--reverse", "-2", "--format=%H").split()
-
-
-@pytest.mark.parametrize("keeps", [True, False])
-def test_changes_of_a_formatter_are_committed_and_new_files_if_kept(stage: Make, keeps: bool) -> None:
-    formats = "<run>for f in docs/*.md; do sed -i 's/^One /1 /' $f; done; ls docs > count.txt</run>"
-    created = "It created count.txt, which git does not track"
-    end = seen(created if not keeps else "now part of your change", finish("Format the documentation"))
-    keep = [seen(created, '<keep path="count.txt"/>')] if keeps else []
-    task = stage()
-    task.go(formats, *keep, end, finish("Format the documentation"), prompt="Format the docs.")
-    assert task.repo.status() == ("" if keeps else "?? count.txt\n")
-    if not keeps:
-        (task.repo.top / "count.txt").unlink()
-    task.whole("docs/area.md", "docs/mass.md", *(["count.txt"] if keeps else []))
-
-
 @pytest.mark.parametrize("by", ["hook", "before_finish"])
 def test_a_hook_that_always_fails(stage: Make, by: str) -> None:
     task = stage()
@@ -148,24 +115,6 @@ def test_the_model_reads_before_finish_and_after_edit(stage: Make) -> None:
     task.whole("README.md")
 
 
-def test_recovers_from_errors_of_all_kinds(stage: Make) -> None:
-    """Each error states a remedy."""
-    steps = (
-        ('<read path="src/nowhere.c"/>', "there is no file"),
-        ('<search pattern="(unclosed"/>', "missing closing parenthesis"),
-        ("<read path=src/add.c/>", "Nothing in your last reply was performed"),
-        ("<run>no-such-program --x</run>", "exit 127"),
-        ('<run timeout="0.3">sleep 20</run>', r"\(timeout\)"),
-        ('<run cwd="../">ls</run>', "unknown argument cwd"),
-        ("<run>vim src/add.c</run>", "interactive|terminal|editor"),
-        ("<run>exit 9</run>", "exit 9"),
-    )
-    replies = [steps[0][0], *(seen(before[1], step[0]) for before, step in itertools.pairwise(steps))]
-    task = stage()
-    assert task.go(*replies, seen(steps[-1][1], str(BUMP[0])), *BUMP[1:], prompt="x").kind == "done"
-    task.whole("README.md")
-
-
 def test_five_megabytes_of_output(stage: Make) -> None:
     """The relevant line is in the middle; the model searches the rest of the output."""
 
@@ -187,25 +136,6 @@ def test_five_megabytes_of_output(stage: Make) -> None:
     end = seen("the answer is Kelvin", finish("x"))
     assert task.go(command, search, read, end, prompt="What does it say?").kind == "done"
     assert max(len(received.text) for received in task.requests) < 60_000
-
-
-def test_a_server_in_the_background(stage: Make) -> None:
-    """Start it, wait for its first line, send a request, kill it; it is gone after the run."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    serve = f"python3 -u -S -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port={port}, bind=\"127.0.0.1\")'"
-    get = f"python3 -c 'import urllib.request as u; print(u.urlopen(\"http://127.0.0.1:{port}/README.md\").read().decode())'"
-    task = stage()
-    wait = f"<run>for n in $(seq 100); do {get} && break; sleep 0.1; done</run>"
-    task.go(
-        f'<run background="yes">{serve}</run>', seen('<wait command="b1"/>', wait),
-        seen("Converts units", '<wait command="b1" seconds="0.1"/>'), seen("GET /README.md", '<kill command="b1"/>'),
-        seen("ended by you", "<finish>served</finish>"), prompt="Serve it.", confine=False,
-    )  # fmt: skip
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
-    task.sound()
 
 
 @pytest.mark.parametrize(
@@ -331,26 +261,11 @@ def test_a_sub_agent_that_edits(stage: Make, mode: str) -> None:
         assert not any(tried) and Look.at(task.repo) == task.before
 
 
-def test_a_tool_of_the_user_and_notes_of_an_earlier_run(stage: Make, clean_environment: Path) -> None:
-    """A program that describes itself; a note, which the next run sees when it reads the file, and finds by a search."""
-    tool = clean_environment / "weather"
-    tool.write_text(
-        '#!/bin/sh\nif [ "$1" = --description ]; then\n'
-        '  echo \'{"version": 1, "name": "weather", "text": "says how the weather is", "args": {"place": "CITY"}}\'\n'
-        'else\n  cat >/dev/null; echo "sunny in $ARG_PLACE"\nfi\n'
-    )
-    tool.chmod(0o755)
+def test_notes_of_an_earlier_run_are_recalled(stage: Make) -> None:
+    """The next run sees the note when it reads the file, and finds it by a search."""
     task = stage()
     noted = finish("Say all").replace("<finish>", "<note>README.md: the lawyers want `all`</note>\n<finish>")
-    tools = {"run.tools": [str(tool)]}
-    task.go(
-        '<weather place="Oslo"/>',
-        seen("sunny in Oslo", str(BUMP[0])),
-        BUMP[1],
-        noted,
-        prompt="x",
-        config=tools,
-    )
+    task.go(*BUMP[:2], noted, prompt="x")
     task.sound()
     later = "run-20260102-000000-abcdef"
     with pytest.raises(NothingDone, match="the lawyers want it"):
