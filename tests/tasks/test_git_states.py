@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import pytest
 
-from repoagent.edit.undo import undo
 from repoagent.errors import Busy, NothingDone, Refused, UsageError
-from repoagent.git.files import is_ignored
 from repoagent.git.transaction import locks
 from repoagent.git.transaction.results import Options
-from repoagent.git.worktree import WorkTree, layout, open_worktree
+from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
-from repoagent.memory.identity.store import resolve
 from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
@@ -189,18 +186,6 @@ def test_a_branch_that_was_switched_during_the_run_is_reported(repo: GitRepo) ->
     assert outcome.commits == (repo.head(),)
 
 
-@pytest.mark.soak
-def test_a_branch_that_was_rebased_during_the_run(repo: GitRepo) -> None:
-    """With uncommitted changes carried over: the commit is on the new tip."""
-    first = repo.commit(**{"g.txt": "g\n"})
-    elsewhere = repo.git("commit-tree", "-p", first, "-m", "elsewhere", f"{first}^{{tree}}").strip()
-    repo.commit(**{"g.txt": "mine\n"})
-    outcome, _, _ = go(repo, EDIT, _then(lambda: repo.git("rebase", "-q", "--autostash", elsewhere)))
-    assert (outcome.left, outcome.commits) == ((), (repo.head(),))
-    assert repo.git("rev-parse", "HEAD~2").strip() == elsewhere
-    assert repo.git("show", "--format=", "--name-only", "HEAD") == "f.txt\n"
-
-
 def test_the_index_is_locked_at_the_end(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by a `git commit` with an open editor: it is reported, and committed when the run is resumed."""
     monkeypatch.setattr("repoagent.edit.commit.LOCK_SECONDS", 0.01)
@@ -251,18 +236,6 @@ def test_a_change_of_a_large_file_by_a_command_is_reported(repo: GitRepo) -> Non
     assert "the command changed big.bin, which is too large to track" in " ".join(user.messages)
 
 
-@pytest.mark.soak
-def test_a_link_has_no_memory(repo: GitRepo, capsys: pytest.CaptureFixture[str]) -> None:
-    before = repo.head()
-    go(repo, EDIT, "<run>ln -s f.txt l</run>", '<keep path="l"/>', DONE, mode="auto")
-    worktree = open_worktree(repo.top)
-    memory = resolve(layout(worktree), worktree, "f.txt", b"two\n")
-    assert memory is not None and "Make it two" not in capsys.readouterr().err
-    assert [folder.name[:5] for folder in layout(worktree).memory.iterdir() if folder.is_dir()] == ["f-txt"]
-    undo(worktree)
-    assert (repo.head(), capsys.readouterr().err) == (before, "")
-
-
 def test_a_work_tree_without_commits_is_removed_with_its_branch(repo: GitRepo) -> None:
     here = open_worktree(repo.top)
     place = create_linked(here, "feature", None, NAME)
@@ -308,42 +281,6 @@ def test_many_files_created_by_one_command_are_read_once(repo: GitRepo) -> None:
         "and 80 more: too large, not a regular file, or more files than can be part of your change" in first
         and "It created u/x0001, which git does not track" in second
     )
-
-
-def test_an_edit_checks_all_shown_files_with_one_call_of_git(
-    repo: GitRepo, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"g{n}.txt" for n in range(6)]
-    repo.commit(**dict.fromkeys([*names, "f.txt"], "one\n"))
-    sizes: list[int] = []
-
-    def count(worktree: WorkTree, paths: Collection[str]) -> set[str]:
-        sizes.append(len(paths))
-        return is_ignored(worktree, paths)
-
-    reads = "".join(f'<read path="{name}"/>\n' for name in names)
-
-    def edit(request: Request) -> str:
-        monkeypatch.setattr("repoagent.tasks.edit_tool.is_ignored", count)
-        monkeypatch.setattr("repoagent.edit.draft.is_ignored", count)
-        return EDIT
-
-    go(repo, reads, edit, "enough", commit=NO_COMMIT)
-    assert sizes == [7]
-
-
-@pytest.mark.soak
-def test_a_branch_that_is_deleted_during_the_run(repo: GitRepo) -> None:
-    """The index then lists each file as new: refused until the branch exists again."""
-    tip = repo.commit(**{"f.txt": "one\n"})
-    branch = repo.git("symbolic-ref", "HEAD").strip()
-    with pytest.raises(Refused, match="staged but not in the last commit"):
-        go(repo, EDIT, _then(lambda: repo.git("update-ref", "-d", branch)))
-    assert repo.read("f.txt") == b"two\n"
-    repo.git("update-ref", branch, tip)
-    outcome, _, _ = go(repo, prompt="")
-    assert (outcome.kind, outcome.commits, repo.status()) == ("done", (repo.head(),), "")
-    assert repo.git("rev-parse", "HEAD^").strip() == tip
 
 
 def test_a_rebase_that_stops_during_the_run(repo: GitRepo) -> None:

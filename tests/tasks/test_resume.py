@@ -276,24 +276,6 @@ def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
     return [FileChange(path, path, old.encode(), new.encode(), REGULAR, REGULAR)]
 
 
-@pytest.mark.parametrize("part", [0.1, 0.9])
-def test_a_truncated_reply_is_ignored(repo: GitRepo, part: float) -> None:
-    """After a kill or a power cut: a partial patch is not applied."""
-    repo.commit(**{"g.txt": "g\n"})
-    with pytest.raises(Killed):
-        go(repo, Killed())  # type: ignore[arg-type]
-    conversation = read(run_dir(repo).conversation)
-    assert conversation is not None
-    both = EDIT.replace("```\n", "").replace("```diff", "```diff", 1)
-    block = f"~# [{conversation.nonce}] assistant · model=one\n{both}{diff('g.txt', 'g', 'G')}\n"
-    with run_dir(repo).conversation.open("a") as file:
-        file.write(block[: int(len(block) * part)])
-    outcome, _, _ = go(repo, EDIT, DONE, prompt="")
-    assert outcome.kind == "done"
-    assert repo.git("show", "--format=", "--name-only", "HEAD").split() == ["f.txt"]
-    assert "~#" not in run_dir(repo).conversation.read_text()
-
-
 @pytest.mark.parametrize("written", [True, False])
 def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
     """The change set has the change if the files are written, and it is written once."""

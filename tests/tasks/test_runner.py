@@ -7,11 +7,9 @@ import os
 import pytest
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.agent.state import open_state
 from repoagent.edit.undo import undo
 from repoagent.errors import CheckFailed, LimitReached, ModelError, NothingDone, UsageError
 from repoagent.git.worktree import open_worktree
-from repoagent.llm.conversation import read
 from repoagent.llm.model import Request
 from repoagent.llm.usage import Limits
 from tests.conftest import GitRepo
@@ -187,22 +185,6 @@ def test_a_command_changes_files_too(repo: GitRepo) -> None:
     assert [request.kind for request in user.requests] == ["command", "edit"]
 
 
-@pytest.mark.parametrize("when", ["before", "during"])
-def test_the_users_work_in_the_same_file_is_not_committed(repo: GitRepo, when: str) -> None:
-    lines = "\n\n\n\n\n\nlast"
-    repo.commit(**{"f.txt": f"one{lines}\n"})
-    if when == "before":
-        repo.write("f.txt", f"one{lines}, and mine\n")
-
-    def save(request: Request) -> str:
-        repo.write("f.txt", f"two{lines}, and mine\n")
-        return DONE
-
-    go(repo, EDIT, DONE if when == "before" else save)
-    assert repo.git("show", "HEAD:f.txt") == f"two{lines}\n"
-    assert repo.read("f.txt").decode() == f"two{lines}, and mine\n"
-
-
 def test_a_commit_per_edit(repo: GitRepo) -> None:
     outcome, _, _ = go(
         repo,
@@ -221,17 +203,6 @@ def test_no_commit_leaves_the_files(repo: GitRepo) -> None:
     before = repo.head()
     outcome, _, _ = go(repo, EDIT, DONE, commit=Options(no_commit=True))
     assert (repo.head(), repo.status(), outcome.left) == (before, " M f.txt\n", ("f.txt",))
-
-
-def test_the_conversation_is_complete(repo: GitRepo) -> None:
-    go(repo, '<read path="f.txt"/>', EDIT, DONE)
-    file = repo.top / ".repoagent" / "conversations" / f"{NAME}.md"
-    found = read(file)
-    assert found is not None
-    assert [turn.role for turn in found.turns] == [
-        "user", "observation", "observation", "assistant", "observation", "assistant", "observation", "assistant",
-    ]  # fmt: skip
-    assert open_state(file).turns == found.turns
 
 
 def test_an_interrupted_command_is_not_repeated(repo: GitRepo) -> None:
