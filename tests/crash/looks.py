@@ -12,19 +12,19 @@ from repoagent.memory.edit_records import read_edits
 from repoagent.memory.identity.store import memories
 from repoagent.memory.notes import read_notes
 from tests.conftest import GitRepo
-from tests.git.edits import journals, visible
+from tests.git.edits import journals
+from tests.git.snapshot import visible
 
 
-def look(repo: GitRepo) -> dict[str, str]:
+def look(repo: GitRepo) -> dict[str, object]:
     """Everything that must be as before or as after."""
     seen = visible(repo)
-    seen.pop("files")
     return {
-        **seen,
-        "index": repo.git("ls-files", "--stage", "-v"),
+        "git": {key: seen[key] for key in seen if key.partition(" ")[0] not in ("file", "folder", "status")},
+        "status": {key: seen[key] for key in seen if key.startswith("status ")},
         "bytes": repr(contents(repo.top)),
-        "memory": repr(memory(repo)),
-        "edits": repr(done(repo)),
+        "memory": memory(repo),
+        "edits": done(repo),
     }
 
 

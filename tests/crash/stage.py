@@ -66,7 +66,7 @@ class Stage:
         if lived and not landed:
             found.pop("memory", None)
         if not landed and self.is_as_the_hook_left_it():
-            for key in ("bytes", "unstaged", "status"):
+            for key in ("bytes", "status"):
                 found.pop(key, None)
         if left := litter(self.repo):
             found["litter"] = left

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import GitRepo
 from tests.edit.conftest import Run, Script, diff, run, script
-from tests.git.only import nothing_left, seen, unchanged
+from tests.git.snapshot import nothing_left, seen, unchanged
 
 pytestmark = pytest.mark.soak
 

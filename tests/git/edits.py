@@ -15,8 +15,10 @@ from repoagent.git.files import FileChange, look
 from repoagent.git.transaction.finish import recover
 from repoagent.git.transaction.results import CommitResult, Options
 from repoagent.git.transaction.transaction import Transaction
+from repoagent.git.undo import redo, undo
 from repoagent.git.worktree import WorkTree, open_worktree
 from tests.conftest import GitRepo
+from tests.git.snapshot import Snapshot, as_before, nothing_left, seen, unchanged, visible
 
 
 def change(repo: GitRepo, path: str, old: str | bytes, new: str | bytes) -> FileChange:
@@ -93,25 +95,41 @@ def refused(
     return caught.value
 
 
-def visible(repo: GitRepo) -> dict[str, str]:
-    """Everything of the user's that git shows, and the content of the work tree."""
-    files = {
-        path.relative_to(repo.top).as_posix(): path.read_bytes()
-        for path in sorted(repo.top.rglob("*"))
-        if path.is_file() and ".git" not in path.relative_to(repo.top).parts
-    }
-    return {
-        "head": repo.git("rev-parse", "HEAD", ok=False),
-        "branch": repo.git("symbolic-ref", "-q", "HEAD", ok=False),
-        "branches": repo.git("for-each-ref"),
-        "status": repo.git("status", "--porcelain=v2", "--untracked-files=all"),
-        "unstaged": repo.git("diff", "--binary"),
-        "staged": repo.git("diff", "--cached", "--binary"),
-        "bits": repo.git("ls-files", "-v"),
-        "files": repr(files),
-        "lock": str((repo.top / ".git" / "index.lock").exists()),
-        "journals": str(journals(repo)),
-    }
+def undo_and_redo(repo: GitRepo, before: Snapshot, after: Snapshot, *, moved: bool = False) -> None:
+    """Undo and redo the last edit; `moved`: by moving the branch."""
+    for step, expected in ((undo, before), (redo, after)):
+        assert step(worktree(repo)).moved or not moved
+        as_before(repo, expected)
+
+
+def only(
+    repo: GitRepo, path: str, old: str | bytes, new: str | bytes, *, head_too: bool = True, **options: object
+) -> CommitResult:
+    """Make the edit that replaces `old` by `new` in the file; HEAD has it, and nothing else changed. `head_too` is
+    False if the committed text differs from that of the file: then the caller checks it."""
+    tree = repo.git("ls-tree", "-rz", "HEAD").split("\0")
+    before, parent, tag = (
+        seen(repo, path),
+        repo.head(),
+        repo.git("--literal-pathspecs", "ls-files", "-v", "--", path),
+    )
+    text = repo.git("cat-file", "blob", f"HEAD:{path}").encode("utf-8", "surrogateescape")
+    edited = change(repo, path, old, new)
+    result = edit(repo, edited, message="the edit", **options)
+    assert (result.parent, result.commit) == (parent, repo.head())
+    assert repo.git("rev-list", "--parents", "-n1", "HEAD", "--").split() == [result.commit, parent]
+    assert repo.git("log", "-1", "--format=%s%n%an <%ae>", "--") == "the edit\nAda Tester <ada@example.com>\n"
+    after = repo.git("ls-tree", "-rz", "HEAD").split("\0")
+    assert [line.partition("\t")[2] for line in set(tree) ^ set(after)] == [path, path]
+    if head_too:
+        old, new = (one.encode() if isinstance(one, str) else one for one in (old, new))
+        now = repo.git("cat-file", "blob", f"HEAD:{path}").encode("utf-8", "surrogateescape")
+        assert now == text.replace(old, new)
+    assert repo.read(path) == edited.after
+    assert repo.git("--literal-pathspecs", "ls-files", "-v", "--", path) == tag
+    unchanged(repo, before, path)
+    nothing_left(repo)
+    return result
 
 
 def journals(repo: GitRepo) -> list[str]:

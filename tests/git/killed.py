@@ -22,7 +22,7 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import visible
+from tests.git.snapshot import changed, visible
 
 # Everything that changes something outside of the process.
 EVENTS = {
@@ -82,7 +82,6 @@ def main(folder: Path, action: str, stride: int) -> None:
     shutil.copytree(template.top, folder / "done", symlinks=True)
     act(GitRepo(folder / "done"))
     after = visible(GitRepo(folder / "done"))
-    varying = ("head", "branches")
     step, alive = 0, False
     while not alive:
         repo = GitRepo(folder / "repo")
@@ -95,12 +94,14 @@ def main(folder: Path, action: str, stride: int) -> None:
         except RepoagentError as error:
             said, again = [f"ERROR {error}"], ["ERROR"]
         now = visible(repo)
-        key_changed = "head" if after["head"] != before["head"] else "files"
-        made = now[key_changed] != before[key_changed]
+        # the commit, which differs each time; an undo without a commit changes files only
+        kind = (
+            "ref " if changed(before, after) & {key for key in after if key.startswith("ref ")} else "file "
+        )
+        made = any(key.startswith(kind) for key in changed(before, now))
         expected = after if made else before
-        wrong = {
-            key: (expected[key], now[key]) for key in now if key not in varying and now[key] != expected[key]
-        }
+        different = {key for key in changed(expected, now) if not key.startswith("ref ")}
+        wrong = {key: str((expected.get(key), now.get(key))) for key in different}
         if again:
             wrong["again"] = (str(said), str(again))
         print(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from repoagent.git.undo import redo, undo
 from tests.conftest import GitRepo
-from tests.git.edits import worktree
 
 # Side effects of any commit: objects, logs of refs, the last message; and the files of repoagent.
 _PASSING = ("objects", "logs", "refs", "repoagent", "worktrees")
 _PASSING_FILES = ("index", "HEAD", "packed-refs", "COMMIT_EDITMSG", "gitk.cache")
 
 
-Snapshot = dict[str, tuple[object, ...]]
+Snapshot = dict[str, Any]  # tuples
 
 
 def snapshot(repo: GitRepo) -> Snapshot:
@@ -46,6 +46,38 @@ def untimed(seen: Snapshot) -> Snapshot:
     return {key: value[:-1] if key.startswith(("file ", "index ")) else value for key, value in seen.items()}
 
 
+def visible(repo: GitRepo, *but: str) -> Snapshot:
+    """What the user sees, without times: everything except the inside of `.git`, where hooks of tests leave files; but
+    locks, configuration and journals count. Of a status only the letters; without files and index entries of `but`."""
+    skipped = {f"{kind} {path}" for path in but for kind in ("file", "index")}
+    return {
+        key: str(value[0])[:4] if key.startswith("status ") else value
+        for key, value in untimed(snapshot(repo)).items()
+        if key not in skipped and (not key.startswith("git ") or key.endswith((".lock", "git config")))
+    }
+
+
+def seen(repo: GitRepo, *but: str) -> Snapshot:
+    """Everything visible that an edit of the files `but` must leave unchanged: not the branches."""
+    return {key: value for key, value in visible(repo, *but).items() if not key.startswith("ref refs/heads/")}
+
+
+def unchanged(repo: GitRepo, before: Snapshot, *but: str) -> None:
+    """Check that everything is as `seen` before."""
+    after = seen(repo, *but)
+    different = {key: (before.get(key), after.get(key)) for key in changed(before, after)}
+    assert not different, f"{different!s:.3000}"
+
+
+def nothing_left(repo: GitRepo) -> None:
+    """Check that there is no lock, no journal, and no broken object."""
+    here = Path(repo.git("rev-parse", "--absolute-git-dir").strip())
+    assert [str(path) for path in here.rglob("*.lock")] == []
+    folder = here / "repoagent" / "journal"
+    assert not folder.exists() or list(folder.iterdir()) == []
+    assert repo.git("fsck", "--connectivity-only", "--no-dangling") == ""
+
+
 def untouched(repo: GitRepo, before: Snapshot) -> None:
     """Check that nothing has been written since."""
     assert changed(before, snapshot(repo)) == set()
@@ -54,13 +86,6 @@ def untouched(repo: GitRepo, before: Snapshot) -> None:
 def as_before(repo: GitRepo, before: Snapshot) -> None:
     """Check that everything is the same again, except the times of files."""
     assert changed(untimed(before), untimed(snapshot(repo))) == set()
-
-
-def undo_and_redo(repo: GitRepo, before: Snapshot, after: Snapshot, *, moved: bool = False) -> None:
-    """Undo and redo the last edit; `moved`: by moving the branch."""
-    for step, expected in ((undo, before), (redo, after)):
-        assert step(worktree(repo)).moved or not moved
-        as_before(repo, expected)
 
 
 Items = Iterator[tuple[str, tuple[object, ...]]]
@@ -84,19 +109,26 @@ def _files(repo: GitRepo) -> Items:
 
 
 def _index(repo: GitRepo) -> Items:
-    """Tag, mode, blob, stage and flags of each entry. Names in these tests hold no line ends."""
+    """Tag, mode, blob, stage and flags of each entry."""
     path = ""
     entries: dict[str, list[str]] = {}
     cached: dict[str, list[str]] = {}
     for line in repo.git("-c", "core.quotepath=false", "ls-files", "-s", "-v", "--debug").splitlines():
         if not line.startswith("  "):
             fields, _, path = line.partition("\t")
+            if path.startswith('"'):  # as git quotes odd names
+                path = re.sub(r"\\([0-7]{3}|.)", _unescaped, path[1:-1])
             entries.setdefault(path, []).append(fields)
             continue
         stat_cache, _, flags = line.partition("flags:")
         entries[path] += [flags.strip()] if flags else []
         cached.setdefault(path, []).append(stat_cache.strip())
     yield from ((f"index {path}", (*found, tuple(cached[path]))) for path, found in entries.items())
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code, 8)) if len(code) == 3 else {"n": "\n", "t": "\t", "r": "\r"}.get(code, code)
 
 
 def _status(repo: GitRepo) -> Items:

@@ -38,7 +38,7 @@ from repoagent.storage.folders import SystemFailed
 from repoagent.storage.journal import Journal, create_journal
 from tests.conftest import GitRepo
 from tests.git.edits import edit, journals, lines, refused, shout, staged, worktree
-from tests.git.only import nothing_left, seen, unchanged
+from tests.git.snapshot import nothing_left, seen, unchanged
 
 texts = st.text("abc/é\n", min_size=1, max_size=6)
 contents = st.none() | st.builds(

@@ -24,18 +24,8 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import undo
 from repoagent.git.undo_log import list_edits
 from tests.conftest import GitRepo
-from tests.git.edits import (
-    committed,
-    edit,
-    journals,
-    keep,
-    lines,
-    recovered,
-    shout,
-    visible,
-    wait_for,
-    worktree,
-)
+from tests.git.edits import committed, edit, journals, keep, lines, recovered, shout, wait_for, worktree
+from tests.git.snapshot import visible
 
 LINES, EDITED = lines(), lines({5: "LINE 5"})
 ROOT = Path(__file__).parents[2]

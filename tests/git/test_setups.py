@@ -17,8 +17,8 @@ from repoagent.errors import Refused
 from repoagent.git.files import FileChange, read_source
 from repoagent.git.worktree import open_worktree
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, lines, new_file, shell, shout, staged, worktree
-from tests.git.only import nothing_left, only, seen, unchanged
+from tests.git.edits import change, committed, edit, lines, new_file, only, shell, shout, staged, worktree
+from tests.git.snapshot import nothing_left, seen, unchanged
 
 LINES = lines()
 MINE_9 = LINES.replace("line 9", "mine 9")

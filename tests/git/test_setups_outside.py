@@ -14,8 +14,8 @@ import pytest
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, MODEL, Done, Script
-from tests.git.edits import edit, shout
-from tests.git.only import nothing_left, only, seen, unchanged
+from tests.git.edits import edit, only, shout
+from tests.git.snapshot import nothing_left, seen, unchanged
 
 pytestmark = pytest.mark.soak
 

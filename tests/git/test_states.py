@@ -20,8 +20,8 @@ from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
 from tests import program
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, keep, lines, new_file, shout, worktree
-from tests.git.snapshot import as_before, changed, snapshot, undo_and_redo, untimed, untouched
+from tests.git.edits import change, committed, edit, keep, lines, new_file, shout, undo_and_redo, worktree
+from tests.git.snapshot import as_before, changed, snapshot, untimed, untouched
 from tests.git.states import PATH, text
 
 EDITED = 11

@@ -26,10 +26,10 @@ from tests.git.edits import (
     shell,
     shout,
     staged,
-    visible,
+    undo_and_redo,
     worktree,
 )
-from tests.git.snapshot import as_before, changed, snapshot, undo_and_redo, untouched
+from tests.git.snapshot import as_before, changed, snapshot, untouched, visible
 
 ID = "0a1b2c3d4e5f"
 
