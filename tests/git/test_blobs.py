@@ -98,14 +98,6 @@ def test_binary_file(repo: GitRepo) -> None:
         edit(repo, change(repo, "b.bin", b"ONE", b"three"))
 
 
-def test_exec_bit_where_the_file_system_has_none(repo: GitRepo) -> None:
-    repo.git("update-index", "--chmod=+x", "src/app.py")
-    repo.git("commit", "-qm", "executable")
-    repo.git("config", "core.fileMode", "false")
-    edit(repo, change(repo, "src/app.py", "hello", "hi"))
-    assert repo.git("ls-tree", "HEAD", "src/app.py").startswith("100755") and repo.status() == ""
-
-
 def test_many_blobs_in_one_call(repo: GitRepo) -> None:
     contents = [b"", b"\n", b"no newline", b"line\n" * 1000, b"\0binary\n\0"]
     oids = [store(worktree(repo), data) for data in contents]

@@ -16,7 +16,7 @@ from repoagent.git.files import blob_hash
 from repoagent.git.transaction.finish import recover
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script
-from tests.git.edits import change, committed, edit, journals, lines, staged, worktree
+from tests.git.edits import change, edit, journals, lines, staged, worktree
 from tests.git.snapshot import nothing_left, seen, unchanged
 
 pytestmark = pytest.mark.soak
@@ -169,17 +169,3 @@ def test_garbage_is_not_collected_while_the_index_is_out_of_sight(messy: GitRepo
     edit(messy, change(messy, "src/app.py", "hello", "hi"))
     assert staged(messy, "b.txt") == LINES.replace("line 9", "staged 9")
     nothing_left(messy)
-
-
-def test_in_parallel_as_lefthook_does(messy: GitRepo) -> None:
-    """Several formatters at once, each of which stages its changes."""
-    messy.hook(
-        "pre-commit",
-        "stage() { until git add a.txt 2> /dev/null; do sleep 0.01; done; }\n"
-        "(sed -i 's/  */ /' a.txt; stage) &\n(sleep 0.02; sed -i 's/ *$//' a.txt; stage) &\nwait\n",
-    )
-    messy.git("checkout", "-q", "--", "a.txt")
-    before = seen(messy, "a.txt")
-    edit(messy, change(messy, "a.txt", "line 2", "LINE    2   "))
-    assert committed(messy, "a.txt") == LINES.replace("line 2", "LINE 2") == messy.read("a.txt").decode()
-    unchanged(messy, before, "a.txt")

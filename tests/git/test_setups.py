@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -119,18 +118,6 @@ def test_alternates_and_another_ref_format(repo: GitRepo, tmp_path: Path) -> Non
     only(repo, "a.txt", "line 2", "LINE 2")
 
 
-@pytest.mark.soak
-def test_replaced_blob(repo: GitRepo) -> None:
-    """git considers the file changed, but shows no difference; the edit follows it."""
-    new = repo.git("hash-object", "-w", "--stdin", stdin=LINES.replace("line 9", "other 9").encode()).strip()
-    repo.git("replace", repo.git("rev-parse", "HEAD:a.txt").strip(), new)
-    (repo.top / "a.txt").unlink()
-    repo.git("checkout", "-q", "--", "a.txt")
-    edit(repo, shout(repo, 2))
-    assert repo.git("diff", "--numstat", "HEAD^", "HEAD") == "1\t1\ta.txt\n"
-    assert repo.read("a.txt").decode() == lines({2: "LINE 2", 9: "other 9"})
-
-
 @pytest.mark.parametrize("cone", ["--cone", "--no-cone"])
 @pytest.mark.parametrize(
     "index", ["--sparse-index", pytest.param("--no-sparse-index", marks=pytest.mark.soak)]
@@ -226,22 +213,6 @@ def test_linked_work_tree_with_its_own_configuration(repo: GitRepo, tmp_path: Pa
 
 
 @pytest.mark.soak
-def test_bare_repository_with_a_work_tree_elsewhere(
-    repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repo.git("clone", "-q", "--bare", ".", str(tmp_path / "dots.git"))
-    monkeypatch.setenv("GIT_DIR", "dots.git")
-    monkeypatch.setenv("GIT_WORK_TREE", "home")
-    monkeypatch.chdir(tmp_path)
-    home = GitRepo(tmp_path / "home")
-    home.top.mkdir()
-    subprocess.run(["git", "checkout", "-q", "-f", "main"], check=True)
-    assert open_worktree(tmp_path).top == home.top
-    home.write("README.md", "mine\n")
-    only(home, "a.txt", "line 2", "LINE 2")
-
-
-@pytest.mark.soak
 def test_work_tree_of_the_configuration(
     repo: GitRepo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -269,37 +240,6 @@ def dirty(repo: GitRepo) -> GitRepo:
     repo.git("add", "README.md")
     repo.write("b.txt", "mine too\n")
     return repo
-
-
-ATTRIBUTES = [
-    "* text=auto", "* text eol=crlf", "* -text", "* text", "*.txt ident", "* binary", "* -diff", "* merge=union",
-    "* merge=ours", "* diff=none whitespace=-all", "* export-ignore export-subst",
-    "[attr]odd text eol=crlf\n* odd",
-]  # fmt: skip
-ENDINGS = ["core.autocrlf=true", "core.autocrlf=input", "core.eol=crlf", "core.autocrlf=false"]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("attributes", ATTRIBUTES)
-@pytest.mark.parametrize("settings", ENDINGS)
-def test_line_endings(dirty: GitRepo, attributes: str, settings: str) -> None:
-    repo = dirty
-    repo.git("config", *settings.split("="))
-    repo.git("config", "merge.ours.driver", "true")
-    repo.git("config", "core.safecrlf", "false")
-    repo.write(".gitattributes", attributes + "\n")
-    repo.git("add", ".gitattributes")
-    repo.git("commit", "-qm", "attributes", "--", ".gitattributes")
-    for ending in ("\n", "\r\n"):
-        name = f"{len(ending)}.txt"
-        repo.write(name, LINES.replace("\n", ending) + "$Id$\n")
-        repo.git("add", name)
-        repo.git("commit", "-qm", "file", "--", name)
-        (repo.top / name).unlink()
-        repo.git("checkout", "-q", "--", name)
-        only(repo, name, "line 2", "LINE 2")
-        repo.write(name, repo.read(name).replace(b"line 9", b"mine 9"))
-        only(repo, name, "line 4", "LINE 4")
 
 
 @pytest.mark.soak
@@ -335,35 +275,6 @@ def test_working_tree_encoding(dirty: GitRepo, encoding: str, codec: str, plain:
     assert committed(repo, "u.txt") == "größe\n" + lines({2: "LINE 2"})
 
 
-PROCESS = """
-import os, sys
-def read():
-    size = int(sys.stdin.buffer.read(4) or b"0000", 16)
-    return sys.stdin.buffer.read(size - 4) if size else None
-def packets():
-    while (data := read()) is not None:
-        yield data
-def write(*lines):
-    for line in lines:
-        sys.stdout.buffer.write(b"%04x" % (len(line) + 4) + line)
-    sys.stdout.buffer.write(b"0000")
-    sys.stdout.buffer.flush()
-list(packets())
-write(b"git-filter-server", b"version=2")
-list(packets())
-write(b"capability=clean", b"capability=smudge")
-while True:
-    head = list(packets())
-    if not head:
-        break
-    data = b"".join(packets())
-    write(b"status=success\\n")
-    data = data.swapcase()
-    write(*(data[n : n + 60000] for n in range(0, len(data), 60000)))
-    write()
-"""
-
-
 def filtered(repo: GitRepo, **filters: str) -> None:
     for key, value in filters.items():
         repo.git("config", f"filter.rot.{key}", value)
@@ -371,16 +282,6 @@ def filtered(repo: GitRepo, **filters: str) -> None:
     os.utime(repo.write("x.rot", LINES), (1, 1))  # git trusts the time of an older file than its index
     repo.git("add", ".gitattributes", "x.rot")
     repo.git("commit", "-qm", "filtered", "--", ".gitattributes", "x.rot")
-
-
-@pytest.mark.soak
-def test_process_filter(dirty: GitRepo, tmp_path: Path) -> None:
-    (tmp_path / "filter.py").write_text(PROCESS)
-    filtered(dirty, process=f"{sys.executable} {tmp_path}/filter.py", required="true")
-    assert committed(dirty, "x.rot").startswith("LINE 1")
-    dirty.write("x.rot", MINE_9)
-    only(dirty, "x.rot", "line 2", "edit 2", head_too=False)
-    assert committed(dirty, "x.rot").splitlines()[1] == "EDIT 2"
 
 
 @pytest.mark.parametrize("required", ["true", "false"])
@@ -432,37 +333,3 @@ def test_names(dirty: GitRepo) -> None:
     edit(repo, *(FileChange(name, None, repo.read(name), None, "100644", None) for name in names))
     left = repo.git("ls-tree", "-r", "--name-only", "HEAD").split()
     assert left == ["README.md", "a.txt", "b.txt", "src/app.py"]
-
-
-@pytest.mark.soak
-def test_names_that_differ_in_case_only(dirty: GitRepo) -> None:
-    repo = dirty
-    names = ("Case.txt", "case.txt", "CASE.TXT")
-    for name in names:
-        oid = repo.git("hash-object", "-w", "--stdin", stdin=(name + "\n" + LINES).encode()).strip()
-        repo.git("update-index", "--add", "--cacheinfo", f"100644,{oid},{name}")
-        repo.write(name, name + "\n" + LINES)
-    repo.git("commit", "-qm", "cases", "--", *names)
-    repo.git("config", "core.ignoreCase", "true")
-    for name in names[:2]:
-        only(repo, name, "line 2", "LINE 2")
-    edit(repo, new_file("cASE.txt", b"new\n"))
-    assert repo.git("diff", "--name-status", "HEAD^", "HEAD") == "A\tcASE.txt\n"
-
-
-@pytest.mark.soak
-def test_links_that_are_files(repo: GitRepo) -> None:
-    """With core.symlinks off, a checkout writes the target of a link into a plain file."""
-    (repo.top / "link").symlink_to("a.txt")
-    repo.commit("link")
-    repo.git("config", "core.symlinks", "false")
-    (repo.top / "link").unlink()
-    repo.git("checkout", "-q", "--", "link")
-    assert not (repo.top / "link").is_symlink()
-    only(repo, "link", "a.txt", "README.md")
-    assert repo.git("ls-tree", "HEAD", "link").startswith("120000")
-    repo.write("link", "mine")
-    before = seen(repo)
-    with pytest.raises(Refused, match="link"):
-        edit(repo, change(repo, "link", "mine", "ours"))
-    unchanged(repo, before)

@@ -14,7 +14,7 @@ import pytest
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, MODEL, Done, Script
-from tests.git.edits import edit, only, shout
+from tests.git.edits import edit, shout
 from tests.git.snapshot import nothing_left, seen, unchanged
 
 pytestmark = pytest.mark.soak
@@ -189,24 +189,6 @@ def gpg(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatc
         subprocess.run(command, check=True, capture_output=True)
         yield who
         subprocess.run(["gpgconf", "--kill", "gpg-agent"], check=False, capture_output=True)
-
-
-def test_signed_with_gpg(repo: GitRepo, gpg: str, git: Run) -> None:
-    repo.git("config", "commit.gpgSign", "true")
-    repo.git("config", "user.signingKey", gpg)
-    repo.write("README.md", "mine\n")
-    only(repo, "a.txt", "line 2", "LINE 2")
-    assert repo.git("log", "-1", "--format=%G?") in ("G\n", "U\n")
-    repo.hook("pre-commit", "git add -u\n")  # then it has to be made, and signed, again
-    result = edit(repo, shout(repo, 4))
-    assert result.taken_out == ("README.md",)
-    repo.git("verify-commit", "HEAD")
-    repo.git("config", "gpg.program", "false")
-    (repo.top / ".git/hooks/pre-commit").unlink()
-    before = seen(repo)
-    done = git("repoagent", *EDIT, cwd=repo.top)
-    assert done.code == 6 and "sign" in done.err
-    unchanged(repo, before)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,10 +17,9 @@ from repoagent.git.files import FileChange
 from repoagent.git.transaction.results import Options
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.undo import redo, undo
-from tests import program
 from tests.conftest import GitRepo
-from tests.git.edits import change, committed, edit, keep, lines, new_file, shout, undo_and_redo, worktree
-from tests.git.snapshot import as_before, changed, snapshot, untimed, untouched
+from tests.git.edits import change, edit, keep, lines, new_file, shout, undo_and_redo, worktree
+from tests.git.snapshot import as_before, changed, snapshot, untouched
 from tests.git.states import PATH, text
 
 EDITED = 11
@@ -141,23 +139,22 @@ def keys(*paths: str) -> set[str]:
     return {f"{kind} {path}" for path in paths for kind in ("file", "index", "status")}
 
 
-def product() -> list[object]:
-    """All of it with `make soak`; otherwise most states for one kind, and a few for the others."""
-    few = ("clean", "both conflict", "everything")
-    alike = ("staged", "both", "unstaged conflict", "staged mode")
-    return [
-        pytest.param(
-            kind,
-            state,
-            marks=() if state in few or (kind == "modify" and state not in alike) else pytest.mark.soak,
-        )
+QUICK = {
+    "modify": ("clean", "both", "staged conflict", "both conflict", "everything"),
+    "delete": ("clean",),
+    "rename and edit": ("both",),
+    "mode": ("unstaged",),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        pytest.param(kind, state, marks=[] if state in QUICK.get(kind, ()) else pytest.mark.soak)
         for kind in KINDS
         for state in STATES
-    ]
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("kind", "state"), product())
+    ],
+)
 def test_edit_against_the_state_of_its_file(busy: GitRepo, kind: str, state: str) -> None:
     repo = busy
     prepare(repo, STATES[state])
@@ -303,69 +300,6 @@ def test_a_save_that_git_has_not_refreshed_is_noticed(repo: GitRepo) -> None:
     assert repo.status() == "MM README.md\n"
 
 
-DIFF = f"""\
---- a/{PATH}
-+++ b/{PATH}
-@@ -10,3 +10,3 @@
- line 10
--line 11
-+EDITED
- line 12
-"""
-
-
-def run(repo: GitRepo, *args: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    done = program.run(args, repo.top, stdin=stdin.encode())
-    return subprocess.CompletedProcess(args, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-
-def shown(repo: GitRepo) -> dict[str, tuple[object, ...]]:
-    """Without the program's own folder."""
-    return {key: value for key, value in untimed(snapshot(repo)).items() if ".repoagent" not in key}
-
-
-@pytest.mark.soak
-def test_apply_undo_and_redo_amid_other_work(busy: GitRepo) -> None:
-    busy.write(PATH, text(l3="mine"))
-    busy.git("add", PATH)
-    busy.write(PATH, text(l3="mine", l18="mine"))
-    busy.git("config", "commit.verbose", "true")
-    busy.git("config", "trailer.ifmissing", "doNothing")
-    before = shown(busy)
-    done = run(busy, "apply", "--yes", "-m", "Edit line 11", stdin=DIFF)
-    assert done.returncode == 0, done.stderr
-    assert f"other uncommitted work in {PATH} stays uncommitted" in done.stderr
-    after = shown(busy)
-    own = {f"{kind} {PATH}" for kind in ("file", "index", "status")}
-    assert changed(before, after) == {*own, "ref refs/heads/main"}
-    assert committed(busy, PATH) == text(l11="EDITED")
-    assert "\nRepoagent-Edit: " in busy.git("log", "-1", "--format=%B")
-    for step, wanted in (("undo", before), ("redo", after), ("undo", before)):
-        done = run(busy, step)
-        assert done.returncode == 0, done.stderr
-        assert changed(wanted, shown(busy)) == set()
-
-
-def test_in_the_middle_of_a_merge(repo: GitRepo) -> None:
-    repo.git("checkout", "-q", "-b", "side")
-    repo.write("README.md", "side\n")
-    repo.commit("side")
-    repo.git("checkout", "-q", "main")
-    repo.write("README.md", "main\n")
-    repo.commit("main")
-    repo.git("merge", "side", ok=False)
-    diff = "--- a/a.txt\n+++ b/a.txt\n@@\n line 4\n-line 5\n+LINE 5\n line 6\n"
-    before = shown(repo)
-    done = run(repo, "apply", "--yes", "-m", "Edit", stdin=diff)
-    assert done.returncode == 3 and "a merge is in progress" in done.stderr and "--no-commit" in done.stderr
-    assert changed(before, shown(repo)) == set()
-    assert run(repo, "apply", "--yes", "--no-commit", stdin=diff).returncode == 0
-    assert changed(before, shown(repo)) == {"file a.txt", "status a.txt"}
-    repo.write("README.md", "both\n")
-    repo.git("commit", "-qa", "--no-edit")
-    assert repo.git("log", "-1", "--format=%p").count(" ") == 1
-
-
 IN_PROGRESS = {
     # what begins it, what it is called, what goes on with it, and the subject of the last commit then
     "merge": (["merge", "side"], "merge", ["commit", "-q", "--no-edit"], "Merge branch 'side'"),
@@ -405,8 +339,10 @@ def fork(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> GitRepo:
     return repo
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("operation", IN_PROGRESS)
+@pytest.mark.parametrize(
+    "operation",
+    [pytest.param(name, marks=[] if name == "merge" else pytest.mark.soak) for name in IN_PROGRESS],
+)
 def test_no_commit_in_an_operation_but_the_file_and_then_it_goes_on(fork: GitRepo, operation: str) -> None:
     begin, name, go_on, subject = IN_PROGRESS[operation]
     fork.git(*begin, ok=False)
@@ -443,18 +379,6 @@ def test_undo_of_a_commit_waits_for_an_operation(fork: GitRepo, operation: str) 
     untouched(fork, before)
 
 
-def test_a_message_that_waits_for_the_users_commit_waits_on(fork: GitRepo) -> None:
-    """`git cherry-pick -n` leaves the picked message for the user's next `git commit`."""
-    fork.git("cherry-pick", "-n", "side")
-    waiting = fork.top / ".git/MERGE_MSG"
-    assert waiting.exists()
-    before = snapshot(fork)
-    edit(fork, shout(fork, 5))
-    assert changed(before, snapshot(fork)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
-    fork.git("commit", "-q", "--no-edit")
-    assert fork.git("log", "--format=%s", "-2") == "side 2\nedit\n" and fork.status() == ""
-
-
 @pytest.mark.parametrize("detach", [True, False])
 def test_bisect(fork: GitRepo, detach: bool) -> None:
     fork.git("bisect", "start", *(["HEAD", "HEAD~2"] if detach else []))
@@ -487,19 +411,9 @@ def test_a_repository_without_a_commit(make_repo: Callable[[str], GitRepo], stag
     after = {"folder x", "file x/new.txt", "index x/new.txt", "ref refs/heads/main"}
     assert made.parent is None and changed(before, snapshot(repo)) == after
     assert repo.git("ls-tree", "-r", "--name-only", "HEAD") == "x/new.txt\n"
-    undo(worktree(repo))
+    assert undo(worktree(repo)).commit is None
     untouched(repo, before)
-
-
-def test_a_replaced_head_is_what_git_shows_of_it(repo: GitRepo) -> None:
-    other = repo.git("commit-tree", "-m", "replacement", "HEAD^{tree}").strip()
-    repo.git("replace", repo.head(), other)
-    before = snapshot(repo)
-    edit(repo, shout(repo, 2))
-    assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
-    assert repo.git("diff-tree", "-r", "--name-only", "HEAD^", "HEAD") == "a.txt\n"
-    undo(worktree(repo))
-    as_before(repo, before)
+    assert redo(worktree(repo)).commit == made.commit
 
 
 @pytest.mark.parametrize("kind", ["untracked", "ignored"])

@@ -30,7 +30,6 @@ from tests.git.edits import (
     refused,
     shell,
     shout,
-    staged,
     worktree,
 )
 from tests.git.snapshot import as_before, changed, snapshot, untimed, visible
@@ -51,30 +50,6 @@ def test_clean_file(repo: GitRepo) -> None:
     assert journals(repo) == [] and not (repo.top / ".git/index.lock").exists()
     size = [line for line in repo.git("ls-files", "--debug", "a.txt").splitlines() if "size:" in line]
     assert size[0].split()[1] == str(len(lines()))  # git status need not read the file again
-
-
-@pytest.mark.parametrize(
-    ("in_index", "in_file"),
-    [
-        ({}, {9: "mine 9"}),
-        ({9: "mine 9"}, {9: "mine 9"}),
-        ({9: "staged 9"}, {9: "staged 9", 6: "unstaged 6"}),
-    ],
-    ids=["unstaged", "staged", "both"],
-)
-def test_other_work_in_the_file(repo: GitRepo, in_index: dict[int, str], in_file: dict[int, str]) -> None:
-    repo.write("a.txt", lines(in_index))
-    repo.git("add", "a.txt")
-    repo.write("a.txt", lines(in_file))
-    with Transaction(worktree(repo), [shout(repo, 2)]) as transaction:
-        assert transaction.plan.dirty == ("a.txt",)
-        transaction.write()
-        result = transaction.commit("edit\n")
-    edited = {2: "LINE 2"}
-    assert committed(repo, "a.txt") == lines(edited)
-    assert staged(repo, "a.txt") == lines({**in_index, **edited})
-    assert repo.read("a.txt").decode() == lines({**in_file, **edited})
-    assert "other uncommitted work in a.txt" in " ".join(result.notes)
 
 
 MINE_4 = "sed -i 's/line 4/new\\nmine 4/' a.txt"
@@ -158,24 +133,6 @@ def test_include_dirty_commits_the_file_whole(repo: GitRepo) -> None:
     assert repo.status() == " M README.md\n"
 
 
-OTHER_WORK = """
-for name in staged deleted gone renamed both; do echo $name > $name.txt; done
-git add .; git commit -qm more
-echo changed > staged.txt; git add staged.txt; git rm -q deleted.txt; rm gone.txt; git mv renamed.txt new-name.txt
-echo one > both.txt; git add both.txt; echo two > both.txt
-echo intended > intent.txt; git add -N intent.txt; echo added > added.txt; git add added.txt
-echo untracked > untracked.txt
-"""
-
-
-def test_other_work_is_unchanged(repo: GitRepo) -> None:
-    shell(repo, OTHER_WORK)
-    before = visible(repo)
-    edit(repo, shout(repo, 5))
-    assert changed(before, visible(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
-    assert repo.git("show", "--name-status", "--format=", "HEAD") == "M\ta.txt\n"
-
-
 def test_several_files_of_every_kind_are_one_commit(repo: GitRepo) -> None:
     (repo.top / "link").symlink_to("a.txt")
     repo.write("tool.sh", "echo hello\n").chmod(0o750)
@@ -201,15 +158,6 @@ def test_several_files_of_every_kind_are_one_commit(repo: GitRepo) -> None:
     assert (repo.top / "tool.sh").stat().st_mode & 0o777 == 0o750
     assert (repo.top / "plain.sh").stat().st_ino == inode
     assert all(os.access(repo.top / path, os.X_OK) for path in ("deep/er/new.sh", "plain.sh"))
-
-
-def test_rename_with_edit_and_other_work(repo: GitRepo) -> None:
-    repo.write("a.txt", lines({9: "mine 9"}))
-    now = repo.read("a.txt")
-    edit(repo, FileChange("a.txt", "docs/b.txt", now, now.replace(b"line 2", b"LINE 2"), "100644", "100644"))
-    assert repo.git("show", "-M", "--name-status", "--format=", "HEAD").split()[1:] == ["a.txt", "docs/b.txt"]
-    assert committed(repo, "docs/b.txt") == lines({2: "LINE 2"})
-    assert repo.status() == " M docs/b.txt\n" and "+mine 9" in repo.git("diff")
 
 
 def test_another_git_cannot_commit_or_edit_in_between(repo: GitRepo) -> None:
@@ -324,15 +272,6 @@ def test_foreign_index_file(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> N
     edit(repo, *changes)
     monkeypatch.delenv("GIT_INDEX_FILE")
     assert repo.status() == ""
-
-
-def test_linked_work_tree(repo: GitRepo, tmp_path: Path) -> None:
-    repo.git("worktree", "add", "-q", "-b", "side", str(tmp_path / "side"))
-    side = GitRepo(tmp_path / "side")
-    repo.write("a.txt", "mine\n")
-    edit(side, shout(side, 5))
-    assert side.status() == "" and repo.status() == " M a.txt\n"
-    assert (repo.top / ".git/worktrees/side/repoagent/edits.jsonl").exists()
 
 
 def test_skip_worktree_and_assume_unchanged_stay(repo: GitRepo) -> None:

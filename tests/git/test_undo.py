@@ -45,38 +45,6 @@ def replace(repo: GitRepo, old: str, new: str) -> None:
     repo.write("a.txt", repo.read("a.txt").replace(old.encode(), new.encode()))
 
 
-def test_nothing_to_undo(repo: GitRepo) -> None:
-    with pytest.raises(NothingDone, match="no edit to undo"):
-        undo(worktree(repo))
-    with pytest.raises(NothingDone, match="no edit to redo"):
-        redo(worktree(repo))
-
-
-def test_undo_and_redo_of_the_tip(repo: GitRepo) -> None:
-    """Including modes, renames and deletions; the repository shows no trace of an undone edit."""
-    before = visible(repo)
-    app, text = repo.read("src/app.py"), repo.read("a.txt")
-    made = edit(
-        repo,
-        FileChange("src/app.py", "src/app.py", app, app, "100644", "100755"),
-        FileChange("a.txt", "moved/a.txt", text, text + b"more\n", "100644", "100644"),
-        FileChange("README.md", None, repo.read("README.md"), None, "100644", None),
-        new_file("n/new", b"new\n"),
-    )
-    after = visible(repo)
-    result = undo(worktree(repo))
-    assert result.moved and result.commit == made.parent
-    assert visible(repo) == before and not (repo.top / "n").exists()
-    assert list_edits(worktree(repo))[0].undone
-    assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
-    assert repo.git("log", "--all", "--format=%s") == "first commit\n"
-    assert repo.git("fsck", "--strict", "--no-dangling") == ""
-    assert redo(worktree(repo)).commit == made.commit
-    assert visible(repo) == after
-    assert undo(worktree(repo)).moved
-    assert visible(repo) == before
-
-
 def test_an_edit_below_the_tip_is_reverted(repo: GitRepo) -> None:
     edit(repo, shout(repo, 2), message="Shout")
     name = list_edits(worktree(repo))[0].id
@@ -130,14 +98,6 @@ def test_an_edit_is_undone_once(repo: GitRepo) -> None:
     redo(worktree(repo), ID)
     with pytest.raises(Refused, match="not undone"):
         redo(worktree(repo), ID)
-
-
-def test_undo_of_the_first_commit(make_repo) -> None:  # type: ignore[no-untyped-def]
-    repo = make_repo("empty")
-    made = edit(repo, new_file("first.txt", b"first\n"))
-    assert undo(worktree(repo)).commit is None
-    assert repo.git("rev-parse", "HEAD", ok=False) == "HEAD\n" and repo.status() == ""
-    assert redo(worktree(repo)).commit == made.commit
 
 
 def test_undo_unstages_an_edit_without_a_commit(repo: GitRepo) -> None:
@@ -236,12 +196,16 @@ def test_back_and_forth_is_byte_for_byte(repo: GitRepo, no_commit: bool) -> None
         for moment in reversed(moments[:-1]):
             undo(worktree(repo))
             as_before(repo, moment)
-        with pytest.raises(NothingDone):
+        with pytest.raises(NothingDone, match="no edit to undo"):
             undo(worktree(repo))
+        assert all(edit.undone for edit in list_edits(worktree(repo)))
+        assert repo.git("for-each-ref", "--format=%(refname)") == "refs/heads/main\n"
+        assert repo.git("log", "--all", "--format=%s") == "first commit\n"
+        assert repo.git("fsck", "--strict", "--no-dangling") == ""
         for moment in moments[1:]:
             redo(worktree(repo))
             as_before(repo, moment)
-        with pytest.raises(NothingDone):
+        with pytest.raises(NothingDone, match="no edit to redo"):
             redo(worktree(repo))
 
 
@@ -469,13 +433,3 @@ def test_a_tip_whose_parent_git_does_not_show_is_reverted(repo: GitRepo, cut: st
     assert not undo(worktree(repo)).moved
     assert repo.git("rev-parse", "HEAD^").strip() == made and committed(repo, "a.txt") == LINES
     assert changed(before, snapshot(repo)) == {"file a.txt", "index a.txt", "ref refs/heads/main"}
-
-
-def test_in_a_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
-    repo.commit("second", **{"b.txt": "b\n"})
-    clone = GitRepo(tmp_path / "clone")
-    repo.git("clone", "-q", "--depth=1", f"file://{repo.top}", str(clone.top))
-    before = snapshot(clone)
-    edit_line_2(clone)
-    after = snapshot(clone)
-    undo_and_redo(clone, before, after, moved=True)
