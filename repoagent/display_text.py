@@ -11,7 +11,9 @@ from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"(key|token|secret|passw|credential)", re.IGNORECASE)
 _SECRETS = (
-    re.compile(r"\b(?:sk|pk|ghp|gho|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA)[-_A-Za-z0-9]{12,}"),
+    re.compile(
+        r"\b(?:sk|pk|gsk|xai|hf|r8|pplx|ghp|gho|ghs|github_pat|glpat|xox[a-z]|AIza|AKIA)[-_A-Za-z0-9]{12,}"
+    ),
     re.compile(r"(?<=://)[^/@\s]+(?=@)"),
     re.compile(r"(?i)(?<=bearer )\S+"),
     re.compile(r"(?i)(?:key|token|secret|password)[\"']?[ \t]*[=:]\s*[\"']?([^\s\"']+)"),

@@ -259,7 +259,6 @@ OPTIONS: tuple[Option, ...] = (
     _own("alias.*", _MODEL, None, "another name for a model"),
     _own("providers.*.base_url", text("a URL", r"https?://\S+"), None, "the base URL of a provider"),
     _own("providers.*.api_key_env", _VARIABLE, None, "the environment variable that holds its key"),
-    _own("providers.*.api_key_command", text("a shell command"), None, "a command that prints its key"),
     _own("providers.*.traits", _TEXTS, (), "how it differs from the usual protocol"),
     _own("models.*.input", _NUMBER, None, "US dollars per million input tokens of a model"),
     _own("models.*.output", _NUMBER, None, "US dollars per million output tokens of a model"),

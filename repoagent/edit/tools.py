@@ -92,13 +92,12 @@ def media_in(data: bytes, path: str) -> Media | None:
 
 
 def _attached(session: EditSession, media: Media) -> Observation:
-    from repoagent.llm.media import in_words
-
     attachments = session.attachments() if session.attachments is not None else None
     why = attachments.why_not([media]) if attachments is not None else "images and PDFs cannot be shown here"
     if attachments is None or why:
-        return Observation("read", f"{why}; {in_words(media)}.")
-    return Observation("read", f"{in_words(media)}; attached below.", attached=attachments.keep(media))
+        return Observation("read", f"{why}; {media.name}: {media.described()}.")
+    content = f"{media.name}: {media.described()}; attached below."
+    return Observation("read", content, attached=attachments.keep(media))
 
 
 def _search(session: EditSession, action: Action) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field, fields
 from fnmatch import fnmatchcase
@@ -28,7 +28,6 @@ Table = Mapping[str, Mapping[str, Any]]
 SMALL, MIDDLE = 8.0, 100.0
 _BYTES_PER_WEIGHT = 0.6  # of a model file at the usual quantization to 4 bits
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,2})x)?e?(\d{1,4}(?:\.\d+)?)b(?![a-z0-9])")
-_VARIANTS = frozenset({"mini", "nano", "lite"})
 _MEDIA = frozenset({"image", "pdf"})
 _PRICES = frozenset(item.name for item in fields(Price))
 
@@ -134,68 +133,15 @@ def names() -> dict[str, str]:
     return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 
 
-def family(name: str) -> list[str]:
-    """The newest models that match a short name: `sonnet`, `gpt-5`, `gemini-flash`. Several if ambiguous.
-
-    A model matches if it has all words of the name, including its own first word, and if its version begins with that
-    of the name. Small variants (`-mini`) match only if named. Among equally new models, one without further words wins.
-    Models served by another provider are left out.
-    """
-    words, version = _words(name)
-    matches: dict[str, tuple[set[str], tuple[int, ...]]] = {}
-    for spec in _first_party():
-        own, own_version = _words(spec.partition("/")[2])
-        fits = {*words} <= {*own} and not _VARIANTS & {*own} - {*words}
-        if fits and {own[0], _lead(own)} & {*words} and own_version[: len(version)] == version:
-            matches[spec] = {*own}, own_version
-    latest = max((own_version for _, own_version in matches.values()), default=())
-    newest = [
-        spec for spec, (_, own_version) in matches.items() if own_version in (latest, ())
-    ]  # (): rolling
-    return [spec for spec in newest if matches[spec][0] == {*words}] or newest
-
-
-def families() -> dict[str, str]:
-    """The shortest unambiguous names with their models, in the order of models.toml."""
-    shortest = {}
-    for spec in _first_party():
-        words, version = _words(spec.partition("/")[2])
-        for name in (_lead(words), *(f"{_lead(words)}-{number}" for number in version[:1])):
-            if len(newest := family(name)) == 1:
-                shortest[name] = newest[0]
-                break
-    return shortest
-
-
-def maker(name: str) -> str:
-    """The provider whose models begin with the same word as `name`: openai for gpt-4o; "" if there is none."""
-    first = _words(name)[0][:1]
-    makers = (spec.partition("/") for spec in _first_party())
-    return next((provider for provider, _, own in makers if first and _words(own)[0][:1] == first), "")
+def short_names() -> Mapping[str, str]:
+    """The newest model of each family by its short name: `sonnet`, `gpt-5`."""
+    table: Mapping[str, str] = _data()["short_names"]
+    return table
 
 
 def named(name: str) -> str:
-    """The spec for `name` without any configuration: that of an alias, the newest of a family, or `name` itself."""
-    if name in aliases():
-        return aliases()[name]
-    short = [] if "/" in name or ":" in name else family(name)
-    return short[0] if len(short) == 1 else name
-
-
-def _first_party() -> list[str]:
-    return [spec for spec in _data()["models"] if spec.count("/") == 1]
-
-
-def _words(name: str) -> tuple[list[str], tuple[int, ...]]:
-    """The words of a model's name in order, and the numbers of its version."""
-    pieces = re.findall(r"[a-z]+|\d+", name.lower())
-    version = tuple(int(piece) for piece in pieces if piece.isdecimal())
-    return [piece for piece in pieces if not piece.isdecimal()], version
-
-
-def _lead(words: Sequence[str]) -> str:
-    """The word that distinguishes the family: `sonnet` of claude-sonnet-5-5."""
-    return words[1] if words[0] == "claude" else words[0]
+    """The spec for `name` without any configuration: that of an alias or of a short name, or `name` itself."""
+    return {**short_names(), **aliases()}.get(name.lower(), name)
 
 
 def parameters(spec: str) -> float | None:

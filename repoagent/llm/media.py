@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from hashlib import sha256
@@ -90,23 +91,6 @@ _TYPES: tuple[tuple[re.Pattern[bytes], MediaType], ...] = (
     (re.compile(rb"(?s)RIFF....WEBP"), "image/webp"),
     (re.compile(rb"(\xef\xbb\xbf)?[ \t\r\n\0]{0,12}%PDF-"), PDF),
 )
-_CONVERT = "convert it to PNG or JPEG first"
-_ONLY = "only text, images and PDFs can be sent"
-_FOREIGN = (
-    (re.compile(rb"(?s)....ftyp(he|mif1|msf1)"), "a HEIC image", _CONVERT),
-    (re.compile(rb"(?s)....ftypavi"), "an AVIF image", _CONVERT),
-    (re.compile(rb"(?s)....ftyp"), "a video", _ONLY),
-    (re.compile(rb"II\*\0|MM\0\*"), "a TIFF image", _CONVERT),
-    (re.compile(rb"(?s)BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0"), "a BMP image", _CONVERT),
-    (
-        re.compile(rb"PK\x03\x04(?s:.{0,4000})(\[Content_Types\]\.xml|opendocument)"),
-        "an Office document",
-        "save it as PDF or as text first",
-    ),
-    (re.compile(rb"PK\x03\x04"), "an archive (ZIP)", "unpack it and name the files in it"),
-    (re.compile(rb"\x1f\x8b"), "compressed (gzip)", "unpack it and name the files in it"),
-    (re.compile(rb"(?s)RIFF....(WAVE|AVI )"), "sound or a video", _ONLY),
-)
 
 
 def type_of(data: bytes) -> MediaType | None:
@@ -114,23 +98,16 @@ def type_of(data: bytes) -> MediaType | None:
     return next((kind for pattern, kind in _TYPES if pattern.match(data)), None)
 
 
-def foreign(data: bytes) -> str:
-    """For content of a known type that cannot be sent to a model: its type and a remedy; else ""."""
-    matches = (row for row in _FOREIGN if row[0].match(data))
-    return next((f"{what}, which cannot be sent: {advice}" for _, what, advice in matches), "")
-
-
 @dataclass(frozen=True)
 class MediaLimits:
-    """The limits of a provider; None if a limit is unknown. `image_bytes` and `request_bytes` count the bytes sent, in
-    base64; `side` is in pixels; `pages` is the total of all PDFs.
-    `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
+    """The known limits of a provider. `image_bytes` and `request_bytes` count the bytes sent, in base64; `side` is in
+    pixels; `pages` is the total of all PDFs. `no_pdf` is the reason why PDFs are rejected, "" if they are accepted."""
 
-    image_bytes: int | None = None
-    request_bytes: int | None = None
-    images: int | None = None
-    side: int | None = None
-    pages: int | None = None
+    image_bytes: int = sys.maxsize
+    request_bytes: int = sys.maxsize
+    images: int = sys.maxsize
+    side: int = sys.maxsize
+    pages: int = sys.maxsize
     no_pdf: str = ""
 
 
@@ -150,37 +127,38 @@ def refuse_over(request: Request, limits: MediaLimits, spec: str) -> None:
         return
     images = [item for item in request.media if item.is_image]
     documents = [item for item in request.media if not item.is_image]
+    pages = sum(document.pages for document in documents)
+    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
+    size = sum(item.base64_size for item in request.media)
+    size += sum(len(part.text.encode("utf-8", "surrogatepass")) for part in parts)
+    problem = ""
     for image in images:
-        if limits.image_bytes is not None and image.base64_size > limits.image_bytes:
-            raise UsageError(
+        if image.base64_size > limits.image_bytes:
+            problem = (
                 f"{image.name} has {image.base64_size:,} bytes when sent (base64) and {spec} takes "
                 f"{limits.image_bytes:,}: make it smaller, or save it as JPEG"
             )
-        if limits.side is not None and max(image.width, image.height) > limits.side:
-            raise UsageError(
+        elif max(image.width, image.height) > limits.side:
+            problem = (
                 f"{image.name} is {image.width} x {image.height} pixels and {spec} takes at most {limits.side} per "
                 "side: make it smaller first"
             )
     if documents and limits.no_pdf:
-        raise UsageError(f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}")
-    if limits.images is not None and len(images) > limits.images:
-        raise UsageError(
-            f"{spec} takes at most {limits.images} images at once, not {len(images)}: send fewer"
-        )
-    pages = sum(document.pages for document in documents)
-    if limits.pages is not None and pages > limits.pages:
-        raise UsageError(
+        problem = f"cannot send {_names(documents)} to {spec}: {limits.no_pdf}"
+    elif len(images) > limits.images:
+        problem = f"{spec} takes at most {limits.images} images at once, not {len(images)}: send fewer"
+    elif pages > limits.pages:
+        problem = (
             f"{spec} takes at most {limits.pages} pages at once, and {_names(documents)} has {pages}: split it "
             "(qpdf IN.pdf --pages . 1-50 -- OUT.pdf)"
         )
-    parts = [*request.system, *(part for message in request.messages for part in message.parts)]
-    text_bytes = sum(len(part.text.encode("utf-8", "surrogatepass")) for part in parts)
-    size = sum(item.base64_size for item in request.media) + text_bytes
-    if limits.request_bytes is not None and size > limits.request_bytes:
-        raise UsageError(
+    elif size > limits.request_bytes:
+        problem = (
             f"the request would have {size:,} bytes and {spec} takes {limits.request_bytes:,}: send fewer files, or "
             "smaller ones"
         )
+    if problem:
+        raise UsageError(problem)
 
 
 def _names(media: Sequence[Media]) -> str:
@@ -275,15 +253,12 @@ def page_count(data: bytes) -> int:
 
 
 def media_of(data: bytes, name: str) -> Media | None:
-    """The image or PDF in `data`, recognized by its content alone; None if `data` may be text.
+    """The image or PDF in `data`, recognized by its content alone; None for anything else.
 
-    Raises UsageError for a broken, truncated or encrypted file, and for unsupported images, documents, sound and
-    archives, with advice how to convert them. The content is not changed: a photo includes its camera metadata.
+    Raises UsageError for a broken, truncated or encrypted file. The content is not changed: a photo includes its camera
+    metadata.
     """
-    kind = type_of(data)
-    if kind is None:
-        if what := foreign(data):
-            raise UsageError(f"{name} is {what}")
+    if (kind := type_of(data)) is None:
         return None
     try:
         if kind == PDF:
@@ -355,11 +330,3 @@ class Attachments:
             except UsageError:
                 self._read[key] = None
         return self._read[key]
-
-
-def in_words(media: Media) -> str:
-    """A description for a model: "shot.png is a PNG of 800x600, 45 KB"."""
-    what = "PDF" + (f" of {media.pages} page{'s' * (media.pages != 1)}" if media.pages else "")
-    if media.is_image:
-        what = f"{media.type.partition('/')[2].upper()} of {media.width}x{media.height}"
-    return f"{media.name} is a {what}, {-(-len(media.data) // 1024):,} KB"

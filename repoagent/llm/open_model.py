@@ -15,19 +15,11 @@ from repoagent.config.options import DEFAULT_MODEL
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, RepoagentError, UsageError
-from repoagent.llm import catalog
+from repoagent.llm import catalog, registry
 from repoagent.llm.complete import ignore
 from repoagent.llm.model import Message, Model, OnText, Part, Reply, Request, Wishes, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
-from repoagent.llm.registry import (
-    PROVIDERS,
-    SERVERS,
-    ModelOptions,
-    Status,
-    parse_spec,
-    provider_names,
-    provider_of,
-)
+from repoagent.llm.registry import PROVIDERS, SERVERS, ModelOptions, Status, parse_spec, provider_of
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Media
@@ -172,19 +164,15 @@ def _has_default() -> bool:
 def _unknown(settings: Settings, spec: str) -> str:
     """The error for a spec that names no model, with a suggestion."""
     provider, slash, model = spec.partition("/")
-    providers = provider_names(settings)
+    providers = registry.provider_names(settings)
     usage = f"use {', '.join(entry.usage for entry in (*PROVIDERS.values(), SERVERS))}"
     if slash or ":" in spec:
         if model and (near := get_close_matches(provider, providers, n=1)):
             return f"no provider {provider!r}: did you mean {near[0]}/{model}?"
         setting = f"providers.{provider or 'NAME'}.base_url"
         return f"no model {spec!r}: {usage}. To use a server that speaks OpenAI's protocol, set {setting}"
-    if len(several := catalog.family(spec)) > 1:
-        return f"{spec!r} is ambiguous: use {', '.join(several[:-1])} or {several[-1]}"
     start = f"no model or alias {spec!r}"
-    if maker := catalog.maker(spec):
-        return f"{start}; if {maker} has it, use {maker}/{spec}"
-    known = [*_aliases(settings), *catalog.families(), *providers, *PROVIDERS]
+    known = [*_aliases(settings), *catalog.short_names(), *providers, *PROVIDERS]
     if spec not in PROVIDERS and (near := get_close_matches(spec, known, n=1, cutoff=0.7)):
         return f"{start}; did you mean {near[0]}{'/NAME' if near[0] in providers else ''}?"
     return f"{start}: {usage}"
@@ -230,7 +218,7 @@ def configured_models(settings: Settings) -> list[StatusRow]:
 
 def provider_rows(settings: Settings) -> list[StatusRow]:
     """Every provider, checked if there is a key or a local server."""
-    names = provider_names(settings)
+    names = registry.provider_names(settings)
     statuses = _statuses(settings, [f"{name}/" for name in names])
     return [StatusRow(name, f"{name}/NAME", "", statuses[f"{name}/"]) for name in names]
 
@@ -260,11 +248,17 @@ def smallest_request(spec: str) -> Request:
     return Request((), (Message("user", (Part("Reply with the single word: ok"),)),), 64, f"test {spec}")
 
 
-def _unsupported(settings: Settings, spec: str, media: Collection[Media]) -> tuple[list[str], bool]:
-    """The kinds of media that `spec` does not take, and whether that is known; all kinds if unknown."""
-    kinds = [kind for kind in _MEDIA_WORDS if any((kind == "image") == item.is_image for item in media)]
+def _media_problem(settings: Settings, spec: str, media: Collection[Media]) -> tuple[str, bool]:
+    """Why `spec` may not take the attachments, "" if it takes them; and whether that is certain."""
     takes = frozenset() if provider_of(spec).text_only else model_info(settings, spec).media
-    return [kind for kind in kinds if kind not in (takes or ())], takes is not None
+    kinds = {"image" if item.is_image else "pdf" for item in media} - (takes or frozenset())
+    if not kinds:
+        return "", True
+    name, words = display_name(spec), " and ".join(_MEDIA_WORDS[kind] for kind in sorted(kinds))
+    setting = f'set media of [models."{name}"] in your configuration to what it takes'
+    if takes is None:
+        return f"it is unknown whether {name} takes {words}; {setting}", False
+    return f"{name} is not known to take {words}; if it does, {setting}", True
 
 
 def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -> str:
@@ -272,23 +266,12 @@ def check_attachments(settings: Settings, spec: str, media: Collection[Media]) -
 
     Raises UsageError for a model that is known not to take images or PDFs.
     """
-    if not media or provider_of(spec).text_only:  # a text-only model raises the error itself
+    if provider_of(spec).text_only:  # the model raises the error itself
         return ""
-    missing, is_known = _unsupported(settings, spec, media)
-    words = [_MEDIA_WORDS[kind] for kind in missing]
-    if not is_known:
-        return (
-            f"it is unknown whether {spec} takes {' and '.join(words)}: sending anyway. "
-            f'Set media of [models."{spec}"] to what it takes'
-        )
-    if missing:
-        takes = {*(model_info(settings, spec).media or ()), *missing}
-        setting = ", ".join(f'"{kind}"' for kind in _MEDIA_WORDS if kind in takes)
-        raise UsageError(
-            f"{spec} is not known to take {' or '.join(words)}: use another --model; or, if it does take them, set "
-            f'media = [{setting}] in [models."{spec}"] of your configuration'
-        )
-    return ""
+    problem, is_certain = _media_problem(settings, spec, media)
+    if problem and is_certain:
+        raise UsageError(f"{problem}, or use another --model")
+    return problem
 
 
 def attachment_refusal(
@@ -298,17 +281,13 @@ def attachment_refusal(
 
     If it is unknown, they are not sent: the user has not attached them, and a rejected request ends the run.
     """
-    name = display_name(spec)
-    missing, is_known = _unsupported(settings, spec, media)
-    if missing:
-        words = _MEDIA_WORDS[missing[0]]
-        unknown = f'it is unknown whether {name} takes {words}; set media of [models."{name}"]'
-        return f"{name} does not take {words}" if is_known else unknown
+    problem, _ = _media_problem(settings, spec, media)
+    if problem:
+        return problem
     from repoagent.llm.media import refuse_over
 
     limits = parse_spec(spec).backend.media_limits(settings, context)
-    if limits.request_bytes is not None:  # leave a quarter of the request for the text
-        limits = replace(limits, request_bytes=limits.request_bytes * 3 // 4)
+    limits = replace(limits, request_bytes=limits.request_bytes * 3 // 4)  # the rest is for the text
     request = Request((), (Message("user", tuple(Part("", media=item) for item in media)),))
     try:
         refuse_over(request, limits, spec)

@@ -262,7 +262,7 @@ def read(
     path = call.path(path)
     source, data = call.repository.read(path)
     if (media := media_in(data, path)) is not None:
-        from repoagent.llm.media import MediaLimits, in_words, refuse_over
+        from repoagent.llm.media import MediaLimits, refuse_over
         from repoagent.llm.model import Message, Part, Request
 
         no_pdf = "this tool gives text and images. Make text of it (pdftotext), or images of its pages (pdftoppm -png)"
@@ -270,7 +270,7 @@ def read(
         refuse_over(request, MediaLimits(image_bytes=MAX_IMAGE, no_pdf=no_pdf), "an assistant")
         lines = {"first_line": 1, "last_line": 1, "lines": 0}
         content = {"path": path, "blob": source.blob, **lines, "text": "", "rest": ""}
-        return ToolResult(f"{in_words(media)}; it follows.", content, media)
+        return ToolResult(f"{media.name}: {media.described()}; it follows.", content, media)
     whole = first_line == 1 and last_line is None
     lines_wanted = "" if whole else f"{first_line}-{last_line or 1_000_000_000}"
     shown_text = shown(data)

@@ -104,7 +104,6 @@ HOSTILE = {
     "alias.x": "'command:evil'",
     "providers.x.base_url": "'http://evil.example'",
     "providers.x.api_key_env": "'AWS_SECRET_ACCESS_KEY'",
-    "providers.x.api_key_command": "'evil'",
     "providers.x.traits": "['grammar']",
     "run.before_turn": "'evil'",
     "run.after_edit": "'evil'",

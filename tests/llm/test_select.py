@@ -72,9 +72,6 @@ def test_no_model_and_no_key_names_the_ways(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("claude-opus-9", "use anthropic/claude-opus-9"),
-        ("gpt-4o", "use openai/gpt-4o"),  # and never gpt-4o-mini
-        ("gpt-6", "is ambiguous: use openai/gpt-6.2-astra or openai/gpt-6.2-sol"),
         ("sonet", "did you mean sonnet?"),
         ("anthropic/", "no model 'anthropic/'"),
         ("openai/", "no model 'openai/'"),
@@ -168,23 +165,10 @@ def test_the_configuration_describes_a_model(tmp_path: Path) -> None:
     ("name", "spec"),
     [
         ("sonnet", "anthropic/claude-sonnet-5-5"),
-        ("claude-sonnet", "anthropic/claude-sonnet-5-5"),
-        ("opus-5", "anthropic/claude-opus-5-5"),  # a version of that line, not that version alone
-        ("haiku", "anthropic/claude-haiku-5-5"),
         ("GPT-5", "openai/gpt-5.6-sol"),
-        ("gpt-5.4", "openai/gpt-5.4"),
-        ("gpt-5.4-mini", "openai/gpt-5.4-mini"),
-        ("gemini", "google/gemini-4-argon"),
         ("gemini-flash", "google/gemini-3.8-flash"),
-        ("grok", "xai/grok-4.7"),
         ("anthropic/claude-sonnet-5", "anthropic/claude-sonnet-5"),
-        # ambiguous, unknown, and by a word that does not identify the family: unchanged
         ("gpt", "gpt"),
-        ("claude", "claude"),
-        ("deepseek", "deepseek"),
-        ("mini", "mini"),
-        ("pro", "pro"),
-        ("5", "5"),
         ("", ""),
     ],
 )
@@ -198,9 +182,10 @@ def test_your_own_alias_comes_before_a_family(tmp_path: Path) -> None:
 
 
 def test_short_names_are_listed_and_each_means_what_is_listed(tmp_path: Path) -> None:
-    listed = catalog.families()
+    listed = catalog.short_names()
     assert {"sonnet", "opus", "haiku", "gpt-5", "gemini", "grok"} <= set(listed)
     assert {name: resolve(settings(tmp_path), name) for name in listed} == listed
+    assert set(listed.values()) <= set(catalog.names())
     assert listed["sonnet"] == DEFAULT_MODEL
 
 

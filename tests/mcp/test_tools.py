@@ -102,7 +102,7 @@ def test_read_returns_an_image(repo: GitRepo, use: Use) -> None:
     for name, data in {"shot.png": png(), "large.png": png(noise=4_000_000), "paper.pdf": pdf()}.items():
         repo.write(name, data)
     result = use().call("read", path="shot.png")
-    assert result.text == "shot.png is a PNG of 30x20, 1 KB; it follows."
+    assert result.text == f"shot.png: image/png, 30 x 20 pixels, {len(png())} bytes; it follows."
     assert result.image is not None and result.image.data == png()
     assert result.data["blob"] == repo.git("hash-object", "shot.png").strip()
     with pytest.raises(UsageError, match=r"large\.png has .* make it smaller"):

@@ -150,7 +150,6 @@ sensitive = []
 
 [providers.anthropic]
 base_url = "http://127.0.0.1:1/"
-api_key_command = "touch PWNED"
 """
 
 

@@ -77,7 +77,10 @@ def test_an_image_is_sent_again_at_the_same_position(repo: GitRepo, serve: Serve
     ((message, block, data),) = images(first)
     assert data == SHOT and images(second) == [(message, block, SHOT)]
     content = first.body["messages"][message]["content"]
-    assert "shot.png is a PNG of 800x600, 4 KB; attached below.\n</observation-" in content[block - 1]["text"]
+    assert (
+        f"shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes; attached below.\n</observation-"
+        in content[block - 1]["text"]
+    )
     assert content[block]["cache_control"]  # the last of the request
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
     assert "attached=" in kept and "shot.png" in kept
@@ -125,7 +128,7 @@ def test_chat_completions_get_the_image(
         ("../away.png", "is not a plain path inside the work tree"),
         ("away.png", "symbolic link"),
         ("cut.png", "cut.png ends too early"),
-        ("old.tiff", "is a TIFF image, which cannot be sent: convert it to PNG or JPEG first"),
+        ("old.tiff", "binary"),
         ("story.txt", "%PDF-like beginnings"),
     ],
 )
@@ -150,12 +153,13 @@ def test_a_text_model_gets_a_description(repo: GitRepo, tmp_path: Path) -> None:
     repo.write("shot.png", SHOT)
     program = tmp_path / "model.sh"
     program.write_text(
-        f"#!/bin/sh\nif grep -q 'does not take images'; then echo Seen.; else echo '{READ}'; fi\n"
+        f"#!/bin/sh\nif grep -q 'not known to take images'; then echo Seen.; else echo '{READ}'; fi\n"
     )
     program.chmod(0o755)
     assert work(repo, model=f"command:{program}") == "Seen."
     kept = (repo.top / ".repoagent/conversations" / f"{NAME}.md").read_text()
-    assert "model.sh does not take images; shot.png is a PNG of 800x600, 4 KB." in kept
+    assert "model.sh is not known to take images; if it does" in kept
+    assert f"; shot.png: image/png, 800 x 600 pixels, {len(SHOT):,} bytes." in kept
 
 
 def test_an_edit_sees_the_image(repo: GitRepo, serve: Serve) -> None:

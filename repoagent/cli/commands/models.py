@@ -38,7 +38,7 @@ def command(ctx: click.Context, as_json: bool) -> None:
 @pass_session
 def _show(session: Session, as_json: bool) -> None:
     """Print the models and providers."""
-    from repoagent.llm.catalog import data_date, families
+    from repoagent.llm.catalog import data_date, short_names
     from repoagent.llm.open_model import configured_models, provider_rows
 
     settings, terminal = session.open(find_layout())
@@ -48,7 +48,7 @@ def _show(session: Session, as_json: bool) -> None:
         content = {
             "models": [_model_object(row) for row in rows],
             "providers": [_status_object(row) for row in providers],
-            "families": families(),
+            "families": short_names(),
             "prices_as_of": data_date(),
         }
         write_json(terminal, content)
@@ -75,7 +75,7 @@ def _show(session: Session, as_json: bool) -> None:
         first, *rest = _filled([_state(row, page), *key], indent, page)
         lines += [row.name + first[len(row.name) :], *rest]
     lines += ["", page.paint("short names, for the newest model of each family", "bold")]
-    lines += _filled([f"{name}: {spec}" for name, spec in families().items()], 2, page)
+    lines += _filled([f"{name}: {spec}" for name, spec in short_names().items()], 2, page)
     page.write(lines, terminal)
     unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")

@@ -21,24 +21,14 @@ from typing import TYPE_CHECKING, Any
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError
 from repoagent.llm import catalog
+from repoagent.llm import model as models
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits, refuse_over
-from repoagent.llm.model import (
-    Model,
-    OnText,
-    Part,
-    Reply,
-    Request,
-    Retryable,
-    Usage,
-    Wishes,
-    non_blank,
-    wire_text,
-    with_results,
-)
+from repoagent.llm.model import Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers import anthropic_clouds as clouds
 from repoagent.llm.providers import errors, http
-from repoagent.llm.providers.anthropic_stream import StreamedReply, stop_when_silent
+from repoagent.llm.providers.anthropic_stream import StreamedReply
+from repoagent.llm.providers.endpoints import display_address
 from repoagent.llm.registry import Backend, ModelOptions, Status, missing_extra
 
 if TYPE_CHECKING:
@@ -46,11 +36,10 @@ if TYPE_CHECKING:
     from anthropic import Anthropic, APIStatusError
 
     from repoagent.config.settings import Settings
+    from repoagent.llm.model import Model, OnText
 
     Client = Anthropic | clouds.CloudClient
 
-MUTE = 10  # times `read_seconds`: how long a server may send only pings, as it does while a model thinks
-_LONG_WINDOW = 1_000_000  # tokens; with such a window more images and pages fit into one request
 _TITLE = 200  # characters
 # Bytes of an image in base64, bytes of a request: from platform.claude.com in 2026, "Vision", "PDF support" and "API
 # overview", with the lower limits of the clouds.
@@ -62,9 +51,9 @@ _BYTES = {
 
 
 def media_limits(platform: str, context_tokens: int | None) -> MediaLimits:
-    """The limits of a platform for a request, by the window of the model."""
+    """The limits of a platform for a request; a longer window allows more images and pages."""
     image_bytes, request_bytes = _BYTES[platform]
-    count = 600 if context_tokens is None or context_tokens >= _LONG_WINDOW else 100
+    count = 600 if context_tokens is None or context_tokens >= 1_000_000 else 100
     return MediaLimits(image_bytes, request_bytes, images=count, side=8000, pages=count)
 
 
@@ -86,7 +75,9 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     A reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
     after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`.
     """
-    system = _blocks(request.system, cache)
+    mark: dict[str, Any] = {"cache_control": {"type": "ephemeral"} | ({"ttl": "1h"} if cache == "1h" else {})}
+    mark = {} if cache == "off" else mark
+    system = _blocks(request.system, mark)
     tools = [
         {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
         for tool in request.tools
@@ -94,7 +85,7 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     digest = sha256(json.dumps([_uncached(system), tools]).encode())
     messages: list[dict[str, Any]] = []
     sent_back: set[str] = set()
-    valid = with_results(
+    valid = models.with_results(
         request, lambda reply: reply.spec == spec and reply.prefix in {"", digest.hexdigest()} - set(refused)
     )
     for message, blocks, results in valid:
@@ -103,11 +94,9 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
             sent_back.update({blocks.prefix} - {""})
         else:
             content = [_result_block(part) for part in results]
-            content += _blocks([part for part in message.parts if part not in results], cache)
-            if (
-                results and cache != "off" and message.parts[-1].cache
-            ):  # the last part may not be the last block
-                content[-1]["cache_control"] = _cache_control(cache)
+            content += _blocks([part for part in message.parts if part not in results], mark)
+            if results and message.parts[-1].cache:  # the last part may not be the last block
+                content[-1].update(mark)
         digest.update(json.dumps([message.role, _uncached(content)]).encode())
         messages.append({"role": message.role, "content": content})
     all_blocks = [*system, *(block for message in messages for block in message["content"])]
@@ -116,21 +105,18 @@ def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[
     return Prompt(system, tools, messages, digest.hexdigest(), frozenset(sent_back))
 
 
-def _blocks(parts: Sequence[Part], cache: str) -> list[dict[str, Any]]:
+def _blocks(parts: Sequence[Part], mark: dict[str, Any]) -> list[dict[str, Any]]:
+    """Text and media, with the cache breakpoint `mark` where a part has one."""
     blocks = []
-    for part in non_blank(parts):
-        block: dict[str, Any] = {"type": "text", "text": part.text}
-        if part.media:
-            block = _media_block(part)
-        if part.cache and cache != "off":
-            block["cache_control"] = _cache_control(cache)
-        blocks.append(block)
+    for part in models.non_blank(parts):
+        block: dict[str, Any] = _media_block(part) if part.media else {"type": "text", "text": part.text}
+        blocks.append(block | mark if part.cache else block)
     return blocks
 
 
 def _result_block(part: Part) -> dict[str, Any]:
     """The result of a tool call, with its image or PDF."""
-    content = [{"type": "text", "text": wire_text(observation_text(part.text))}]
+    content = [{"type": "text", "text": models.wire_text(observation_text(part.text))}]
     content += [_media_block(part)] if part.media else []
     return {"type": "tool_result", "tool_use_id": part.answers, "content": content, "is_error": part.failed}
 
@@ -138,40 +124,32 @@ def _result_block(part: Part) -> dict[str, Any]:
 def _media_block(part: Part) -> dict[str, Any]:
     assert part.media is not None
     data = b64encode(part.media.data).decode("ascii")
-    block: dict[str, Any] = {
-        "type": "image" if part.media.is_image else "document",
-        "source": {"type": "base64", "media_type": part.media.type, "data": data},
-    }
-    if part.media.name and not part.media.is_image:
-        block["title"] = wire_text(part.media.name)[:_TITLE]
-    return block
-
-
-def _cache_control(cache: str) -> dict[str, str]:
-    return {"type": "ephemeral", "ttl": "1h"} if cache == "1h" else {"type": "ephemeral"}
+    source = {"type": "base64", "media_type": part.media.type, "data": data}
+    if part.media.is_image:
+        return {"type": "image", "source": source}
+    title = {"title": models.wire_text(part.media.name)[:_TITLE]} if part.media.name else {}
+    return {"type": "document", "source": source, **title}
 
 
 def _uncached(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
 
 
-# Common variables with Anthropic's prefix that are not credentials.
-_NO_CREDENTIALS = re.compile(
-    r"ANTHROPIC_((\w+_)?BASE_URL|CUSTOM_HEADERS|LOG|(SMALL_FAST_)?MODEL|VERTEX_PROJECT_ID|BETAS)"
+_KEY_VARIABLES = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_PROFILE",
+    "ANTHROPIC_FEDERATION_RULE_ID",
+    "ANTHROPIC_CONFIG_DIR",
 )
 
 
 def may_have_credentials() -> bool:
-    """Whether the package may find a key, a token, a profile or an identity. False only if it certainly finds none: an
-    unknown variable with its prefix counts, and so does an unknown home folder."""
-    for name, value in os.environ.items():
-        if value and name.startswith("ANTHROPIC_") and not _NO_CREDENTIALS.fullmatch(name):
-            return True
-    try:
-        folder = Path.home() / ".config" / "anthropic"  # or ANTHROPIC_CONFIG_DIR, checked above
-        return any(os.path.lexists(folder / name) for name in ("active_config", "configs"))
-    except RuntimeError:
+    """Whether the package may find a key, a token, a profile or an identity."""
+    if any(map(os.environ.get, _KEY_VARIABLES)):
         return True
+    folder = Path(os.environ.get("HOME", "/"), ".config", "anthropic")
+    return any(os.path.lexists(folder / name) for name in ("active_config", "configs"))
 
 
 _CLIENT_VARIABLES = ("ANTHROPIC_", "AWS_", "CLOUD_ML_", "GOOGLE_")
@@ -185,45 +163,46 @@ def connect(platform: str = "anthropic") -> Client:
     with _lock:  # the thread of `preload` holds it during the import
         if (platform, settings) not in _clients:
             with http.without_gc():
-                _clients[platform, settings] = _first_party() if platform == "anthropic" else _cloud(platform)
+                _clients[platform, settings] = _new_client(platform)
         return _clients[platform, settings]
 
 
-def _cloud(platform: str) -> Client:
-    if sentence := missing_extra(platform):
-        raise ModelError(sentence)
-    connection = http.new_http_client()
-    client = clouds.new_client(platform, connection)
-    http.open_early(connection, str(client.base_url))
-    return client
+def _new_client(platform: str) -> Client:
+    client: Client
+    if platform != "anthropic":
+        if sentence := missing_extra(platform):
+            raise ModelError(sentence)
+        connection = http.new_http_client()
+        client = clouds.new_client(platform, connection)
+        http.open_early(connection, str(client.base_url))
+    else:
+        if not may_have_credentials():
+            raise _no_key()  # before the slow import
+        connection = http.new_http_client()
+        address = os.environ.get("ANTHROPIC_BASE_URL")
+        if address is None and (
+            os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")
+        ):
+            address = "https://api.anthropic.com"
+        if address is not None:  # otherwise a profile may set it, which only the SDK reads
+            http.open_early(connection, address)
+        import anthropic
+        import httpx2
 
-
-def _first_party() -> Anthropic:
-    if not may_have_credentials():
-        raise _no_key()  # before the slow import
-    connection = http.new_http_client()
-    address = os.environ.get("ANTHROPIC_BASE_URL")
-    if address is None and (os.environ.get("ANTHROPIC_API_KEY") or os.environ.get("ANTHROPIC_AUTH_TOKEN")):
-        address = "https://api.anthropic.com"
-    if address is not None:  # otherwise a profile may set it, which only the SDK reads
-        http.open_early(connection, address)
-    import anthropic
-    import httpx2
-
-    try:
-        client = anthropic.Anthropic(http_client=connection, max_retries=0)  # `client.complete` retries
-    except httpx2.InvalidURL as error:
-        raise ModelError(
-            f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
-        ) from error
-    except anthropic.AnthropicError as error:  # an unreadable profile
-        raise _no_key(str(error)) from error
-    if not any((client.api_key, client.auth_token, client.credentials)):
-        raise _no_key()
+        try:
+            client = anthropic.Anthropic(http_client=connection, max_retries=0)  # `client.complete` retries
+        except httpx2.InvalidURL as error:
+            raise ModelError(
+                f"ANTHROPIC_BASE_URL is not a URL ({error}): set it to one like https://host, or unset it"
+            ) from error
+        except anthropic.AnthropicError as error:  # an unreadable profile
+            raise _no_key(str(error)) from error
+        if not any((client.api_key, client.auth_token, client.credentials)):
+            raise _no_key()
     if any(map(errors.unusable_key, secrets_of(client))):
-        raise _no_key(
-            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN contains a line break or another invalid character"
-        )
+        names = "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
+        names = "AWS_BEARER_TOKEN_BEDROCK" if platform == "bedrock" else names
+        raise ModelError(f"{names} contains a line break or another invalid character: set it again")
     return client
 
 
@@ -336,14 +315,13 @@ class AnthropicModel:
                 raise anthropic.AnthropicError(
                     f"it answered with {kind.partition(';')[0]} instead of a stream of events"
                 )
-            with stop_when_silent(events.response, received, MUTE * self.read_seconds):
-                try:
-                    for event in events:
-                        yield received.take(event)
-                except (AttributeError, TypeError) as error:
-                    raise anthropic.AnthropicError(f"malformed event: {error}") from error
-                except clouds.stream_errors(self.platform) as error:
-                    raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
+            try:
+                for event in events:
+                    yield received.take(event)
+            except (AttributeError, TypeError) as error:
+                raise anthropic.AnthropicError(f"malformed event: {error}") from error
+            except clouds.stream_errors(self.platform) as error:
+                raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
 
     @contextmanager
     def _errors(
@@ -361,9 +339,8 @@ class AnthropicModel:
                 raise Retryable(
                     f"{self.spec} rejects its own thinking: continuing without it", retry_after=0
                 ) from error
-            raise self._rejection(
-                error, request, received.usage(request), secrets_of(client, error.request)
-            ) from error
+            secrets = secrets_of(client, error.request)
+            raise self._rejection(error, request, received.usage(request), secrets) from error
         except anthropic.APIConnectionError as error:
             host = error.request.url.host or str(error.request.url)
             secrets = secrets_of(client, error.request)
@@ -397,7 +374,7 @@ class AnthropicModel:
             parsed,
             host=error.request.url.host,
             spec=self.spec,
-            advice=clouds.ADVICE.get(self.platform, _ADVICE),
+            advice=_ADVICE if self.platform == "anthropic" else clouds.CLOUDS[self.platform].remedies,
             headers=headers if error.status_code >= 400 else {},
             usage=usage,
             request=request,
@@ -405,12 +382,6 @@ class AnthropicModel:
         )
 
 
-_KEY_VARIABLES = (
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_PROFILE",
-    "ANTHROPIC_FEDERATION_RULE_ID",
-)
 _CHECK_SECONDS = 5.0
 
 
@@ -428,7 +399,7 @@ class AnthropicBackend(Backend):
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         """Does not contact a cloud: that needs its libraries, and its login may need the user."""
-        names = clouds.CREDENTIAL_VARIABLES.get(self.name, _KEY_VARIABLES)
+        names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one
         if self.name != "anthropic":
@@ -440,30 +411,26 @@ class AnthropicBackend(Backend):
         if not (online and (key or token)):
             problem = "" if may_have_credentials() else "no key: set ANTHROPIC_API_KEY"
             return Status(origin, problem, tried=False)
+        import httpx2
+
         base_url = os.environ.get("ANTHROPIC_BASE_URL") or "https://api.anthropic.com"
-        return Status(origin, _why_unreachable(base_url, key, token))
+        secrets = {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
+        headers = {"anthropic-version": "2023-06-01", **secrets}
+        try:
+            with http.new_http_client() as connection:
+                url = f"{base_url.rstrip('/')}/v1/models?limit=1"
+                response = connection.get(url, headers=headers, timeout=_CHECK_SECONDS)
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            host, known = display_address(base_url), [text for text in (key, token) if text]
+            return Status(
+                origin, str(errors.unreachable(error, host, _CHECK_SECONDS, known, "ANTHROPIC_BASE_URL"))
+            )
+        code, problem = response.status_code, ""
+        if code in {401, 403}:
+            problem = f"{response.url.host} rejected the key"
+        elif code >= 500 and code != 501:  # a gateway may not list its models
+            problem = f"{response.url.host} fails ({code})"
+        return Status(origin, problem)
 
     def media_limits(self, settings: Settings, context: int | None) -> MediaLimits:
         return media_limits(self.name, context)
-
-
-def _why_unreachable(base_url: str, key: str | None, token: str | None) -> str:
-    import httpx2
-
-    headers = {"anthropic-version": "2023-06-01"}
-    headers |= {"x-api-key": key} if key else {"authorization": f"Bearer {token}"}
-    try:
-        with http.new_http_client() as connection:
-            url = f"{base_url.rstrip('/')}/v1/models?limit=1"
-            response = connection.get(url, headers=headers, timeout=_CHECK_SECONDS)
-    except ModelError as error:
-        return str(error)
-    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        host = base_url.partition("://")[2].partition("/")[0].rpartition("@")[2] or base_url
-        secrets = [secret for secret in (key, token) if secret]
-        return str(errors.unreachable(error, host, _CHECK_SECONDS, secrets, "ANTHROPIC_BASE_URL"))
-    if response.status_code in {401, 403}:
-        return f"{response.url.host} rejected the key"
-    # A gateway may not list its models, so any other response is sufficient.
-    failing = response.status_code >= 500 and response.status_code != 501
-    return f"{response.url.host} fails ({response.status_code})" if failing else ""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from repoagent.llm.complete import call_as_text
@@ -15,7 +11,6 @@ from repoagent.llm.model import Blocks, Reply, Request, Schema, Stop, Usage
 from repoagent.llm.usage import estimate, estimate_tokens
 
 if TYPE_CHECKING:
-    import httpx2
     from anthropic.types import RawMessageStreamEvent
 
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
@@ -37,15 +32,11 @@ _FIELDS = {
 
 
 class StreamedReply:
-    """The reply so far; `tools` are the offered tools.
-
-    garbled: a complete tool call is not valid JSON. last_event: the time of the last event other than a ping.
-    """
+    """The reply so far; `tools` are the offered tools. garbled: a complete tool call is not valid JSON."""
 
     def __init__(self, tools: Sequence[Schema] = ()) -> None:
         self.ended = False
         self.garbled = False
-        self.last_event = time.monotonic()
         self._model = ""
         self._end: Any = None  # the delta with the reason for the end
         self._tools = tools
@@ -57,7 +48,6 @@ class StreamedReply:
 
     def take(self, event: RawMessageStreamEvent) -> str:
         """Process `event`; returns the text that it adds to the reply."""
-        self.last_event = time.monotonic()
         text = ""
         if event.type == "message_start":
             self._model = getattr(event.message, "model", None) or ""
@@ -152,28 +142,3 @@ class StreamedReply:
         return Blocks(
             spec, items, prefix if types & {"thinking", "redacted_thinking"} else "", tuple(self._calls)
         )
-
-
-@contextmanager
-def stop_when_silent(response: httpx2.Response, received: StreamedReply, seconds: float) -> Iterator[None]:
-    """Close the connection after `seconds` without any event but pings. The SDK hides pings, so its time limit does not
-    apply to a server that sends nothing else."""
-    finished = threading.Event()
-    received.last_event = time.monotonic()
-
-    def watch() -> None:
-        while (left := received.last_event + seconds - time.monotonic()) > 0:
-            if finished.wait(left):
-                return
-        # shut down the socket itself: the reader sees a cut, and a TLS shutdown would wait for the server
-        stream = response.extensions.get("network_stream")
-        connection = stream.get_extra_info("socket") if stream is not None else None
-        if isinstance(connection, socket.socket):
-            with suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-    threading.Thread(target=watch, name="anthropic-silence", daemon=True).start()
-    try:
-        yield
-    finally:
-        finished.set()

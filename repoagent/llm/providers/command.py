@@ -14,16 +14,15 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import redact
 from repoagent.errors import ModelError
 from repoagent.git.process import uninterrupted
 from repoagent.llm.media import refuse_any
 from repoagent.llm.model import Model, OnText, Reply, Request, Retryable, Usage, render
 from repoagent.llm.providers import command_agents as agents
-from repoagent.llm.providers.command_agents import ProgramReply, full_command, masked_command
 from repoagent.llm.registry import Backend, ModelOptions, Status
 from repoagent.llm.usage import estimate_tokens
 
@@ -47,7 +46,6 @@ _SPENT = re.compile(r"usage limit|hit your|quota|credit|billing|upgrade|\bresets
 _LOGIN = re.compile(
     r"log ?in\b|logged (?:in|out)|api.?key|no key found|unauthori[sz]ed|authenticat|\b401\b", re.IGNORECASE
 )
-_OLD = re.compile(r"(?:unknown|unexpected|unrecogni[sz]ed|no such) (?:option|argument|flag)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -68,12 +66,16 @@ class CommandModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The usage is estimated unless the program reports it. Leaves no process behind, even
         after an exception. Raises UsageError if an image or PDF is attached."""
-        refuse_any(request, f"command:{masked_command(self.command)}")
+        refuse_any(request, f"command:{agents.masked_command(self.command)}")
         prompt = render(request)
         agent = agents.known_agent(self.command)
         reader = agents.Reader(agent.handler if agent else None)
         shown = False
-        with tempfile.TemporaryFile() as errors, _folder(self.command) as folder:
+        with contextlib.ExitStack() as stack:
+            errors = stack.enter_context(tempfile.TemporaryFile())
+            folder = "."
+            if agents.runs_in_empty_folder(self.command):
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="repoagent-"))
             with _running(self, _environment(agent), folder, prompt.encode(), errors) as run:
                 for text in reader.texts(_output(run)):
                     shown = True
@@ -126,7 +128,7 @@ def _running(
         with uninterrupted():
             run = _Run(
                 subprocess.Popen(
-                    full_command(model.command),
+                    agents.full_command(model.command),
                     shell=True,
                     cwd=folder,
                     env=env,
@@ -144,7 +146,7 @@ def _running(
     except OSError as error:
         if run is not None:
             raise
-        raise ModelError(f"cannot run `{masked_command(model.command)}`: {error.strerror}") from error
+        raise ModelError(f"cannot run `{agents.masked_command(model.command)}`: {error.strerror}") from error
     finally:
         if alarm is not None:
             alarm.cancel()
@@ -198,38 +200,17 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
             "does not run repoagent"
         )
     drops = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", *agent.drops} if agent else set()
-    kept = {name: value for name, value in os.environ.items() if name not in drops}
-    return {**kept, _DEPTH: str(level + 1)}
+    return {name: value for name, value in os.environ.items() if name not in drops} | {_DEPTH: str(level + 1)}
 
 
-@contextmanager
-def _folder(command: str) -> Iterator[str]:
-    """The folder to run `command` in. The empty folder is always the same, because agents keep records by folder."""
-    if not agents.runs_in_empty_folder(command):
-        yield "."
-        return
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        empty = (cache if cache.is_absolute() else Path.home() / ".cache") / "repoagent" / "empty"
-        empty.mkdir(parents=True, exist_ok=True)
-        usable = not any(empty.iterdir())
-    except (OSError, RuntimeError):  # a read-only home folder, or none
-        usable = False
-    if usable:
-        yield str(empty)
-        return
-    with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
-        yield folder
-
-
-def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr: str) -> ModelError:
+def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply, stderr: str) -> ModelError:
     """The error for a run without a reply: `ended_for` is why it was killed, `code` its exit code otherwise."""
-    name = f"`{masked_command(command)}`"
+    name = f"`{agents.masked_command(command)}`"
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"
         return ModelError(f"{name} {ended_for} and was stopped: {advice}")
     lines = agents.plain_text(stderr).strip() or (reply.text.strip() if code else "")
-    words = agents.without_keys(" ".join((reply.error or lines).split()))
+    words = redact(" ".join((reply.error or lines).split()), {})
     words = words if len(words) <= _SHOWN else f"…{words[-_SHOWN:]}"
     shown = f": {words}" if words else ""
     agent = agents.known_agent(command)
@@ -237,21 +218,13 @@ def failure(command: str, ended_for: str, code: int, reply: ProgramReply, stderr
         advice = f"to install it: {agent.install}" if agent else "check --model command:..."
         return ModelError(f"cannot run {name}{shown}; {advice}")
     if not reply.known and not code:
-        return ModelError(
-            f"{name} printed output of an unknown format: update the program, "
-            "or give it `--output-format text`"
-        )
+        return ModelError(f"{name} printed output of an unknown format: update the program")
     how = "" if reply.error else f" with signal {-code}" if code < 0 else f" with exit code {code}"
     what = f"failed{how}" if code or reply.error else "printed no reply"
     if _PASSING.search(words) and not _SPENT.search(words):
         return Retryable(f"{name} {what}{shown}", usage=reply.usage)
-    advice = ""
-    if agent and _LOGIN.search(words):
-        advice = f"; {agent.login}"
-    elif agent and _OLD.search(words):
-        ran = masked_command(full_command(command))
-        advice = f"; it was run as `{ran}`, which an older version does not support: update it"
-    return ModelError(f"{name} {what}{shown}{advice}")
+    login = f"; {agent.login}" if agent and _LOGIN.search(words) else ""
+    return ModelError(f"{name} {what}{shown}{login}")
 
 
 class CommandBackend(Backend):
@@ -265,8 +238,8 @@ class CommandBackend(Backend):
         if words and shutil.which(words[0]) is None:
             return Status(problem=f"no program {words[0]} on PATH")
         where = ", in an empty folder" if agents.runs_in_empty_folder(model) else ""
-        line = full_command(model)
-        return Status(runs=masked_command(line) + where if line != model else "")
+        line = agents.full_command(model)
+        return Status(runs=agents.masked_command(line) + where if line != model else "")
 
     def display_name(self, model: str) -> str:
-        return masked_command(model)
+        return agents.masked_command(model)

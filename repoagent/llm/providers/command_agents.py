@@ -9,27 +9,27 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field, replace
-from pathlib import Path, PurePath
+from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from repoagent.dataclass import dataclass
+from repoagent.display_text import redact
 from repoagent.llm.model import Stop, Usage
 
-# CSI; OSC, DCS and the other strings up to BEL or ST; escapes of two and three characters.
+# CSI; OSC, DCS and the other strings up to BEL or ST; escapes of two and three characters; control characters.
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"
     r"|\x1b[\]PX^_][^\x07\x1b\n]{0,8000}(?:\x07|\x1b\\)"
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"
+    r"|[\x00-\x08\x0b\x0e-\x1f\x7f]"
 )
-_LONGEST = 8192  # characters of an escape sequence
-_OTHERS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _STOPS: dict[str, Stop] = {"max_tokens": "length", "refusal": "refusal"}
 
 
 def plain_text(text: str) -> str:
     """`text` without control sequences and control characters."""
-    return _OTHERS.sub("", _CONTROL.sub("", text))
+    return _CONTROL.sub("", text)
 
 
 @dataclass
@@ -49,63 +49,44 @@ Event = dict[str, Any]
 Handler = Callable[[ProgramReply, Event], str]  # updates the reply by an event; returns text to show
 
 
-@dataclass
 class Reader:
-    """Reads output that consists of events for `handler`, or, without one, is the reply itself."""
+    """Reads output that consists of events for `handler`, one per line, or, without one, is the reply itself."""
 
-    handler: Handler | None = None
-    _reply: ProgramReply = field(default_factory=ProgramReply)
-    _all: list[str] = field(default_factory=list)
-    _rest: str = ""  # an incomplete line of events, or an incomplete escape sequence
+    def __init__(self, handler: Handler | None = None) -> None:
+        self._handler = handler
+        self._reply = ProgramReply()
+        self._all = ""
+        self._read = 0  # characters of the lines that were processed
 
     def texts(self, output: Iterable[str]) -> Iterator[str]:
-        """Process all pieces of the output; yields the text to show."""
+        """Process all pieces of the output; yields the text to show, whole lines only."""
         for piece in output:
-            if text := self._feed(piece):
-                yield text
-        if text := self._finish():
-            yield text
+            self._all += piece
+            yield from self._lines(self._all.rfind("\n", self._read) + 1)
+        yield from self._lines(len(self._all))
 
-    def _feed(self, piece: str) -> str:
-        self._all.append(piece)
-        data = self._rest + piece
-        if self.handler is not None:
-            *lines, self._rest = data.split("\n")
-            return "".join(self._take(line) for line in lines)
-        at = 0
-        while (at := data.find("\x1b", at)) >= 0:
-            match = _CONTROL.match(data, at)
-            if match is None and len(data) - at < _LONGEST:
-                break  # wait for the rest of it
-            at = match.end() if match else at + 1
-        cut = len(data) if at < 0 else at
-        self._rest = data[cut:]
-        return plain_text(data[:cut])
-
-    def _finish(self) -> str:
-        if self.handler is None:
-            return _OTHERS.sub("", self._rest)
-        shown = self._take(self._rest)
-        if not self._reply.known:  # one object over many lines
-            shown += self._take("".join(self._all))
-        return shown
+    def _lines(self, end: int) -> Iterator[str]:
+        lines, self._read = self._all[self._read : end], max(self._read, end)
+        if self._handler is None:
+            shown = plain_text(lines)
+        else:
+            shown = "".join(map(self._take, lines.split("\n")))
+        if shown:
+            yield shown
 
     def reply(self) -> ProgramReply:
         """The reply in the output so far."""
-        raw = "".join(self._all)
-        is_text = self.handler is None or raw.lstrip()[:1] not in {
-            "{",
-            "[",
-        }  # or the command selects text output
-        return ProgramReply(plain_text(raw), known=True) if is_text and not self._reply.known else self._reply
+        events = self._handler is not None and self._all.lstrip()[:1] in {"{", "["}
+        if events or self._reply.known:
+            return self._reply
+        return ProgramReply(plain_text(self._all), known=True)  # also if the command selects text output
 
     def _take(self, line: str) -> str:
-        if line.lstrip()[:1] not in {"{", "["} or self.handler is None:
-            return ""
         try:
             value = json.loads(line)
             events = value if isinstance(value, list) else [value]
-            return "".join(self.handler(self._reply, event) for event in events if isinstance(event, dict))
+            assert self._handler is not None
+            return "".join(self._handler(self._reply, event) for event in events if isinstance(event, dict))
         except (ValueError, AttributeError, KeyError, TypeError):
             return ""  # the format of another version: `known` stays False if the reply is missing
 
@@ -230,18 +211,10 @@ def full_command(command: str) -> str:
 
 
 def runs_in_empty_folder(command: str) -> bool:
-    """Whether to run `command` in an empty folder: an agent, unless its options or files refer to the current one."""
-    agent, words = known_agent(command), simple_words(command)
-    if agent is None or {word.partition("=")[0] for word in words} & {*agent.works_here.split()}:
-        return False
-
-    def is_file(word: str) -> bool:
-        try:
-            return not word.startswith(("/", "~")) and ("/" in word or "." in word) and Path(word).exists()
-        except OSError:  # too long for a name
-            return False
-
-    return not any(map(is_file, words))
+    """Whether to run `command` in an empty folder: an agent, unless its options refer to the current one."""
+    agent = known_agent(command)
+    options = {word.partition("=")[0] for word in simple_words(command)}
+    return agent is not None and not options & {*agent.works_here.split()}
 
 
 def simple_words(command: str) -> list[str]:
@@ -267,11 +240,4 @@ def masked_command(command: str) -> str:
     """`command` for display and logs, with possible keys masked."""
     masked = re.sub(r"(?<!\S)([A-Za-z_]\w*=)\S+", r"\1***", command)
     masked = re.sub(r"(?i)(--?[\w-]*(?:key|token|secret|password)[ =])\S+", r"\1***", masked)
-    return without_keys(" ".join(masked.split()))
-
-
-def without_keys(text: str) -> str:
-    """`text` with everything masked that looks like a key of a common provider."""
-    return re.sub(
-        r"\b(?:sk|gsk|xai|AIza|hf|r8|pplx)[-_]?[A-Za-z0-9_-]{16,}|(?i:(bearer) )\S{12,}", "***", text
-    )
+    return redact(" ".join(masked.split()), {})

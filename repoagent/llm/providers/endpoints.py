@@ -8,9 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
     from repoagent.llm.media import MediaLimits
     from repoagent.llm.model import Model
 
-KEY_SECONDS = 30.0  # a password manager may ask for a fingerprint or a PIN
-_USER_KEYS = ("base_url", "api_key_env", "api_key_command", "traits")
+_USER_KEYS = ("base_url", "api_key_env", "traits")
 
 
 @dataclass(frozen=True)
@@ -37,15 +34,13 @@ class Endpoint:
     """The server of `NAME/model`.
 
     base_url: including `/v1`. key_variables: environment variables for the key, the first that is set counts; () if no
-    key is needed. key_command: a program that prints the key (a password manager), run if no variable is set. local: a
-    server on this machine, which needs no key. traits: deviations from the common protocol, see endpoints.toml. socket:
-    the Unix socket to connect to instead of the host.
+    key is needed. local: a server on this machine, which needs no key. traits: deviations from the common protocol, see
+    endpoints.toml. socket: the Unix socket to connect to instead of the host.
     """
 
     name: str
     base_url: str
     key_variables: tuple[str, ...] = ()
-    key_command: str = ""
     local: bool = False
     traits: frozenset[str] = frozenset()
     socket: str = ""
@@ -65,8 +60,7 @@ class Endpoint:
     @property
     def needs_key(self) -> bool:
         """Whether a call without a key is pointless."""
-        uses_key = bool(self.key_variables or self.key_command)
-        return uses_key and not self.local and "key_optional" not in self.traits
+        return bool(self.key_variables) and not self.local and "key_optional" not in self.traits
 
     def hint(self, kind: str) -> str:
         """`key_page`, `start`, `get` or `address_variable` of a known server; "" if not defined."""
@@ -85,7 +79,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Key:
-    """A key and its origin ("environment OPENAI_API_KEY", "command pass show openai"). Its repr hides it."""
+    """A key and its origin ("environment OPENAI_API_KEY"). Its repr hides it."""
 
     secret: str
     origin: str
@@ -137,7 +131,7 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
         local = local or ipaddress.ip_address(host).is_loopback
     variables = user.get("api_key_env", known.get("key_variables", ()))
     variables = (variables,) if isinstance(variables, str) else tuple(variables)
-    return Endpoint(name, address, variables, str(user.get("api_key_command", "")), local, traits)
+    return Endpoint(name, address, variables, local, traits)
 
 
 def _checked(name: str, row: object) -> Mapping[str, Any]:
@@ -173,17 +167,14 @@ def _checked_url(text: str, source: str) -> str:
 
 
 def _of_ollama_host(text: str) -> str:
-    """The base URL for OLLAMA_HOST, parsed as by Ollama: scheme, host and port are optional. An address that means all
-    interfaces becomes loopback."""
-    scheme, separator, rest = text.rpartition("://")
-    netloc, slash, path = rest.partition("/")
-    if netloc.count(":") > 1 and "[" not in netloc:
-        netloc = f"[{netloc}]"
-    match = re.fullmatch(r"(.*?)(?::([^\]:]*))?", netloc)
-    host, port = (match[1], match[2] or "") if match else (netloc, "")
-    default = {"http": "80", "https": "443"}.get(scheme, "") if separator else "11434"
-    host = "127.0.0.1" if host in {"", "0.0.0.0", "[::]"} else host
-    base = f"{scheme or 'http'}://{host}:{port or default}{slash}{path}".rstrip("/")
+    """The base URL for OLLAMA_HOST: scheme, host and port are optional. All interfaces become loopback."""
+    scheme, _, rest = text.rpartition("://")
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:/]*)(?::(\d+))?(/.*)?", rest)
+    if match is None:
+        return text  # `_checked_url` refuses it
+    host = "127.0.0.1" if match[1] in {"", "0.0.0.0", "[::]"} else match[1]
+    port = match[2] or {"http": "80", "https": "443"}.get(scheme, "11434")
+    base = f"{scheme or 'http'}://{host}:{port}{match[3] or ''}".rstrip("/")
     return base if base.endswith("/v1") else f"{base}/v1"
 
 
@@ -193,43 +184,12 @@ def display_address(address: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-_command_lock = threading.Lock()
-
-
 def find_key(endpoint: Endpoint) -> Key | None:
-    """The key from the first environment variable that is set, or from the command; None if there is neither. Raises
-    ModelError if the command prints no key; its output is not in the message."""
+    """The key from the first environment variable that is set; None if there is none."""
     for variable in endpoint.key_variables:
-        if os.environ.get(variable):
-            return Key(os.environ[variable], f"environment {variable}")
-    if not endpoint.key_command:
-        return None
-    with _command_lock:
-        return Key(_printed_key(endpoint.key_command, endpoint.name), f"command {endpoint.key_command}")
-
-
-@cache  # so that the user enters a PIN only once
-def _printed_key(command: str, provider: str) -> str:
-    try:
-        process = subprocess.run(
-            command,
-            shell=True,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=KEY_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        reason = f"printed no key in {KEY_SECONDS:g} s"
-    except (OSError, ValueError) as error:  # no shell, or a NUL in the command
-        reason = f"cannot be run ({type(error).__name__})"
-    else:
-        key = process.stdout.decode("utf-8", "replace").strip()
-        if process.returncode == 0 and key:
-            return key
-        reason = f"failed with exit code {process.returncode}" if process.returncode else "printed no key"
-    setting = f"providers.{provider}.api_key_command of the configuration"
-    raise ModelError(f"{setting} {reason}: run it yourself to see why") from None
+        if secret := os.environ.get(variable):
+            return Key(secret, f"environment {variable}")
+    return None
 
 
 def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 5.0) -> list[str]:
@@ -329,12 +289,9 @@ class ServerBackend(Backend):
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
         if (server := self._endpoint(settings)) is None:
             return Status(problem=f"no provider {self.name}: `repoagent models` lists them")
-        if not online and server.key_command and not any(map(os.environ.get, server.key_variables)):
-            return Status(f"command {server.key_command} (not run)", tried=False)
         key = find_key(server)
         if key is None and server.needs_key:
-            variables = " or ".join(server.key_variables) or f"providers.{self.name}.api_key_env"
-            return Status(problem=f"no key: set {variables}", tried=False)
+            return Status(problem=f"no key: set {' or '.join(server.key_variables)}", tried=False)
         origin = key.origin if key else ""
         if not online:
             return Status(origin, tried=False)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -91,9 +90,6 @@ _MEANINGS = (
     ),
 )
 _WAIT = re.compile(r"(?:(?:retry|try again) in |\"retrydelay\": ?\")(?:(\d+)m(?!s))?(\d+(?:\.\d+)?)(ms|s)\b")
-_ABOUT_MEDIA = (
-    r"(?i)image|pdf|document|page|media|vision|multi-?modal|base64|data url|content.?type|\bfile\b|413"
-)
 
 
 @dataclass(frozen=True)
@@ -179,7 +175,7 @@ def rejection(
         sentence = f"{sentence}: {advice.get(status, remedy)}"
     else:
         sentence = f"{spec} does not accept the request ({status}: {message})"
-    if (media := request.media) and re.search(_ABOUT_MEDIA, sentence):
+    if (media := request.media) and status in {400, 413, 422}:
         more = f" and {len(media) - 1} more" if len(media) > 1 else ""
         sentence += (
             f". The attachment was {media[0].name or 'a file'} ({media[0].described()}){more}: make it smaller, "
@@ -232,19 +228,13 @@ def broken_stream(error: Exception, read_seconds: float | None, usage: Usage) ->
     return Retryable(f"the reply broke off{reason}", usage=usage)
 
 
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """Seconds to wait from `retry-after-ms`, or from `retry-after` in seconds or as a date; None if neither is set."""
-    from email.utils import parsedate_to_datetime
-
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from `retry-after-ms` or `retry-after`; None if neither is a number."""
     for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
         with suppress(ValueError):
             if 0 <= (value := float(headers.get(name, ""))) < float("inf"):
                 return value / unit
-    try:
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return max(0.0, date.timestamp() - (time.time() if now is None else now))
+    return None
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:

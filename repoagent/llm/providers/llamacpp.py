@@ -192,13 +192,11 @@ def _wait(engine: Engine, path: str, on_progress: OnProgress | None) -> None:
     engine.log.seek(0)
     log = engine.log.read(1 << 20).decode(errors="replace")
     match = re.search(r"error loading model: (.+)", log) or re.search(r" E \w+\s+\S+: (.+)", log)
-    if line.startswith("ImportError"):
-        reason = f"{line[:300]}. Reinstall the package xllamacpp"
-    elif match:
-        reason = f"{' '.join(match[1].split())[:300]}. Try another file of this model"
-    else:  # a RuntimeError has no reason
-        reason = line[:300] if line and not line.startswith("RuntimeError") else engine.why_ended()
-    raise ModelError(f"llama.cpp cannot load {path}: {reason or 'no reason given'}")
+    if match:
+        line = f"{' '.join(match[1].split())}. Try another file of this model"
+    elif not line or line.startswith("RuntimeError"):  # a RuntimeError has no reason
+        line = engine.why_ended() or "no reason given"
+    raise ModelError(f"llama.cpp cannot load {path}: {line[:300]}")
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """The model `manual`: the user copies the prompt to any chat, and the reply back.
 
-At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard, from a file, or pasted.
-The line mode of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so prompt_toolkit reads
-the keys.
+At a terminal, the prompt is copied to the clipboard, and the reply is read from the clipboard or pasted. The line mode
+of a terminal cuts lines at 4,096 bytes (N_TTY), and pasted code may be longer, so prompt_toolkit reads the keys.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ from repoagent.llm.usage import estimate_tokens
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
 
-END = "."  # alone on a line, it ends a reply
 _LIKE_THE_PROMPT = 80  # characters; a text that begins with as many of the prompt is not a reply
-
-
 TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
@@ -67,8 +63,8 @@ class ManualModel:
     """Writes the prompt to a file in `folder` (None: the system's temporary folder), copies it to the clipboard if at a
     terminal, and prints instructions to `out`.
 
-    Reads the first reply from the file `reply` ("-": standard input) if set; others at a terminal from the clipboard, a
-    file named by the user, or pasted text, otherwise from `source`, a pipe, up to its end.
+    Reads the first reply from the file `reply` ("-": standard input) if set; others at a terminal from the clipboard or
+    as pasted text, otherwise from `source`, a pipe, up to its end.
     """
 
     folder: Path | None = None
@@ -117,76 +113,27 @@ class ManualModel:
 
 
 def _ask_user(prompt: str, path: Path, source: TextIO, out: TextIO) -> str:
-    """The user's reply at the terminal; "" if there is none."""
+    """The user's reply at the terminal, pasted or from the clipboard; "" if there is none."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.input import create_input
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
     from prompt_toolkit.output import create_output
 
-    keys = KeyBindings()
-
-    @keys.add("tab")
-    def insert_tab(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\t")
-
-    session: PromptSession[str] = PromptSession(
-        input=create_input(source), output=create_output(out), key_bindings=keys
-    )
-    has_clipboard = copy_to_clipboard(prompt)
-    if has_clipboard:
-        message = (
-            f"The prompt is in the clipboard, and in {path}\n"
-            "Give it to a model, copy the reply and press Enter here.\n"
-            f'(Or paste the reply, or type @FILE; a line "{END}" ends what is typed.)\n'
-        )
+    session: PromptSession[str] = PromptSession(input=create_input(source), output=create_output(out))
+    if has_clipboard := copy_to_clipboard(prompt):
+        how = "copy its reply and press Enter here, or paste it"
+        message = f"The prompt is in the clipboard, and in {path}\nGive it to a model, then {how}:\n"
     else:
-        message = (
-            f"The prompt is in {path}\n"
-            f'Give it to a model and paste the reply here, with a line "{END}" at its end; or type @FILE:\n'
-        )
-    lines: list[str] = []
+        message = f"The prompt is in {path}\nGive it to a model, then paste its reply here and press Enter:\n"
     while True:
         try:
-            line, is_last = session.prompt(message), False
+            text = session.prompt(message)
         except EOFError:
-            line, is_last = END, True
-        message = ""
-        if not lines and line.strip() in {"", "c"} and (has_clipboard or not line.strip()):
-            text = (paste_from_clipboard() or "") if has_clipboard else ""
-            if reply := _strip_prompt(text, prompt):
-                return reply
-            if has_clipboard:
-                what = "still contains the prompt" if text.strip() else "contains no text"
-                message = f"The clipboard {what}: copy the reply, then press Enter.\n"
-            continue
-        if not lines and (file := _named_file(line)):
-            if file.is_file():
-                return _strip_prompt(_read(file), prompt)
-            message = f"No such file: {file}\n"
-            continue
-        if line != END:
-            lines.append(line)
-        if line == END or "\n" in line:  # a paste of several lines is the whole reply
-            text = "\n".join(lines)
-            text += "" if text.endswith("\n") and lines[-1] else "\n"
-            if (reply := _strip_prompt(text, prompt)) or not text.strip() or is_last:
-                return reply
-            lines, message = [], "That is the prompt, not the reply to it: paste the reply.\n"
-
-
-def _named_file(line: str) -> Path | None:
-    """The file of `@FILE`; None for code that begins with "@"."""
-    word = line.strip()
-    if not word.startswith("@") or word.startswith("@@") or "\n" in word:
-        return None
-    try:
-        file = Path(word[1:]).expanduser()
-        if file.is_file():
-            return file
-    except (OSError, RuntimeError):  # the name is too long, or the user is unknown
-        return None
-    is_code = " " in word or not ("/" in word or "." in word)
-    return None if is_code else file
+            return ""
+        if has_clipboard and not text.strip():
+            text = paste_from_clipboard() or ""
+        if reply := _strip_prompt(text, prompt):
+            return reply if reply.endswith("\n") else f"{reply}\n"
+        message = "That is not a reply to the prompt: copy or paste the reply.\n"
 
 
 def _strip_prompt(text: str, prompt: str) -> str:

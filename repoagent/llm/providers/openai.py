@@ -18,15 +18,8 @@ from repoagent.errors import ModelError
 from repoagent.llm.media import refuse_over
 from repoagent.llm.model import OnText, Reply, Request, Retryable, Usage, Wishes, wire_text
 from repoagent.llm.providers import errors, http
+from repoagent.llm.providers import openai_request as requests
 from repoagent.llm.providers.endpoints import Endpoint, context_of, find_key
-from repoagent.llm.providers.openai_request import (
-    THINKS,
-    Learned,
-    chat_body,
-    learn,
-    media_limits,
-    responses_body,
-)
 from repoagent.llm.providers.openai_stream import StreamedChat, StreamedResponse
 
 if TYPE_CHECKING:
@@ -53,8 +46,7 @@ def connect(endpoint: Endpoint) -> tuple[httpx2.Client, dict[str, str], list[str
         page = endpoint.hint("key_page")
         raise ModelError(
             f"no key for {endpoint.name}: export {endpoint.key_variables[0]}=... "
-            f"with {f'a key from {page}' if page else 'your key'}, or set api_key_command in "
-            f"[providers.{endpoint.name}] of your configuration"
+            f"with {f'a key from {page}' if page else 'your key'}"
         )
     if key is not None and errors.unusable_key(key.secret):
         raise ModelError(
@@ -82,7 +74,7 @@ class OpenAIModel:
     """`name` is the server's name of the model.
 
     read_seconds: the limit without any data; None for no limit. extra: additional fields of each request. on_event:
-    gets each event of a stream.
+    gets each event of a stream. without: the fields that the server rejects, for later calls.
     """
 
     endpoint: Endpoint
@@ -91,7 +83,7 @@ class OpenAIModel:
     read_seconds: float | None = 120.0
     extra: Mapping[str, Any] = field(default_factory=dict)
     on_event: Callable[[Mapping[str, Any]], None] | None = None
-    learned: Learned = field(default_factory=Learned, repr=False, compare=False)
+    without: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @property
     def takes(self) -> frozenset[str]:
@@ -102,8 +94,8 @@ class OpenAIModel:
     @property
     def _uses_responses(self) -> bool:
         """Whether to use the Responses API: for a model that thinks, if the server has that API."""
-        available = RESPONSES in self.endpoint.traits and RESPONSES not in self.learned.without
-        return available and THINKS.search(self.name) is not None
+        available = RESPONSES in self.endpoint.traits and RESPONSES not in self.without
+        return available and requests.THINKS.search(self.name) is not None
 
     @property
     def spec(self) -> str:
@@ -116,7 +108,7 @@ class OpenAIModel:
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """One streamed attempt; see `llm.model.Model`. Raises UsageError for an image or PDF that is not accepted."""
-        refuse_over(request, media_limits(self.endpoint), self.spec)
+        refuse_over(request, requests.media_limits(self.endpoint), self.spec)
         truncates, least = "truncates" in self.endpoint.traits, _min_tokens(request)
         if truncates and least >= _SHORT_PROMPT and least > (window := self.context_tokens or least):
             raise self._truncated(
@@ -130,10 +122,12 @@ class OpenAIModel:
         received: StreamedChat
         if self._uses_responses:
             path, received = "/responses", StreamedResponse(request.tools)
-            body = responses_body(self.spec, self.name, request, self.wishes, self.learned)
+            body = requests.responses_body(self.spec, self.name, request, self.wishes, self.without)
         else:
             path, received = "/chat/completions", StreamedChat(request.tools, self.on_event)
-            body = chat_body(self.endpoint, self.name, request, self.wishes, self.learned) | {**self.extra}
+            body = requests.chat_body(self.endpoint, self.name, request, self.wishes, self.without) | {
+                **self.extra
+            }
         timeout = httpx2.Timeout(self.read_seconds, connect=http.CONNECT_SECONDS)
         status, response_headers, content = 0, {}, None  # status 0: no response
         try:
@@ -191,10 +185,10 @@ class OpenAIModel:
         """The error for a response; a Retryable if the next attempt can omit the fields that the server rejects."""
         endpoint, is_path = self.endpoint, error.status in {404, 405} and not error.is_about_model
         if "input" in body and is_path:
-            self.learned.without.add(RESPONSES)
+            self.without.add(RESPONSES)
             change: str | None = "has no Responses API: continuing with Chat Completions"
         else:
-            change = learn(error, body, self.learned)
+            change = requests.learn(error, body, self.without)
         if change is not None:
             return Retryable(f"{self.spec} {change}", retry_after=0, usage=usage)
         message = errors.brief(error.message, secrets) or "no reason given"

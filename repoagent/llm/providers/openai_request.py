@@ -6,10 +6,8 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from repoagent.dataclass import dataclass
 from repoagent.llm.conversation import observation_text
 from repoagent.llm.media import MediaLimits
 from repoagent.llm.model import Message, Part, Request, Schema, Wishes, non_blank, wire_text, with_results
@@ -33,30 +31,22 @@ _NO_PDF = (
 )
 
 
-@dataclass
-class Learned:
-    """The fields that a server rejects; filled by `learn`, used by later calls."""
-
-    without: set[str] = field(default_factory=set)
-    highest_effort: str = ""  # "high" if it rejects higher ones
-
-
 def media_limits(endpoint: Endpoint) -> MediaLimits:
     """The known limits of the server. Most do not document any, and reject requests with their own messages."""
     return MediaLimits(no_pdf="" if "pdf" in endpoint.traits else _NO_PDF)
 
 
 def chat_body(
-    endpoint: Endpoint, name: str, request: Request, wishes: Wishes, learned: Learned
+    endpoint: Endpoint, name: str, request: Request, wishes: Wishes, without: set[str]
 ) -> dict[str, Any]:
-    """The body for Chat Completions, without the fields in `learned`."""
+    """The body for Chat Completions, except the fields in `without`."""
     traits = endpoint.traits
     thinking = THINKING_TOKENS if wishes.effort or THINKS.search(name) else 0
     limits = _LIMITS if "max_completion_tokens" in traits else _LIMITS[::-1]
-    limit = next((limit for limit in limits if limit not in learned.without), "")
-    effort = learned.highest_effort or wishes.effort
+    limit = next((limit for limit in limits if limit not in without), "")
+    effort = wishes.effort
     as_object = "reasoning_object" in traits
-    caches = "breakpoints" in traits and name.startswith("anthropic/") and _CACHE not in learned.without
+    caches = "breakpoints" in traits and name.startswith("anthropic/") and _CACHE not in without
     ttl = wishes.cache if caches and wishes.cache != "off" else ""
     optional = {
         limit: request.max_output_tokens + thinking if limit else None,
@@ -70,18 +60,18 @@ def chat_body(
     }
     return {
         "model": name,
-        "messages": _messages(request, f"{endpoint.name}/{name}", ttl, _SYSTEM in learned.without),
+        "messages": _messages(request, f"{endpoint.name}/{name}", ttl, _SYSTEM in without),
         "stream": True,
-        **_without(learned, optional),
+        **_allowed(without, optional),
     }
 
 
 def responses_body(
-    spec: str, name: str, request: Request, wishes: Wishes, learned: Learned
+    spec: str, name: str, request: Request, wishes: Wishes, without: set[str]
 ) -> dict[str, Any]:
-    """The body for the Responses API, without the fields in `learned`. The provider stores nothing: reasoning is
+    """The body for the Responses API, except the fields in `without`. The provider stores nothing: reasoning is
     returned encrypted, and sent with each later request."""
-    effort = learned.highest_effort or wishes.effort
+    effort = wishes.effort
     optional = {
         "store": False,
         "include": ["reasoning.encrypted_content"],
@@ -91,11 +81,11 @@ def responses_body(
         "temperature": wishes.temperature if request.temperature is None else request.temperature,
         "tools": [{"type": "function", **_tool(tool), "strict": False} for tool in request.tools] or None,
     }
-    return {"model": name, "input": _input(request, spec), "stream": True, **_without(learned, optional)}
+    return {"model": name, "input": _input(request, spec), "stream": True, **_allowed(without, optional)}
 
 
-def _without(learned: Learned, fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None and key not in learned.without}
+def _allowed(without: set[str], fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None and key not in without}
 
 
 def _tool(tool: Schema) -> dict[str, Any]:
@@ -198,8 +188,8 @@ _FIELD_NAMES = {"reasoning_effort": "effort", "reasoning": "effort"} | dict.from
 )
 
 
-def learn(error: ServerError, body: Mapping[str, Any], learned: Learned) -> str | None:
-    """Record in `learned` the optional fields of `body` that the server rejects, and return a message to follow the
+def learn(error: ServerError, body: Mapping[str, Any], without: set[str]) -> str | None:
+    """Add to `without` the optional fields of `body` that the server rejects, and return a message to follow the
     model's name; None if it rejects none of them."""
     if error.status not in {400, 422, 500, 501} or not (error.param or _REJECTS.search(error.text)):
         return None
@@ -212,15 +202,11 @@ def learn(error: ServerError, body: Mapping[str, Any], learned: Learned) -> str 
         fields.append(_CACHE)
     if not fields:
         return None
-    effort = str(body.get("reasoning_effort") or body.get("reasoning", {}).get("effort"))
-    if {"reasoning_effort", "reasoning"} & {*fields} and effort in {"xhigh", "max"}:
-        learned.highest_effort = "high"
-        return f"does not support effort {effort}: continuing with high"
-    learned.without.update(fields)
+    without.update(fields)
     limit = next((key for key in fields if key in _LIMITS), None)
     if limit and _TOO_MUCH.search(error.text):
-        learned.without.update(_LIMITS)  # the other name would not help
-    elif limit and not learned.without.issuperset(_LIMITS):
+        without.update(_LIMITS)  # the other name would not help
+    elif limit and not without.issuperset(_LIMITS):
         other = next(name for name in _LIMITS if name != limit)
         return f"wants {other} instead of {limit}: continuing with it"
     names = " and ".join(_FIELD_NAMES.get(key, key) for key in fields)

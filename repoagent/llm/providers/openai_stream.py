@@ -90,8 +90,6 @@ class StreamedChat:
                         break
                     if data:
                         self._take_event(json.loads(data.decode("utf-8", "replace")), on_text)
-                elif line.startswith(b"error:"):  # older llama.cpp servers
-                    self.error = _parsed(line[6:])
                 elif not line.startswith(_NO_DATA):
                     other.append(line)
                 if self.error is not None:
@@ -146,8 +144,7 @@ class StreamedChat:
             self._on_event(event)
         self.model = event["model"] if isinstance(event.get("model"), str) else self.model
         self.error = event.get("error") or self.error
-        for usage in (_mapping(event.get("x_groq")).get("usage"), event.get("usage")):
-            self._count(_mapping(usage))
+        self._count(_mapping(event.get("usage")))
         self.began = self.began or bool(event.get("choices") or self.counts)
         if not self.began and self.error is None:
             self.other = json.dumps(event)  # an event of another protocol

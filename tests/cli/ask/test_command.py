@@ -85,7 +85,7 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
     "x.heic": (
         b"\0\0\0\x18ftypheic\0\0\0\0",
         2,
-        "x.heic is a HEIC image, which cannot be sent: convert it to PNG",
+        "x.heic is binary: only text, images",
     ),
     "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
     "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),

@@ -93,7 +93,7 @@ def test_a_prompt_and_a_cassette_contain_the_hash_only(tmp_path: Path) -> None:
     [
         ("openai/gpt-3.5-turbo", png(), "is not known to take images"),
         ("openai/gpt-4", pdf(), "is not known to take PDFs"),
-        ("ollama/llava:7b", pdf(), r'set media = \["image", "pdf"\] in \[models."ollama/llava:7b"\]'),
+        ("ollama/llava:7b", pdf(), r'set media of \[models."ollama/llava:7b"\]'),
         ("openrouter/deepseek/deepseek-chat", pdf(), "is not known to take PDFs"),
         ("bedrock/anthropic.claude-2", png(), "is not known to take images"),
     ],
@@ -176,9 +176,9 @@ def test_refusals_are_known_before_sending(tmp_path: Path) -> None:
     claude = "anthropic/claude-sonnet-5-5"
     assert attachment_refusal(settings, claude, [shot, paper]) == ""
     assert "w.png is 9000 x 20 pixels" in attachment_refusal(settings, claude, [shot, wide])
-    assert "does not take images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
-    assert "does not take images" in attachment_refusal(settings, "command:cat", [shot])
-    assert "does not take PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
+    assert "is not known to take images" in attachment_refusal(settings, "anthropic/claude-2.1", [shot])
+    assert "is not known to take images" in attachment_refusal(settings, "command:cat", [shot])
+    assert "is not known to take PDFs" in attachment_refusal(settings, "openai/gpt-4-turbo", [paper])
     assert "is unknown whether ollama/mine takes images" in attachment_refusal(
         settings, "ollama/mine", [shot]
     )

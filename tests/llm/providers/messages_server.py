@@ -5,7 +5,7 @@
         server.requests[0].text        # the received prompt
 
 Scripts are those of streaming_server.py; the functions below create behaviours: `text`, `status`, `cut`, `error_event`,
-`pings`, `page`, and `hang_up`. The dialects of Bedrock and Vertex AI are in cloud_server.py.
+`page`, and `hang_up`. The dialects of Bedrock and Vertex AI are in cloud_server.py.
 
 As a fixture: `server_with` in tests/llm/conftest.py sets the environment as well. For a subprocess, pass
 `{**os.environ, **server.environment}`.
@@ -24,7 +24,7 @@ from tests.llm.providers.streaming_server import Behaviour, hang_up, running
 
 __all__ = [
     "KEY", "Behaviour", "Handler", "Received", "Script", "Server", "blocks", "cut", "error_event", "hang_up", "messages_server", "page",
-    "pings", "status", "text",
+    "status", "text",
 ]  # fmt: skip
 
 KEY = "sk-ant-test-0123456789abcdef"
@@ -165,12 +165,6 @@ def error_event(reply: str = "", *, kind: str = "overloaded_error", message: str
     """An error as an event in the stream, after `reply`."""
     event = {"type": "error", "error": {"type": kind, "message": message}}
     return Behaviour(events=(*text(reply).events[:-3], event))
-
-
-def pings(number: int, *, delay: float, then: Behaviour | None = None) -> Behaviour:
-    """Only pings, one after each `delay`, in a message that has begun, followed by `then`."""
-    rest = then.events[1:] if then else ()
-    return Behaviour(events=(_start(None, "claude-test"), *({"type": "ping"},) * number, *rest), delay=delay)
 
 
 def page(html: str = "<html>please log in</html>") -> Behaviour:

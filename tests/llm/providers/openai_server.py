@@ -144,7 +144,7 @@ class Server(streaming_server.Server[Received]):
     ) -> Endpoint:
         """The endpoint of this server; its key is in the environment variable KEY_VARIABLE."""
         variables = (KEY_VARIABLE,) if keyed else ()
-        return Endpoint(name, self.url + path, variables, "", local, frozenset(traits))
+        return Endpoint(name, self.url + path, variables, local, frozenset(traits))
 
     def page(self, path: str) -> Behaviour:
         self.paths.append(path)

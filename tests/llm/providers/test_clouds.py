@@ -148,83 +148,25 @@ TRANSIENT = [
         aws_exception("throttlingException", "Too many tokens", after="part"),
         "the rate limit of the account",
     ),
-    (AWS, aws_exception("serviceUnavailableException"), "overloaded"),
     (AWS, aws_exception("internalServerException", "oops"), "500: oops"),
-    (AWS, aws_exception("modelStreamErrorException", "odd"), "500: odd"),
     (AWS, aws_exception("modelTimeoutException", "slow"), "504: slow"),
-    (AWS, error_event("part"), "overloaded"),
-    (AWS, aws_status(429, "ThrottlingException", "Too many requests"), "the rate limit of the account"),
     (AWS, aws_status(424, "ModelErrorException", "it broke"), "the server failed (424: it broke)"),
     (GOOGLE, google_status(429, "RESOURCE_EXHAUSTED", "Quota exceeded"), "the rate limit of the account"),
-    (GOOGLE, google_status(503, "UNAVAILABLE", "busy"), "503: busy"),
     (GOOGLE, error_event("part"), "overloaded"),
 ]
 FINAL = [
-    (
-        AWS,
-        aws_exception("validationException", "bad", after="part"),
-        "does not accept the request (400: bad)",
-    ),
+    (AWS, aws_exception("validationException", "bad", after="part"), "does not accept the request (400: bad)"),
     (AWS, aws_status(400, "ValidationException", "prompt is too long: 9 > 8"), "too long"),
-    (AWS, aws_status(400, "ValidationException", "odd field"), "(400: odd field)"),
-    (
-        AWS,
-        aws_status(400, "ValidationException", "The provided model identifier is invalid."),
-        f"has no {AWS.spec}",
-    ),
-    (
-        AWS,
-        aws_status(400, "ValidationException", "x with on-demand throughput isn't supported"),
-        "for example bedrock/us.anthropic.claude-sonnet-5-5, and the region",
-    ),
+    (AWS, aws_status(400, "ValidationException", "x with on-demand throughput isn't supported"), "for example bedrock/us.anthropic.claude-sonnet-5-5, and the region"),
     (AWS, aws_status(404, "ResourceNotFoundException", "gone"), f"has no {AWS.spec} (gone)"),
-    (AWS, aws_status(401, "Other", "who are you"), "rejected the key (Other): check the AWS credentials"),
-    (AWS, aws_status(403, "AccessDeniedException", f"no {SESSION}"), "(no [key])"),
-    (AWS, aws_status(403, "AccessDeniedException", "no access"), f"may not use {AWS.spec} (no access)"),
-    (
-        AWS,
-        aws_status(403, "UnrecognizedClientException", "The token is invalid"),
-        "rejected the key (Unrecognized",
-    ),
-    (
-        AWS,
-        aws_status(403, "InvalidSignatureException", f"Canonical String: {SESSION}"),
-        "rejected the key (InvalidSignatureException): check the AWS credentials and the clock",
-    ),
-    (AWS, aws_status(403, "ExpiredTokenException", "expired"), "rejected the key (ExpiredTokenException)"),
-    (
-        AWS,
-        aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"),
-        "cannot pay for this call (Too many tokens per day, please wait)",
-    ),
+    (AWS, aws_status(403, "AccessDeniedException", f"no {SESSION}"), f"may not use {AWS.spec} (no [key])"),
+    (AWS, aws_status(403, "InvalidSignatureException", f"Canonical String: {SESSION}"), "rejected the key (InvalidSignatureException): check the AWS credentials and the clock"),
+    (AWS, aws_status(429, "ThrottlingException", "Too many tokens per day, please wait"), "cannot pay for this call (Too many tokens per day, please wait)"),
     (AWS, page(), "it answered with text/html"),
-    (
-        GOOGLE,
-        google_status(401, "UNAUTHENTICATED", f"bad {TOKEN}"),
-        "rejected the key (UNAUTHENTICATED): run `gcloud",
-    ),
-    (
-        GOOGLE,
-        google_status(403, "PERMISSION_DENIED", f"no predict for {TOKEN}"),
-        f"the key may not use {GOOGLE.spec} (no predict for [key]): enable the Vertex AI API",
-    ),
-    (
-        GOOGLE,
-        google_status(404, "NOT_FOUND", "Publisher Model was not found"),
-        f"has no {GOOGLE.spec} (Publisher Model was not found): check the name, for example vertex/claude",
-    ),
-    (
-        GOOGLE,
-        google_status(400, "FAILED_PRECONDITION", "It is not servable in region us-east9."),
-        f"has no {GOOGLE.spec}",
-    ),
-    (
-        GOOGLE,
-        google_status(400, "INVALID_ARGUMENT", "odd field"),
-        "does not accept the request (400: odd field)",
-    ),
-    (GOOGLE, page(), "it answered with text/html"),
-]
+    (GOOGLE, google_status(401, "UNAUTHENTICATED", f"bad {TOKEN}"), "rejected the key (UNAUTHENTICATED): run `gcloud"),
+    (GOOGLE, google_status(403, "PERMISSION_DENIED", f"no predict for {TOKEN}"), f"the key may not use {GOOGLE.spec} (no predict for [key]): enable the Vertex AI API"),
+    (GOOGLE, google_status(400, "FAILED_PRECONDITION", "It is not servable in region us-east9."), f"has no {GOOGLE.spec}"),
+]  # fmt: skip
 
 
 @pytest.mark.soak
@@ -241,7 +183,7 @@ def test_rejections(
 
 def test_a_rejection_of_each_cloud(serve: Start) -> None:
     """A sample of the table above in each run of the tests."""
-    for model, script, words in (FINAL[6], FINAL[14]):
+    for model, script, words in (FINAL[5], FINAL[8]):
         serve(model, script)
         assert words in refused(model)
 
@@ -269,23 +211,14 @@ def test_a_key_of_bedrock(serve: Start, put: Set) -> None:
     assert "no model for [key]" in refused(AWS)
 
 
-SSO = (
-    "[profile sso]\nsso_session = s\nsso_account_id = 1\nsso_role_name = r\n"
-    "[sso-session s]\nsso_region = us-east-1\nsso_start_url = https://example.invalid/start\n"
-)
-
-
 @pytest.mark.parametrize(
     ("variables", "config", "words"),
     [
-        ({}, "", "no AWS credentials: run `aws configure`"),
-        ({"AWS_ACCESS_KEY_ID": ACCESS_KEY}, "", "AWS_SECRET_ACCESS_KEY"),
-        ({"AWS_PROFILE": "wrok"}, "", "no AWS profile 'wrok'"),
-        ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no AWS profile 'wrok'"),
+        ({}, "", "no usable AWS credentials (RuntimeError): run `aws configure` or `aws sso login`"),
+        ({"AWS_PROFILE": "wrok", "AWS_REGION": ""}, "", "no usable AWS credentials (ProfileNotFound)"),
         ({"AWS_REGION": ""}, "", "no AWS region is set: set AWS_REGION"),
-        ({"AWS_PROFILE": "sso"}, SSO, "the AWS login has expired: run `aws sso login`"),
-        ({}, "no section\n", "cannot read the AWS configuration"),
-        ({}, "[default]\ncredential_process = /no/such/program\n", "cannot load AWS credentials"),
+        ({}, "no section\n", "no usable AWS credentials (ConfigParseError)"),
+        ({}, "[default]\ncredential_process = /no/such/program\n", "no usable AWS credentials"),
         ({"ANTHROPIC_BEDROCK_BASE_URL": "127.0.0.1:9/x"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
         ({"ANTHROPIC_BEDROCK_BASE_URL": "http://[::1"}, "", "ANTHROPIC_BEDROCK_BASE_URL"),
         ({"AWS_BEARER_TOKEN_BEDROCK": "key\n"}, "", "AWS_BEARER_TOKEN_BEDROCK contains a line break"),
@@ -386,40 +319,24 @@ def test_a_token_that_google_refuses(serve: Start, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(_exponential_backoff.time, "sleep", lambda seconds: None)
     serve(GOOGLE, "ok", ExpiredVertex)
-    words = "Google no longer accepts the credentials (invalid_grant: Invalid JWT Signature.): run `gcloud"
-    assert words in refused(GOOGLE)
+    assert "no usable Google Cloud credentials (RefreshError): run `gcloud" in refused(GOOGLE)
     serve(GOOGLE, "ok", DownVertex)
-    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)
     serve(GOOGLE, "ok", token_uri="http://127.0.0.1:9/token")
-    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)
 
 
-ACCOUNT = {
-    "type": "service_account",
-    "client_email": "a@b",
-    "token_uri": "http://x",
-    "private_key": "PRIVATE KEY",
-}
-
-
+@pytest.mark.usefixtures("nowhere")
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "cannot load Google Cloud credentials (DefaultCredentialsError): run `gcloud"),
-        ("no json", "cannot load Google Cloud credentials"),
-        (json.dumps({"type": "odd"}), "cannot load Google Cloud credentials"),
-        (json.dumps(ACCOUNT), "cannot load Google Cloud credentials"),
-    ],
+    "content", [None, "", "no json", '{"type": "service_account", "private_key": "PRIVATE KEY"}']
 )
-def test_a_file_without_credentials(
-    nowhere: None, put: Set, tmp_path: Path, content: str, words: str
-) -> None:
-    assert "no Google Cloud credentials: run `gcloud auth application-default login`" in refused(GOOGLE)
+def test_a_file_without_credentials(put: Set, tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "key.json"
     if content:
         file.write_text(content)
-    put(GOOGLE_APPLICATION_CREDENTIALS=str(file))
-    assert words in refused(GOOGLE)
+    if content is not None:  # else no file is named
+        put(GOOGLE_APPLICATION_CREDENTIALS=str(file))
+    assert "no usable Google Cloud credentials (" in refused(GOOGLE)
 
 
 def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
@@ -430,4 +347,4 @@ def test_the_login_of_a_user(nowhere: None, put: Set, tmp_path: Path) -> None:
     user = {"type": "authorized_user", "client_id": _cloud_sdk.CLOUD_SDK_CLIENT_ID, "client_secret": "s"}
     file.write_text(json.dumps({**user, "refresh_token": "r"}))
     put(GOOGLE_APPLICATION_CREDENTIALS=str(file), HTTPS_PROXY="http://127.0.0.1:9")
-    assert "cannot reach Google for credentials" in refused(GOOGLE, Retryable)
+    assert "cannot reach Google Cloud for credentials" in refused(GOOGLE, Retryable)

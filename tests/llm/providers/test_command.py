@@ -70,11 +70,11 @@ def test_output_is_streamed_as_it_comes(tmp_path: Path) -> None:
 
     def hear(piece: str) -> None:
         pieces.append(piece)
-        go_on.touch()  # the program waits for it: unless its first words arrive at once, nothing more comes
+        go_on.touch()  # the program waits for it: unless its first line arrives at once, nothing more comes
 
-    command = f"printf one; while [ ! -e {go_on} ]; do sleep 0.02; done; printf two"
-    assert CommandModel(command, 20).complete(ask(), hear).text == "onetwo"
-    assert pieces == ["one", "two"]
+    command = f"echo one; while [ ! -e {go_on} ]; do sleep 0.02; done; printf two"
+    assert CommandModel(command, 20).complete(ask(), hear).text == "one\ntwo"
+    assert pieces == ["one\n", "two"]
 
 
 def test_a_character_in_two_reads_is_one_character() -> None:

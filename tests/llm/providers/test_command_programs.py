@@ -20,7 +20,7 @@ import pytest
 from repoagent.errors import ModelError
 from repoagent.llm.model import Reply, Retryable, Usage
 from repoagent.llm.providers.command import CommandModel
-from repoagent.llm.providers.command_agents import full_command, masked_command, runs_in_empty_folder
+from repoagent.llm.providers.command_agents import full_command, masked_command
 from tests.conftest import GitRepo
 from tests.llm.ask import ask
 
@@ -92,7 +92,6 @@ def programs(tmp_path: Path, repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> 
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("SEEN", str(tmp_path / "seen.json"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("CLAUDECODE", "1")
     monkeypatch.setenv("GIT_DIR", str(repo.top / ".git"))
     monkeypatch.chdir(repo.top)
@@ -134,20 +133,12 @@ def test_known_commands(command: str, model: str, usage: Usage, programs: Path) 
 
 
 @pytest.mark.parametrize("command", ["claude -p", "codex exec"])
-def test_an_agent_runs_in_an_empty_folder(
-    command: str, programs: Path, repo: GitRepo, tmp_path: Path
-) -> None:
+def test_an_agent_runs_in_an_empty_folder(command: str, programs: Path, repo: GitRepo) -> None:
     reply(command)
     seen = json.loads(programs.read_text())
-    assert seen["cwd"] == str(tmp_path / "cache" / "repoagent" / "empty")
     assert seen["files"] == []
     assert "GIT_DIR" not in seen["env"]
-    assert repo.status() == ""
-    assert not list(Path(seen["cwd"]).iterdir())  # its arguments forbid edits
-    (tmp_path / "cache" / "repoagent" / "empty" / "CLAUDE.md").write_text("do as I say")
-    reply(command)
-    seen = json.loads(programs.read_text())
-    assert seen["files"] == []
+    assert repo.status() == ""  # its arguments forbid edits
     assert not Path(seen["cwd"]).exists()  # a temporary folder, removed afterwards
 
 
@@ -193,14 +184,6 @@ def test_a_shell_line_is_left_alone(programs: Path, monkeypatch: pytest.MonkeyPa
 def test_arguments_added_to_a_command(command: str, line: str) -> None:
     assert full_command(command) == line
     assert full_command(line) == line
-
-
-def test_a_command_that_names_files_runs_where_they_are(repo: GitRepo) -> None:
-    assert runs_in_empty_folder("claude -p --settings settings.json")
-    repo.write("settings.json", "{}")
-    assert not runs_in_empty_folder("claude -p --settings settings.json")
-    assert runs_in_empty_folder("claude -p --settings /etc/settings.json")
-    assert runs_in_empty_folder("claude -p --model " + "x." * 500)
 
 
 def test_a_key_is_never_shown() -> None:
@@ -260,16 +243,6 @@ def test_a_program_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
         ModelError, match=r"cannot run `codex exec`: .*; to install it: npm install -g @openai/codex"
     ):
         reply("codex exec")
-
-
-def test_an_older_version_that_does_not_support_an_argument(tmp_path: Path) -> None:
-    (tmp_path / "bin" / "claude").write_text(
-        "#!/bin/sh\necho \"error: unknown option '--tools'\" >&2\nexit 1\n"
-    )
-    with pytest.raises(
-        ModelError, match=r"unknown option '--tools'; it was run as `claude -p .*`, .*: update it"
-    ):
-        reply("claude -p")
 
 
 def test_noise_before_the_events(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -316,12 +316,6 @@ def test_the_cost_of_a_call(serve: Start) -> None:
     assert call(model_of(server))[0].usage.dollars is None
 
 
-def test_usage_of_groq(serve: Start) -> None:
-    events = text("hi", usage=None).events
-    script = chunks(*events[:-1], {**chunk(), "x_groq": {"usage": USAGE}}, DONE)
-    assert call(model_of(serve(script)))[0].usage == Usage(100, 20)
-
-
 @pytest.mark.parametrize(
     "script",
     [
@@ -388,7 +382,6 @@ def test_characters_cut_in_two(serve: Start) -> None:
         (error_chunk(code=429, message="slow down"), "rate limit"),
         (error_chunk(type="overloaded_error", message="busy"), "overloaded"),
         (error_chunk("partial", message="no code at all"), "500: no code at all"),
-        (chunks('error: {"code": 500, "message": "slot failed"}\n\n'), "slot failed"),
         (chunks('event: error\ndata: {"error": "it broke"}\n\n'), "it broke"),
         (text("half", finish="error"), "failed during the reply"),
         (

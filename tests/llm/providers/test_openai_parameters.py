@@ -15,7 +15,7 @@ from repoagent.errors import ModelError
 from repoagent.llm.model import Message, Part, Request, Retryable, Wishes
 from repoagent.llm.providers.errors import parse_error
 from repoagent.llm.providers.openai import OpenAIModel
-from repoagent.llm.providers.openai_request import Learned, learn
+from repoagent.llm.providers.openai_request import learn
 from tests.llm.ask import ask
 from tests.llm.providers.openai_server import Behaviour, openai_server, raw, status, text
 
@@ -63,6 +63,7 @@ def pydantic(*names: str) -> Behaviour:
         (status(400, "Unsupported parameter: 'stop' is not supported with this model.", param="stop"), "stop", "stop"),
         (status(400, "Argument not supported on this model: stop"), "stop", "stop"),
         (status(400, "Failed to parse grammar"), "grammar", "grammar"),
+        (status(400, "Unsupported value: 'reasoning_effort' does not support it", param="reasoning_effort"), "reasoning_effort", "effort"),
         (status(400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens", param="max_tokens"), "max_tokens", "a limit on the length of a reply"),
         (status(400, "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]"), "max_tokens", "a limit on the length of a reply"),
         (status(400, "This model's maximum context length is 9000 tokens, but max_tokens is 5000: too large"), "max_tokens", "a limit on the length of a reply"),
@@ -101,24 +102,6 @@ def test_the_other_name_of_the_limit(
     assert (first[before], before in second, second[after]) == (first[before], False, first[before])
 
 
-@pytest.mark.parametrize("trait", ["grammar", "reasoning_object"])
-def test_effort_is_lowered_before_it_is_left_out(trait: str) -> None:
-    field = "reasoning" if trait == "reasoning_object" else "reasoning_effort"
-    rejection = status(400, f"Unsupported value: '{field}' does not support it", param=field)
-    said, bodies = negotiate(rejection, rejection, traits=("key_optional", trait))
-    assert said == [
-        "testing/m does not support effort max: continuing with high",
-        "testing/m does not support effort: continuing without",
-    ]
-    sent = [body.get(field) for body in bodies]
-    assert [value.get("effort") if isinstance(value, dict) else value for value in sent] == [
-        "max",
-        "high",
-        None,
-        None,
-    ]
-
-
 @pytest.mark.parametrize(
     "rejection",
     [
@@ -149,7 +132,7 @@ def test_other_errors_leave_the_fields_alone(rejection: Behaviour) -> None:
         with pytest.raises(ModelError) as raised:
             model.complete(REQUEST, lambda piece: None)
         assert "going on" not in str(raised.value)
-        assert not model.learned.without
+        assert not model.without
 
 
 def test_rejected_cache_breakpoints() -> None:
@@ -175,5 +158,5 @@ def test_any_body_of_an_error_is_read(body: object, code: int) -> None:
     failed = parse_error(code, body)
     assert failed.status >= 400
     sent = {"model": "m", "messages": [{"role": "user", "content": "go"}], "temperature": 1}
-    learned = Learned()
-    assert (learn(failed, sent, learned) is None) is (learned.without == set())
+    without: set[str] = set()
+    assert (learn(failed, sent, without) is None) is (without == set())
