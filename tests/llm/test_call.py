@@ -103,7 +103,7 @@ def test_errors_that_end_a_call(
 
 
 def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server]) -> None:
-    server_with([cut("the first try"), "the second"])
+    server_with([status(429, retry_after=2), cut("the first try"), "the second"])
     listener, meter = Listener(), Meter()
     reply = complete(
         AnthropicModel("claude-sonnet-5-5"),
@@ -112,9 +112,11 @@ def test_text_of_a_broken_attempt_is_void(server_with: Callable[[Script], Server
         on_text=listener.hear,
         on_void=listener.void,
         sleep=listener.slept.append,
+        jitter=lambda: 1.0,
     )
     assert listener.shown == reply.text == "the second"
-    assert meter.attempts == 2
+    assert listener.slept == [2.0, 3.0]
+    assert meter.attempts == 3
     assert meter.usage.input == 200
 
 
@@ -143,17 +145,6 @@ def test_no_wait_for_a_retry_that_a_limit_forbids() -> None:
     with pytest.raises(ModelError, match=r"overloaded; the limit of 1 model call"):
         listener.run(Scripted([Retryable("overloaded")]), Meter(Limits(turns=1)))
     assert listener.slept == []
-
-
-def test_a_429_is_repeated_over_http(server_with: Callable[[Script], Server]) -> None:
-    server = server_with([status(429, retry_after=2), status(529), "fine"])
-    slept: list[float] = []
-    reply = complete(
-        AnthropicModel("claude-haiku-5-5"), ask(), Meter(), sleep=slept.append, jitter=lambda: 1.0
-    )
-    assert reply.text == "fine"
-    assert slept == [2.0, 3.0]
-    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("parts", [1, 3])

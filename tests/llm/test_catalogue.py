@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,6 @@ from repoagent.errors import UsageError
 from repoagent.llm.catalog import _data, aliases, data_date, model_info, parameters
 from repoagent.llm.model import Usage
 from repoagent.llm.usage import Price
-from tests.llm.providers.tiny_model import write_tiny_model
 
 SONNET = "anthropic/claude-sonnet-5-5"
 
@@ -127,10 +125,3 @@ def test_a_size_in_a_name(spec: str, billions: float | None) -> None:
 )
 def test_the_format_of_a_model(spec: str, wanted: str) -> None:
     assert model_info(spec).format == wanted
-
-
-def test_the_size_of_a_model_file(tmp_path: Path) -> None:
-    write_tiny_model(tmp_path / "model.gguf")
-    size = parameters(f"local/{tmp_path}/model.gguf")
-    assert size is not None
-    assert 0 < size < 0.01

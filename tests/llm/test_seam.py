@@ -60,12 +60,8 @@ def test_a_fence_that_is_opened_again_is_dropped() -> None:
     first, last = REPLY.index("```diff") + len("```diff\n"), REPLY.index("```\n\nAnd")
     for at in range(first, last):
         assert join(REPLY[:at], "```diff\n" + REPLY[at:]) == REPLY
-
-
-def test_both_at_once() -> None:
-    at = REPLY.index("FileNotFoundError")
-    start = REPLY.rfind("\n", 0, at) + 1
-    assert join(REPLY[:at], "```diff\n" + REPLY[start:]) == REPLY
+    at = REPLY.index("FileNotFoundError")  # and the unfinished line again
+    assert join(REPLY[:at], "```diff\n" + REPLY[REPLY.rfind("\n", 0, at) + 1 :]) == REPLY
 
 
 def test_a_closing_fence_does_not_count_as_an_opening_one() -> None:

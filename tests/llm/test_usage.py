@@ -151,12 +151,6 @@ def test_a_part_counts_for_the_whole_and_obeys_both_limits() -> None:
 )
 def test_no_amount_is_rounded_to_nothing(amount: float, digits: int, text: str) -> None:
     assert dollars(amount, digits) == text
-
-
-def test_amounts_are_shown_exactly_and_free_as_such() -> None:
-    meter = Meter(Limits(cost=0.00001), PRICES.get)
-    with pytest.raises(LimitReached, match=r"limit of \$0\.00001 \(\$0\.0000 spent"):
-        meter.before_attempt(Usage(input=20_000), SONNET)
     assert cost_text(0.0) == "free" and cost_text(0.5) == "$0.5000"
 
 
@@ -183,14 +177,10 @@ def test_a_call_round_trips(tmp_path: Path) -> None:
     assert spend_log.today() == 0.25
 
 
-def test_a_replay_is_not_spent(tmp_path: Path) -> None:
-    SpendLog(tmp_path / "spent").add("replay:x.jsonl", USAGE, 0.0)
-    assert not (tmp_path / "spent").exists()
-
-
 def test_only_the_requested_days_are_read(tmp_path: Path) -> None:
     SpendLog(tmp_path).add("a/b", USAGE, 1.0)
     (tmp_path / f"{today()}.jsonl").rename(tmp_path / "2001-02-03.jsonl")
+    SpendLog(tmp_path).add("replay:x.jsonl", USAGE, 0.0)  # costs nothing
     SpendLog(tmp_path).add("a/b", USAGE, 2.0)
     assert [spent.cost for spent in read(tmp_path)] == [1.0, 2.0]
     assert [spent.cost for spent in read(tmp_path, today())] == [2.0]

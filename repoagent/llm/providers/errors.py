@@ -120,6 +120,9 @@ class ServerError:
 def parse_error(status: int, body: object, code: str = "") -> ServerError:
     """Parse the error `body` of any server: {"error": {…}}, {"error": "text"}, their inner value, {"detail": …},
     {"message": {…}}, a list of one of these, plain text, or HTML. `code` is the one in a header."""
+    if isinstance(body, str):
+        with suppress(ValueError):
+            body = json.loads(body)
     if isinstance(body, list) and body:
         body = body[0]
     if isinstance(body, str):

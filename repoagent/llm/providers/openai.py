@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import re
 import threading
@@ -129,13 +128,14 @@ class OpenAIModel:
                 **self.extra
             }
         timeout = httpx2.Timeout(self.read_seconds, connect=http.CONNECT_SECONDS)
-        status, response_headers, content = 0, {}, None  # status 0: no response
+        status, response_headers = 0, {}  # status 0: no response
+        failure: errors.ServerError | None = None
         try:
             url = self.endpoint.base_url + path
             with client.stream("POST", url, json=body, headers=headers, timeout=timeout) as response:
                 status, response_headers = response.status_code, dict(response.headers)
                 if status >= 400:
-                    content = response.read().decode("utf-8", "replace")
+                    failure = errors.parse_error(status, response.read().decode("utf-8", "replace"))
                 else:
                     received.take(response.iter_bytes(), on_text)
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, ssl.SSLError, ValueError) as error:
@@ -146,11 +146,9 @@ class OpenAIModel:
             if not received.ended:
                 raise errors.broken_stream(error, self.read_seconds, received.usage(request)) from error
         usage = received.usage(request, in_dollars="cost" in self.endpoint.traits)
-        if content is not None or received.error is not None:
-            if content is None:
-                failure = errors.parse_error(200, received.error)
-            else:
-                failure = errors.parse_error(status, _json_or_text(content))
+        if failure is None and received.error is not None:
+            failure = errors.parse_error(200, received.error)
+        if failure is not None:
             raise self._rejection(
                 failure, headers=response_headers, body=body, request=request, usage=usage, secrets=secrets
             )
@@ -232,13 +230,6 @@ class OpenAIModel:
         path = self.endpoint.base_url.rpartition("/")[2]
         ending = ", which usually ends in /v1" if not re.fullmatch(r"v\d\w*|openai", path) else ""
         return f"check {self.endpoint.address_setting}{ending}"
-
-
-def _json_or_text(text: str) -> object:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _min_tokens(request: Request) -> int:

@@ -141,19 +141,6 @@ XREF = b"1 0 obj\n<< /Type /XRef /Size 9 /W [1 2 1] /Filter /FlateDecode /Length
             "is broken",
         ),
     ],
-    ids=[
-        "encrypted",
-        "cut",
-        "behind",
-        "half",
-        "empty",
-        "spaces",
-        "loop",
-        "nested",
-        "deep",
-        "exponential",
-        "bomb",
-    ],
 )
 def test_an_unreadable_pdf(data: bytes, words: str) -> None:
     began = time.process_time()

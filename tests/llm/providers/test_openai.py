@@ -274,14 +274,9 @@ def test_usage(serve: Start, usage: dict[str, Any], at: str, expected: Usage) ->
     "usage",
     [
         None,
-        {},
         {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-        {"prompt_tokens": -1, "completion_tokens": -1},
-        {"prompt_tokens": None, "completion_tokens": None, "prompt_tokens_details": None},
-        {"prompt_tokens": "700", "completion_tokens": "50", "prompt_tokens_details": []},
-        {"prompt_tokens": True, "completion_tokens": 1.5},
-        {"prompt_tokens": [7], "prompt_tokens_details": {"cached_tokens": "x"}},
-        "none",
+        {"prompt_tokens": -1, "completion_tokens": 1.5, "prompt_tokens_details": None},
+        {"prompt_tokens": "700", "completion_tokens": True, "prompt_tokens_details": []},
         [1],
     ],
 )
@@ -346,10 +341,6 @@ def test_incomplete_streams_are_retryable(serve: Start, script: Behaviour) -> No
         chunks(": keep-alive\n\n", "event: ping\ndata:\n\n", *text("the reply").events),
         chunks({"type": "ping"}, *text("the reply").events),
         chunks(*text("the reply", finish="stop").events[:-1], "data: [DONE]"),  # no line end after it
-        chunks(
-            *(json.dumps(event, ensure_ascii=True) if 0 else event for event in text("the reply").events),
-            delay=0.01,
-        ),
         raw(
             json.dumps(
                 {"choices": [{"message": {"content": "the reply"}, "finish_reason": "stop"}], "usage": USAGE},
@@ -379,7 +370,6 @@ def test_characters_cut_in_two(serve: Start) -> None:
     ("script", "words"),
     [
         (error_chunk("partial", code=502, message="Provider returned error"), "502: Provider returned error"),
-        (error_chunk(code=429, message="slow down"), "rate limit"),
         (error_chunk(type="overloaded_error", message="busy"), "overloaded"),
         (error_chunk("partial", message="no code at all"), "500: no code at all"),
         (chunks('event: error\ndata: {"error": "it broke"}\n\n'), "it broke"),
@@ -389,7 +379,6 @@ def test_characters_cut_in_two(serve: Start) -> None:
             "502: upstream",
         ),
         (raw(b'{"error": {"message": "Internal", "code": 503}}'), "503: Internal"),
-        (status(503, "Loading model"), "Loading model"),
         (
             raw(b"<html><head><title>502 Bad Gateway</title></head></html>", code=502),
             "a web page: 502 Bad Gateway",
@@ -406,23 +395,19 @@ def test_transient_failures_are_retryable(serve: Start, script: Behaviour, words
     [
         (status(401, "Incorrect API key provided"), f"rejected the key (Incorrect API key provided): set a valid one as {KEY_VARIABLE}"),
         (status(401, f"no such key: {KEY}"), "[key]"),
-        (status(401, "x" * 290 + KEY), "rejected"),
         (raw(b'[{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}]', code=400), "rejected the key"),
         (status(429, "You exceeded your current quota", error="insufficient_quota"), "cannot pay"),
         (status(400, "This model's maximum context length is 8 tokens", error="context_length_exceeded"), "prompt is too long"),
         (raw(b'{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}', code=400), "prompt is too long"),
-        (error_chunk(code=400, message="the request exceeds the available context size"), "prompt is too long"),
         (raw(b'{"object":"error","message":{"detail":[{"msg":"bad role"}]}}', code=422), "bad role"),
         (raw(b'{"detail":"nope"}', code=400), "nope"),
         (status(500, "model requires more system memory (5 GiB) than is available"), "use a smaller model"),
         (raw(b"<!DOCTYPE html><title>Sign in</title>", kind="text/html"), "does not speak Chat Completions (a web page: Sign in): check providers.testing.base_url"),
         (raw(b'{"hello": "I am a proxy"}'), "does not speak"),
-        (raw(b"null"), "does not speak"),
         (raw(b"\xff\xfe\x00binary"), "does not speak"),
         (chunks('event: message_start\ndata: {"type": "message_start"}\n\n'), "does not speak"),
         (chunks('{"message": {"content": "a"}, "done": false}\n', '{"done": true}\n'), "does not speak"),
         (status(404, "no such path"), "/v1 has no Chat Completions (404: no such path)"),
-        (status(405), "has no Chat Completions"),
     ],
 )  # fmt: skip
 def test_permanent_failures_say_what_to_do(serve: Start, script: Behaviour, words: str) -> None:
@@ -444,9 +429,7 @@ def test_a_base_url_without_its_end(serve: Start) -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        status(404, "The model `x` does not exist or you do not have access to it.", error="model_not_found"),
         status(400, "x is not a valid model ID"),
-        status(400, "Invalid model: x", error="invalid_model"),
         status(404, "models/x is not found for API version v1main"),
         status(404, 'model "x" not found, try pulling it first'),
     ],
@@ -479,21 +462,13 @@ def test_no_proxy_for_local_servers(serve: Start, monkeypatch: pytest.MonkeyPatc
     assert call(model_of(serve("ok")))[0].text == "ok"
 
 
-def test_an_unknown_host() -> None:
-    endpoint = Endpoint("mine", "http://no-such-host.invalid/v1")
-    assert "cannot reach http://no-such-host.invalid/v1" in str(
-        refused(OpenAIModel(endpoint, "m"), Retryable)
-    )
-
-
 @pytest.mark.parametrize("url", ["ftp://host/v1", "http:///v1"])
 def test_invalid_addresses(url: str) -> None:
     refused(OpenAIModel(Endpoint("mine", url), "m"))
 
 
-@pytest.mark.parametrize("key", [KEY + "\n", "schlüssel", "two words"])
-def test_invalid_keys(serve: Start, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    monkeypatch.setenv(KEY_VARIABLE, key)
+def test_an_invalid_key(serve: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, "two words")
     assert f"(environment {KEY_VARIABLE}) contains a line break" in str(refused(model_of(serve("ok"))))
 
 
