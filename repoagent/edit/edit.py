@@ -364,7 +364,7 @@ class _Run(ModelCalls):
                 unfinished.forget(dirs, name)
                 forget_sent(dirs, settings.whole("sent.keep_days"))
                 if (days := settings.whole_or_none("conversations.keep_days")) is not None:
-                    from repoagent.memory.archive.gc import forget_daily
+                    from repoagent.memory.gc import forget_daily
 
                     forget_daily(dirs, days)
             except (RepoagentError, OSError) as error:

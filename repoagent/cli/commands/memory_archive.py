@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +16,6 @@ from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Exit, Refused, UsageError
-
-if TYPE_CHECKING:
-    from repoagent.memory.archive.format import ArchivedMemory
 
 EXPORT_EXAMPLES = """\b
 Examples:
@@ -47,7 +43,7 @@ def export_command(
     repo: Repository, /, *, paths: tuple[str, ...], output: str | None, no_conversations: bool
 ) -> None:
     """Export the memories of the files and folders PATH, or all of them, to one archive."""
-    from repoagent.memory.archive.format import NAME, dumps, pack, select_memories
+    from repoagent.memory.archive import dumps, pack, select_memories
     from repoagent.storage.atomic import write_whole
 
     terminal, piped = repo.terminal, output in (None, "-")
@@ -59,11 +55,14 @@ def export_command(
     if not piped and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
         raise Refused(f"{target} is not a regular file; use another one, or - for standard output")
 
-    def is_memory(name: str) -> bool:
-        exists = NAME.fullmatch(name) and (repo.layout.memory / name).is_dir()
-        return bool(exists) and not (repo.cwd / name).exists()
-
-    names = [path if is_memory(path) else repo.relative(path) for path in paths]
+    names = []
+    for path in paths:
+        is_memory = (
+            Path(path).name == path
+            and (repo.layout.memory / path).is_dir()
+            and not (repo.cwd / path).exists()
+        )
+        names.append(path if is_memory else repo.relative(path))
     memories = select_memories(repo.layout, repo.worktree, names, warn=terminal.warn)
     parcels = [pack(memory, terminal.warn, conversations=not no_conversations) for memory in memories]
     data = dumps(parcels, repo.worktree.object_format)
@@ -112,25 +111,39 @@ _IMPORT_COLUMNS = (
 @pass_repository
 def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     """Import the memories of an archive, each for its file."""
-    from repoagent.memory.archive.import_archive import import_memories, source_of
+    from repoagent.memory.archive import Arrival, import_memories, read_archive, restore, source_of
+    from repoagent.memory.gc import archive_folder
 
-    terminal = repo.terminal
-    parcels, own = _read(repo, file)
-    source = "" if own else source_of("" if file == "-" else Path(file).name)
-    arrivals = import_memories(
-        repo.layout, repo.worktree, parcels, source, dry_run=dry_run, warn=terminal.warn
-    )
+    terminal, path = repo.terminal, repo.cwd / file
+    if path.is_dir() and os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout)):
+        if dry_run:
+            raise UsageError("--dry-run is for archives of `repoagent memory export`")
+        memory = restore(repo.layout, path)
+        where = memory.identity.path_in(str(repo.worktree.top))
+        at = where if os.path.lexists(repo.worktree.top / where) else None
+        arrivals = [Arrival(where, at, memory.folder.name, "new" if at else "orphaned")]
+    else:
+        if file == "-":
+            if terminal.input_tty:
+                raise UsageError("no archive on standard input; pipe one in, or name a file")
+            parcels = read_archive(sys.stdin.buffer, "standard input")
+        elif not path.is_file():
+            raise UsageError(
+                f"{file} is not a file; name an archive" if path.exists() else f"no such file: {file}"
+            )
+        else:
+            with path.open("rb") as stream:
+                parcels = read_archive(stream, file)
+        source = source_of("" if file == "-" else path.name)
+        arrivals = import_memories(
+            repo.layout, repo.worktree, parcels, source, dry_run=dry_run, warn=terminal.warn
+        )
     memories, rows = [], []
     for each in arrivals:
-        counts = each.counts
-        memories.append(
-            {
-                "memory": each.folder,
-                **select(each, "path", "outcome", current_path="at", reason="why"),
-                **select(counts, "notes", "edits", "exchanges"),
-            }
-        )
-        new = _count(note=counts.notes, edit=counts.edits, exchange=counts.exchanges)
+        numbers = select(each, "notes", "edits", "exchanges")
+        row = select(each, "path", "outcome", memory="folder", current_path="at", reason="why")
+        memories.append({**row, **numbers})
+        new = _count(note=each.notes, edit=each.edits, exchange=each.exchanges)
         moved = each.why or (f"from {each.path}" if each.at and each.at != each.path else "")
         name = f"as {each.folder}" if each.outcome == "orphaned" else ""
         remarks = one_line("; ".join(filter(None, [new, moved, name])))
@@ -144,27 +157,6 @@ def import_command(repo: Repository, /, *, file: str, dry_run: bool) -> int:
     table = Page.of(terminal).table(_IMPORT_COLUMNS, rows) if rows else ()
     repo.emit({"dry_run": dry_run, "memories": memories}, table, notes=notes)
     return Exit.DONE if any(each.outcome != "same" for each in arrivals) else Exit.NOTHING
-
-
-def _read(repo: Repository, file: str) -> tuple[list[ArchivedMemory], bool]:
-    """The memories in an archive, and whether `gc` archived them in this repository."""
-    from repoagent.memory.archive.format import read_archive, read_folder
-    from repoagent.memory.archive.gc import archive_folder
-
-    if file == "-":
-        if repo.terminal.input_tty:
-            raise UsageError("no archive on standard input; pipe one in, or name a file")
-        return read_archive(sys.stdin.buffer, "standard input"), False
-    path = repo.cwd / file
-    own = os.path.realpath(path.parent) == os.path.realpath(archive_folder(repo.layout))
-    if own and path.is_dir():
-        return [read_folder(path)], True
-    if not path.is_file():
-        raise UsageError(
-            f"{file} is not a file; name an archive" if path.exists() else f"no such file: {file}"
-        )
-    with path.open("rb") as stream:
-        return read_archive(stream, file, own=own), own
 
 
 GC_EXAMPLES = """\b
@@ -197,19 +189,18 @@ _GC_COLUMNS = (
 @pass_repository
 def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     """Archive memories whose file no longer exists anywhere. Without --apply, only list them."""
-    from repoagent.memory.archive.gc import ForgottenCounts, collect, forget_conversations
+    from repoagent.memory.gc import ForgottenCounts, collect, forget_conversations
 
     terminal = repo.terminal
     if apply:
         repo.settle()
-    result = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn)
-    days = repo.settings.whole_or_none("conversations.keep_days")
-    forgotten = ForgottenCounts()
+    judged, total = collect(repo.layout, repo.worktree, days=older_than, apply=apply, warn=terminal.warn)
+    forgotten, days = ForgottenCounts(), repo.settings.whole_or_none("conversations.keep_days")
     if days is not None:
         forgotten = forget_conversations(repo.layout, days, apply=apply, warn=terminal.warn)
-    orphans = [each for each in result.judged if each.verdict != "kept"]
+    orphans = [each for each in judged if each.verdict != "kept"]
     memories, rows = [], []
-    for each in result.judged:
+    for each in judged:
         path, changed = each.memory.identity.path, datetime.fromtimestamp(each.used).astimezone()
         memories.append(
             {
@@ -230,7 +221,7 @@ def gc_command(repo: Repository, /, *, older_than: int, apply: bool) -> int:
     elif orphans:
         notes = [f"would archive {size}; do it with `repoagent memory gc --apply`"]
     else:
-        notes = [f"nothing to archive in {plural(result.memories, 'memory')}"]
+        notes = [f"nothing to archive in {plural(total, 'memory')}"]
     if forgotten:
         counts = _count(
             exchange=forgotten.exchanges,

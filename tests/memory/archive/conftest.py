@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.archive.format import dumps, pack, read_archive, select_memories, turns_of
-from repoagent.memory.archive.import_archive import Arrival, import_memories
+from repoagent.memory import archive
+from repoagent.memory.archive import Arrival
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
@@ -49,12 +49,12 @@ class Pair:
     here: Desk
 
     def packed(self, *paths: str) -> bytes:
-        chosen = select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
-        return dumps([pack(memory, fail) for memory in chosen])
+        chosen = archive.select_memories(self.there.layout, self.there.worktree, paths, warn=fail)
+        return archive.dumps([archive.pack(memory, fail) for memory in chosen])
 
     def take(self, data: bytes, source: str = SOURCE, *, dry_run: bool = False) -> list[Arrival]:
-        parcels = read_archive(io.BytesIO(data), "team.tar.gz")
-        return import_memories(
+        parcels = archive.read_archive(io.BytesIO(data), "team.tar.gz")
+        return archive.import_memories(
             self.here.layout, self.here.worktree, parcels, source, dry_run=dry_run, warn=fail
         )
 
@@ -76,7 +76,7 @@ def state(desk: Desk) -> dict[str, bytes]:
 def told(desk: Desk, path: str) -> tuple[list[str], list[str], list[str]]:
     """The notes, edits and requests of a file."""
     memory = next(one for one in memories(desk.layout, warn=fail) if one.identity.path == path)
-    said = turns_of(memory.conversation.read_bytes()) if memory.conversation.exists() else ()
+    said = archive.turns_of(memory.conversation.read_bytes()) if memory.conversation.exists() else ()
     return (
         [note.text for note in read_notes(memory.notes)],
         [edit.id for edit in read_edits(memory.edits)],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.archive.format import read_folder
-from repoagent.memory.archive.gc import GcResult, collect
-from repoagent.memory.archive.import_archive import Arrival, import_memories
+from repoagent.errors import Refused
+from repoagent.memory.archive import restore
+from repoagent.memory.gc import GcCandidate, collect
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.store import memories
 from repoagent.storage.locks import locked
@@ -32,18 +31,14 @@ def gone(desk: Desk, path: str = "a.py") -> Memory:
     return memory
 
 
-def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> GcResult:
-    return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)
+def run(desk: Desk, *, apply: bool = True, days: int = 14, now: float = LATER) -> list[GcCandidate]:
+    return collect(desk.layout, desk.worktree, days=days, apply=apply, now=now, warn=fail)[0]
 
 
 def why(desk: Desk) -> str:
     found = run(desk)
-    assert [one.verdict for one in found.judged] == ["kept"]
-    return found.judged[0].why
-
-
-def back(desk: Desk, path: Path) -> list[Arrival]:
-    return import_memories(desk.layout, desk.worktree, [read_folder(path)], "", warn=fail)
+    assert [one.verdict for one in found] == ["kept"]
+    return found[0].why
 
 
 def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
@@ -52,37 +47,37 @@ def test_an_orphan_is_archived_and_restored_unchanged(desk: Desk) -> None:
     memory.notes.write_bytes(memory.notes.read_bytes() + b"\nmy own words, oddly written \xff\n")
     before = state(desk)
     dry = run(desk, apply=False)
-    assert [one.verdict for one in dry.judged] == ["orphan"] and state(desk) == before
-    assert dry.memories == 2 and dry.judged[0].size == sum(
+    assert [one.verdict for one in dry] == ["orphan"] and state(desk) == before
+    assert dry[0].size == sum(
         len(data) for path, data in before.items() if path.startswith(memory.folder.name)
     )
     done = run(desk)
-    place = done.judged[0].archive
+    place = done[0].archive
     assert place is not None and place.parent == desk.layout.root / "archive" and not memory.folder.exists()
     assert [one.identity.path for one in memories(desk.layout)] == ["b.py"]
-    assert back(desk, place)[0].outcome == "orphaned"
-    after = state(desk)
-    name = f"{memory.folder.name}/identity.json"
-    assert after.keys() == before.keys() and {p for p in after if after[p] != before[p]} <= {
-        name,
-        "index.json",
-    }
-    assert place.exists() and back(desk, place)[0].outcome == "same"
+    assert restore(desk.layout, place) == memory and not place.exists()
+    assert state(desk) == before
+    memory.folder.rename(place)
+    memory.folder.mkdir()
+    with pytest.raises(Refused, match="exists; rename"):
+        restore(desk.layout, place)
+    with pytest.raises(Refused, match="not an archived memory"):
+        restore(desk.layout, memory.folder)
 
 
 def test_a_file_that_returns_finds_its_memory_though_it_was_changed(desk: Desk) -> None:
     memory = gone(desk)
-    place = run(desk).judged[0].archive
+    place = run(desk)[0].archive
     assert place is not None
     desk.repo.write("a.py", edited(text("a")))
-    assert back(desk, place)[0].folder == memory.folder.name
+    restore(desk.layout, place)
     assert desk.folder("a.py") == memory.folder.name
 
 
 def test_recently_changed_memories_stay(desk: Desk) -> None:
     gone(desk)
-    assert [one.why for one in run(desk, now=time.time()).judged] == ["changed less than 14 days ago"]
-    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0).judged] == ["archived"]
+    assert [one.why for one in run(desk, now=time.time())] == ["changed less than 14 days ago"]
+    assert [one.verdict for one in run(desk, now=time.time() + 1, days=0)] == ["archived"]
 
 
 def test_a_branch_has_the_file(desk: Desk) -> None:
@@ -95,7 +90,7 @@ def test_a_branch_has_the_file(desk: Desk) -> None:
     desk.repo.git("checkout", "-q", "main")
     assert why(desk) == "a branch has its content in other.py"
     desk.repo.git("branch", "-D", "side")
-    assert run(desk).judged[0].verdict == "archived"
+    assert run(desk)[0].verdict == "archived"
 
 
 def test_a_branch_has_another_version_of_it(desk: Desk) -> None:
@@ -116,7 +111,7 @@ def test_a_remote_branch_and_a_stash_count(desk: Desk) -> None:
     desk.repo.git("stash", "-q", "-u")
     assert "a branch" in why(desk)
     desk.repo.git("stash", "drop", "-q")
-    assert run(desk).judged[0].verdict == "archived"
+    assert run(desk)[0].verdict == "archived"
 
 
 def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
@@ -125,13 +120,13 @@ def test_a_linked_work_tree_has_it(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "linked" / "a.py").write_bytes(text("another"))
     assert why(desk) == f"{tmp_path / 'linked'} has a file a.py"
     (tmp_path / "linked" / "a.py").unlink()
-    assert run(desk).judged[0].verdict == "archived"
+    assert run(desk)[0].verdict == "archived"
 
 
 def test_a_file_that_was_moved_and_is_not_added_yet(desk: Desk) -> None:
     memory = gone(desk)
     desk.repo.write("elsewhere.py", edited(text("a")))
-    assert [one.verdict for one in run(desk).judged] in ([], ["kept"]) and memory.folder.exists()
+    assert [one.verdict for one in run(desk)] in ([], ["kept"]) and memory.folder.exists()
 
 
 def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Desk) -> None:
@@ -144,7 +139,7 @@ def test_locked_and_pending_memories_stay_and_unknown_files_move_along(desk: Des
     waiting.write_text(f'{{"version": 1, "memories": {{"a.py": "{memory.folder.name}"}}}}')
     assert why(desk) == "an edit of its file has not been recorded yet"
     waiting.unlink()
-    archive = run(desk).judged[0].archive
+    archive = run(desk)[0].archive
     assert archive is not None and (archive / "mine.txt").exists()
 
 
@@ -155,17 +150,14 @@ def test_cleared_parts_and_the_archive_go_with_it(desk: Desk) -> None:
     clear(memory, ["notes"])
     fill(memory, "three")
     before = state(desk)
-    place = run(desk).judged[0].archive
-    assert place is not None and back(desk, place)
-    assert {path: data for path, data in state(desk).items() if not path.endswith("identity.json")} == {
-        path: data for path, data in before.items() if not path.endswith("identity.json")
-    }
+    place = run(desk)[0].archive
+    assert place is not None and restore(desk.layout, place) and state(desk) == before
 
 
 _COLLECT = """
 import sys, time
 from pathlib import Path
-from repoagent.memory.archive.gc import collect
+from repoagent.memory.gc import collect
 from repoagent.git.worktree import layout, open_worktree
 worktree = open_worktree(Path(sys.argv[1]))
 print("ready", flush=True)
@@ -193,8 +185,7 @@ def test_a_kill_leaves_each_memory_in_place_or_archived(desk: Desk) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         for place in sorted((desk.layout.root / "archive").glob("*")):
-            back(desk, place)
-            shutil.rmtree(place)
+            restore(desk.layout, place)
         assert {path: told(desk, path) for path in paths} == wanted
-    assert len(run(desk).judged) == 25
+    assert len(run(desk)) == 25
     assert len(list((desk.layout.root / "archive").iterdir())) == 25

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from repoagent.llm.conversation import append
-from repoagent.memory.archive.gc import forget_conversations, forget_daily
 from repoagent.memory.compaction import compact
 from repoagent.memory.edit_records import read_edits
+from repoagent.memory.gc import forget_conversations, forget_daily
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import read_notes
 from repoagent.storage.locks import locked

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from repoagent.llm.conversation import Turn, append
-from repoagent.memory.archive.gc import forget_conversations
+from repoagent.memory.gc import forget_conversations
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.locks import locked
 from tests.memory.archive.conftest import fail

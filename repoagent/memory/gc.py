@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
@@ -22,8 +23,7 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.archive.format import lock_memory, turns_of
-from repoagent.memory.archive.import_archive import move
+from repoagent.memory.archive import lock_memory, move, turns_of
 from repoagent.memory.compaction import compact_before, old_count
 from repoagent.memory.edit_records import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
@@ -39,7 +39,6 @@ from repoagent.storage.locks import lock_holder, locked
 DAYS = 14  # the time for which git keeps unreachable objects
 _DAY = 86_400
 _STAMP = "conversations-looked-through"
-Verdict = Literal["orphan", "kept", "archived"]
 
 
 @dataclass(frozen=True)
@@ -50,17 +49,12 @@ class GcCandidate:
     memory: Memory
     size: int
     used: float
-    verdict: Verdict
     why: str = ""
     archive: Path | None = None
 
-
-@dataclass(frozen=True)
-class GcResult:
-    """The memories without a file in this work tree, by path, and the total number of memories."""
-
-    judged: tuple[GcCandidate, ...]
-    memories: int
+    @property
+    def verdict(self) -> Literal["orphan", "kept", "archived"]:
+        return "kept" if self.why else "orphan" if self.archive is None else "archived"
 
 
 def archive_folder(layout: Layout) -> Path:
@@ -76,8 +70,9 @@ def collect(
     apply: bool = False,
     now: float | None = None,
     warn: Warn = to_stderr,
-) -> GcResult:
-    """Find the memories without a file that were not changed for `days` days; with `apply` archive them.
+) -> tuple[list[GcCandidate], int]:
+    """Find the memories without a file that were not changed for `days` days; with `apply` archive them. Returns all
+    without a file, by path, and the number of memories.
 
     A memory stays if its path, or a version that it has seen, is in any work tree, on any branch or in a stash; if it
     is locked, or an edit of its file is being recorded. Raises Refused if the archive cannot be written.
@@ -94,32 +89,27 @@ def collect(
     reasons = dict(_uses(layout, worktree, orphans)) if orphans else {}
     judged = []
     for memory in sorted(orphans, key=lambda memory: (memory.identity.path, memory.folder.name)):
-        measure = measured(memory.folder)
+        measure, archive = measured(memory.folder), None
         why = reasons.get(memory.folder.name, "")
         if not why and measure.used > cutoff:
             why = f"changed less than {days} days ago"
-        archive = None
         if apply and not why:
-            archive, why = _move_to_archive(layout, memory, measure.used)
-        verdict: Verdict = "kept" if why else "orphan" if archive is None else "archived"
-        judged.append(GcCandidate(memory, measure.size, measure.used, verdict, why, archive))
-    return GcResult(tuple(judged), len(paths))
+            try:
+                with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):
+                    if load(memory.folder) != memory.identity or measured(memory.folder).used != measure.used:
+                        why = "changed just now"
+                    else:
+                        archive = _free_name(archive_folder(layout), memory.folder.name)
+                        move(memory.folder, archive)
+            except Busy as error:
+                why = str(error)
+        judged.append(GcCandidate(memory, measure.size, measure.used, why, archive))
+    return judged, len(paths)
 
 
-def _move_to_archive(layout: Layout, memory: Memory, used: float) -> tuple[Path | None, str]:
-    """Move an unchanged memory to the archive; return its new folder, or the reason why it stays."""
-    try:
-        with memory_lock(layout), lock_memory(memory.folder, timeout=0.0):
-            if load(memory.folder) != memory.identity or measured(memory.folder).used != used:
-                return None, "changed just now"
-            name = memory.folder.name
-            names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
-            folders = (archive_folder(layout) / name for name in names)
-            folder = next(folder for folder in folders if not os.path.lexists(folder))
-            move(memory.folder, folder)
-            return folder, ""
-    except Busy as error:
-        return None, str(error)
+def _free_name(folder: Path, name: str) -> Path:
+    names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
+    return next(path for path in map(folder.joinpath, names) if not os.path.lexists(path))
 
 
 def _uses(layout: Layout, worktree: WorkTree, orphans: Sequence[Memory]) -> Iterator[tuple[str, str]]:
@@ -205,12 +195,11 @@ def forget_conversations(
             warn(f"kept the conversation about {memory.identity.path}: {error}")
     for path in _entries(layout.conversations):
         if path.suffix == ".md" and path.name.startswith(("edit-", "kept-")) and _is_old([path], cutoff):
-            size += path.lstat().st_size
+            size += _size(path)
             lock = layout.locks / path.stem  # held while the edit is running
-            files = [path, path.with_name(f"{path.name}.lock"), lock]
-            unfinished += not apply or _remove(files, lock)
+            unfinished += not apply or _remove([path, path.with_name(f"{path.name}.lock"), lock], lock)
     copies = [path for path in (layout.conversations / ".past").rglob("*.md") if _is_old([path], cutoff)]
-    size += sum(path.lstat().st_size for path in copies)
+    size += sum(map(_size, copies))
     for paths, run_lock in list(_old_runs(layout, cutoff)):
         size += sum(map(_size, paths))
         runs += not apply or _remove(paths, run_lock)
@@ -236,66 +225,40 @@ def _forget_exchanges(memory: Memory, cutoff: float, *, apply: bool, warn: Warn)
     would move to the archive from the current conversation."""
 
     def is_old(time: str) -> bool:
-        return is_before(time, cutoff)
+        """Whether an ISO 8601 time is before the cutoff; False if it is invalid."""
+        try:
+            parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        except ValueError:
+            return False
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp() < cutoff
 
     if apply:
         compact_before(memory, is_old, warn=warn)
+    else:
+        data = read_regular(memory.conversation) or b""
+        current = [exchange_of(turns) for turns in group_turns(turns_of(data))]
+        old = current[: old_count(current, is_old)]
+        yield len(old), sum(len(turn.text.encode(errors="replace")) for each in old for turn in each.turns)
     archive = memory.folder / "archive"
-    patterns = ("conversation-*.md", "cleared-*/conversation.md")
-    is_folder = archive.is_dir() and not archive.is_symlink()
-    for path in [path for pattern in patterns for path in sorted(archive.glob(pattern))] if is_folder else ():
+    if not archive.is_dir() or archive.is_symlink():
+        return
+    for path in [
+        *sorted(archive.glob("conversation-*.md")),
+        *sorted(archive.glob("cleared-*/conversation.md")),
+    ]:
         data = read_regular(path) or b""
         archived = [exchange_of(turns) for turns in group_turns(turns_of(data))]
-        if archived and is_old(next((exchange.time for exchange in reversed(archived) if exchange.time), "")):
-            yield len(archived), len(data)
-            if apply:
-                _forget(memory, path)
-    if not apply:
-        current = [
-            exchange_of(turns) for turns in group_turns(turns_of(read_regular(memory.conversation) or b""))
-        ]
-        old = current[: old_count(current, is_old)]
-        texts = [turn.text.encode(errors="replace") for exchange in old for turn in exchange.turns]
-        yield len(old), sum(map(len, texts))
-
-
-def is_before(time: str, cutoff: float) -> bool:
-    """Whether an ISO 8601 time is before `cutoff` (seconds since 1970); False if it is invalid."""
-    try:
-        parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
-    except ValueError:
-        return False
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)).timestamp() < cutoff
-
-
-def _forget(memory: Memory, path: Path) -> None:
-    """Remove an archived conversation, after the references to it in the notes."""
-    reference = f"; archive/{path.name})".encode()
-    with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
-        for notes in (memory.notes, memory.folder / "archive" / "notes.md"):
-            data = read_regular(notes)
-            if data is not None and reference in data:
-                write_whole(notes, data.replace(reference, b"; removed)"))
-    path.unlink(missing_ok=True)
-
-
-def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
-    """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
-    if lock is not None:
-        try:
-            with locked(lock, timeout=0.0, what=lock.name):
-                return _remove(paths, None)
-        except Busy:
-            return False
-    for path in paths:
-        try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
-        except OSError as error:
-            raise system_failed("remove", path, error) from error
-    return True
+        if not archived or not is_old(next((each.time for each in reversed(archived) if each.time), "")):
+            continue
+        yield len(archived), len(data)
+        if apply:
+            reference = f"; archive/{path.name})".encode()
+            with locked(memory.folder / "notes.md.lock", what=f"the notes of {memory.identity.path}"):
+                for notes in (memory.notes, archive / "notes.md"):
+                    text = read_regular(notes)
+                    if text is not None and reference in text:
+                        write_whole(notes, text.replace(reference, b"; removed)"))
+            path.unlink(missing_ok=True)
 
 
 def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path | None]]:
@@ -319,6 +282,23 @@ def _old_runs(layout: Layout, cutoff: float) -> Iterator[tuple[list[Path], Path 
             paths = [item for item in (path, path.with_name(f"{path.name}.lock")) if os.path.lexists(item)]
             if _is_old(paths, cutoff):
                 yield paths, None
+
+
+def _remove(paths: Sequence[Path], lock: Path | None) -> bool:
+    """Remove files and folders; return False if another process holds `lock`. Raises Refused."""
+    try:
+        with nullcontext() if lock is None else locked(lock, timeout=0.0, what=lock.name):
+            for path in paths:
+                try:
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink(missing_ok=True)
+                except OSError as error:
+                    raise system_failed("remove", path, error) from error
+    except Busy:
+        return False
+    return True
 
 
 def _entries(folder: Path) -> list[Path]:

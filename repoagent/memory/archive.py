@@ -1,0 +1,517 @@
+"""Export and import memories as a .tar.gz; the same memories give the same bytes.
+
+    manifest.json                    version, kind, and the list of memories
+    memory/NAME/identity.json        path, earlier paths and versions; nothing about the exporting machine
+    memory/NAME/notes.md             and conversation.md, edits.jsonl, archive/*.md: as in `.repoagent`
+
+Exported texts are read under the locks of the memory, with secrets masked. Archives are untrusted: one is read
+completely first, within limits on size and number of files, and rejected if any part is invalid. A memory is imported
+for the file at its path if they share a version. Imported notes are marked by their source ("person, imported from
+team.tar.gz"); they are compared without the mark, so importing twice adds nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from repoagent.dataclass import dataclass
+from repoagent.errors import NothingDone, Refused, UsageError
+from repoagent.git.files import blob_hash, check_path
+from repoagent.git.worktree import WorkTree
+from repoagent.llm.conversation import Turn, loads
+from repoagent.memory.edit_records import EditRecord, group_turns
+from repoagent.memory.identity import record as identities
+from repoagent.memory.identity.git_renames import blob_at, same_through_history
+from repoagent.memory.identity.hints import EARLIER, PATH, Change, IdentityIndex, open_index
+from repoagent.memory.identity.record import Identity, Memory
+from repoagent.memory.identity.resolve import WorkTreeFile, file_at, find
+from repoagent.memory.identity.similarity import keep_content
+from repoagent.memory.identity.store import freed, memories, memory_lock, recognize, rekeying
+from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
+from repoagent.storage import json_files
+from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.folders import open_folder, system_failed
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+from repoagent.storage.locks import locked
+from repoagent.storage.secrets import mask
+
+VERSION = 1
+KIND = "memories of repoagent"
+MANIFEST = "manifest.json"
+NOTES, CONVERSATION, EDITS, ARCHIVED_NOTES = "notes.md", "conversation.md", "edits.jsonl", "archive/notes.md"
+LARGEST_FILE, LARGEST = 32 * 2**20, 256 * 2**20  # bytes, unpacked: of one file, and of all
+MOST_FILES = 200_000
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+SHARED = re.compile(
+    r"notes\.md|conversation\.md|edits\.jsonl|archive/(?:notes|conversation-[A-Za-z0-9-]{1,60})\.md"
+)
+# ignored: earlier versions of `memory gc` wrote archives that also have these
+_IGNORED = re.compile(
+    r"seen(?:-[0-9a-f]{8})?\.z|(?:archive/)?[\w.-]{1,80}\.broken-\d{1,6}|archive/cleared-[^/]+/[^/]+"
+)
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_MARKED = re.compile(r"(?:(.{1,60}?), )?imported(?: from .{0,40})?")
+_AUTHOR, _FROM = 36, 28  # characters: a source has at most 80
+_STAGE = ".arriving"  # in the memory folder, which ignores such names
+Outcome = Literal["new", "orphaned", "merged", "same"]
+
+
+class NoArchive(Refused):
+    """A file is not a valid archive of memories."""
+
+
+class _Invalid(Exception):
+    """The message is a predicate: it follows the name of the archive."""
+
+
+@dataclass(frozen=True)
+class ArchivedMemory:
+    """One memory in an archive: the name of its folder, its identity, and its other files by path in the folder.
+    `masked` counts the secrets that export has masked."""
+
+    name: str
+    identity: Identity
+    files: Mapping[str, bytes]
+    masked: int = 0
+
+
+def records_of(data: bytes) -> dict[str, dict[str, Any]]:
+    """The valid edits in the bytes of an `edits.jsonl` by id; the last line of an id counts."""
+    values = map(json_files.parse, data.split(b"\n"))
+    return {
+        value["id"]: value
+        for value in values
+        if value is not None and EditRecord.from_dict(value) is not None
+    }
+
+
+def turns_of(data: bytes) -> tuple[Turn, ...]:
+    """The turns of a conversation file. Raises as `llm.conversation.loads`."""
+    return loads(data.decode("utf-8", "surrogateescape")).turns if data else ()
+
+
+def _is_conversation(path: str) -> bool:
+    return path not in (NOTES, EDITS, ARCHIVED_NOTES)
+
+
+def _masked(path: str, data: bytes) -> bytes:
+    """The content of the file `path` of a memory with secrets masked and, in notes and edits, without invalid UTF-8 or
+    invalid lines."""
+    if path == EDITS:
+        values = records_of(data).values()
+        clean = ({**value, "request": mask(value["request"])} for value in values)
+        return b"".join(json_files.dumps(value) + b"\n" for value in clean)
+    errors = "surrogateescape" if _is_conversation(path) else "replace"
+    return mask(data.decode("utf-8", errors)).encode("utf-8", errors)
+
+
+# -- export --
+
+
+def select_memories(
+    layout: Layout, worktree: WorkTree, paths: Sequence[str] = (), *, warn: Warn = to_stderr
+) -> list[Memory]:
+    """The memories of the files and folders `paths`, relative to the top (or names of memories), by name; all by
+    default. Raises UsageError for a path without a memory, NothingDone if there are no memories."""
+    known = memories(layout, warn=warn)
+    if not known:
+        raise NothingDone("this repository has no memories yet; the first edit creates one")
+    chosen: dict[str, Memory] = {}
+    for path in paths or ["."]:
+        matching = [
+            memory
+            for memory in known
+            if path
+            in (".", memory.identity.path, memory.folder.name, memory.identity.path_in(str(worktree.top)))
+            or memory.identity.path.startswith(path.rstrip("/") + "/")
+        ]
+        if not matching and (file := file_at(worktree, path)):  # renamed since it was last seen
+            memory = recognize(layout, worktree, path, file.data, warn=warn)
+            matching = [] if memory is None else [memory]
+        if not matching:
+            raise UsageError(f"no memory of {path}; `repoagent memory list` lists all memories")
+        chosen |= {memory.folder.name: memory for memory in matching}
+    return [chosen[name] for name in sorted(chosen)]
+
+
+@contextmanager
+def lock_memory(folder: Path, *, timeout: float = 10.0) -> Iterator[None]:
+    """Lock the texts of the memory `folder`. Raises Busy, Refused."""
+    with ExitStack() as locks:
+        for name in (CONVERSATION, NOTES):  # in the order in which compacting takes them
+            locks.enter_context(
+                locked(folder / f"{name}.lock", timeout=timeout, what=f"the memory {folder.name}")
+            )
+        yield
+
+
+def pack(memory: Memory, warn: Warn, *, conversations: bool = True) -> ArchivedMemory:
+    """The parts of a memory that may be shared: without data about this machine, the content of its file, and secrets.
+
+    Raises Busy if its locks are not released in time, Refused if they cannot be created.
+    """
+    folder, files, masked = memory.folder, dict[str, bytes](), 0
+    with lock_memory(folder):
+        paths = [NOTES, CONVERSATION, EDITS]
+        if (folder / "archive").exists():
+            with open_folder(folder / "archive") as opened, os.scandir(opened) as listed:
+                paths += sorted(f"archive/{entry.name}" for entry in listed)
+        texts = {path: read_regular(folder / path) or b"" for path in paths if SHARED.fullmatch(path)}
+    for path, data in texts.items():
+        if _is_conversation(path):
+            if not conversations:
+                continue
+            try:
+                turns_of(data)
+            except Refused as error:
+                warn(f"skipped {folder / path}: {error}")
+                continue
+        clean = _masked(path, data)
+        masked += clean.count(b"<<secret ") - data.count(b"<<secret ")
+        if clean.strip():
+            files[path] = clean
+    name = folder.name
+    if not NAME.fullmatch(name):  # the user has renamed the folder
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:60] or "memory"
+        name = f"{plain}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return ArchivedMemory(name, memory.identity, files, masked)
+
+
+def dumps(parcels: Sequence[ArchivedMemory], object_format: str = "sha1") -> bytes:
+    """The bytes of an archive. Raises Refused if it would be too large to read again."""
+    parcels = sorted(parcels, key=lambda parcel: parcel.name)
+    files: list[tuple[str, bytes]] = []
+    for parcel in parcels:
+        identity = identities.to_dict(replace(parcel.identity, keys={}, places={}))
+        identity["rekeyings"] = [{**step, "key": ""} for step in identity["rekeyings"]]
+        del identity["keys"], identity["places"]
+        texts = {
+            identities.FILE: json_files.dumps({"version": 1, **identity}, indent=1) + b"\n",
+            **parcel.files,
+        }
+        files += [(f"memory/{parcel.name}/{path}", data) for path, data in sorted(texts.items())]
+    sizes = [len(data) for _, data in files]
+    if sum(sizes) > LARGEST // 2 or len(files) >= MOST_FILES or max(sizes, default=0) > LARGEST_FILE:
+        raise Refused("the memories are too large for one archive; export some files or folders at a time")
+    manifest = {
+        "version": VERSION,
+        "kind": KIND,
+        "object_format": object_format,
+        "files": len(files),
+        "memories": [{"name": parcel.name, "path": parcel.identity.path} for parcel in parcels],
+    }
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as stream,
+        tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, data in [(MANIFEST, json_files.dumps(manifest, indent=1) + b"\n"), *files]:
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o600
+            tar.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+# -- reading --
+
+
+def read_archive(stream: IO[bytes], name: str) -> list[ArchivedMemory]:
+    """Read an archive; `name` is for messages.
+
+    Raises NoArchive if it is not an archive, truncated, too large, or has invalid members; NewerFormat.
+    """
+    try:
+        files = _read_files(stream)
+        manifest = json_files.parse(files.pop(MANIFEST, b""))
+        if manifest is None or manifest.get("kind") != KIND:
+            raise NoArchive(f"{name} is not a memory archive; create one with `repoagent memory export`")
+        if manifest["version"] > VERSION:
+            raise json_files.NewerFormat(
+                f"{name} has format version {manifest['version']}, newer than the supported {VERSION}; "
+                "update repoagent"
+            )
+        if manifest.get("files") != len(files):
+            raise _Invalid("does not contain the files that its manifest lists")
+        by_name: dict[str, dict[str, bytes]] = {}
+        for path, data in files.items():
+            _, folder, inside = path.split("/", 2)
+            by_name.setdefault(folder, {})[inside] = data
+        if len({folder.casefold() for folder in by_name}) != len(by_name):
+            raise _Invalid("contains two memories whose names differ only in case")
+        return [_parcel(folder, inside) for folder, inside in sorted(by_name.items())]
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError) as error:
+        raise NoArchive(
+            f"{name} is not a memory archive, or is damaged ({error}); imported nothing"
+        ) from error
+    except _Invalid as error:
+        raise NoArchive(f"{name} {error}; imported nothing") from error
+
+
+def _read_files(stream: IO[bytes]) -> dict[str, bytes]:
+    with gzip.GzipFile(fileobj=stream, mode="rb") as packed:
+        unpacked = packed.read(LARGEST + 1)
+    if len(unpacked) > LARGEST:
+        raise _Invalid(f"contains more than {LARGEST // 2**20} MiB")
+    files: dict[str, bytes] = {}
+    folded: set[str] = set()
+    with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as tar:
+        for member in tar:
+            top, _, rest = member.name.partition("/")
+            folder, _, path = rest.partition("/")
+            is_file = path == identities.FILE or SHARED.fullmatch(path) or _IGNORED.fullmatch(path)
+            is_known = top == "memory" and NAME.fullmatch(folder) and is_file
+            if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+                raise _Invalid(f"contains {member.name!r}, which is not a regular file")
+            if member.name != MANIFEST and not is_known:
+                raise _Invalid(f"contains {member.name!r}, which does not belong to a memory")
+            if member.name.casefold() in folded:
+                raise _Invalid(f"contains {member.name!r} twice")
+            if member.size > LARGEST_FILE:
+                raise _Invalid(f"contains {member.name!r} of {member.size:,} bytes, which is too large")
+            folded.add(member.name.casefold())
+            if len(folded) > MOST_FILES:
+                raise _Invalid(f"contains more than {MOST_FILES:,} files")
+            content = tar.extractfile(member)
+            files[member.name] = b"" if content is None else content.read()
+    return files
+
+
+def _parcel(name: str, files: dict[str, bytes]) -> ArchivedMemory:
+    memory = f"contains the memory {name!r}"
+    value = json_files.parse(files.get(identities.FILE, b""))
+    identity = None if value is None or value["version"] != 1 else identities.from_dict(value)
+    if identity is None:
+        raise _Invalid(f"{memory}, which does not name its file")
+    try:
+        for path in (identity.path, *identity.earlier_paths, *identity.strangers):
+            check_path(path)
+    except Refused as error:
+        raise _Invalid(f"{memory}, which names an invalid path: {error}") from error
+    if not all(map(_HASH.fullmatch, (*identity.blobs, *filter(None, [identity.commit])))):
+        raise _Invalid(f"{memory}, which has an invalid blob or commit id")
+    files = {path: data for path, data in files.items() if SHARED.fullmatch(path)}
+    for path, data in files.items():
+        what = f"contains memory/{name}/{path}"
+        try:
+            if _is_conversation(path):
+                turns_of(data)
+            elif path == EDITS and any(line.strip() and not records_of(line) for line in data.split(b"\n")):
+                raise _Invalid(f"{what}, which has an invalid line")
+            else:
+                data.decode()
+        except UnicodeDecodeError as error:
+            raise _Invalid(f"{what}, which is not UTF-8") from error
+        except Refused as error:
+            raise _Invalid(f"{what}, which cannot be parsed ({error})") from error
+    return ArchivedMemory(name, replace(identity, keys={}, places={}), files)
+
+
+# -- import --
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The result for one memory. `path` is the path of its file in the archive, `at` in this work tree, None if it is
+    missing; `folder` is its memory in this repository, `why` the reason if no file matches. Then the numbers of new
+    notes, edits and exchanges."""
+
+    path: str
+    at: str | None
+    folder: str
+    outcome: Outcome
+    why: str = ""
+    notes: int = 0
+    edits: int = 0
+    exchanges: int = 0
+
+
+def import_memories(
+    layout: Layout,
+    worktree: WorkTree,
+    parcels: Sequence[ArchivedMemory],
+    source: str,
+    *,
+    dry_run: bool = False,
+    warn: Warn = to_stderr,
+) -> list[Arrival]:
+    """Import memories. `source` marks their notes ("imported from team"). With `dry_run` nothing is written.
+
+    If the process is killed, each new memory is complete or missing; importing again adds the rest. Raises Busy if
+    another process does not release a lock in time, Refused if a memory cannot be written.
+    """
+    if not dry_run:
+        ensure(layout)
+    return [_import(layout, worktree, parcel, source, dry_run=dry_run, warn=warn) for parcel in parcels]
+
+
+def _import(
+    layout: Layout, worktree: WorkTree, parcel: ArchivedMemory, source: str, *, dry_run: bool, warn: Warn
+) -> Arrival:
+    path = parcel.identity.path
+    with ExitStack() as stack:
+        if not dry_run:
+            stack.enter_context(memory_lock(layout))
+        index = stack.enter_context(open_index(layout, warn))
+        file, folder, why = _find_target(layout, worktree, index, parcel)
+        known = index.identity(folder) if folder else None
+        if known is not None:
+            notes = _missing_notes(layout.memory / folder, parcel, source)
+            if notes and not dry_run:
+                add_notes(layout.memory / folder / NOTES, notes)
+            at = known.path if file is None else path
+            return Arrival(path, at, folder, "merged" if notes else "same", notes=len(notes))
+        names = (parcel.name, *(f"{parcel.name[:70]}-{number}" for number in range(2, 1000)))
+        folder = next(name for name in names if not (layout.memory / name).exists())
+        files = fresh_files(parcel, source)
+        if not dry_run:  # written to a hidden folder, which gets its name when it is complete
+            stage = _empty_stage(layout)
+            for name, data in files.items():
+                write_whole(stage / name, data)
+            identity, top = parcel.identity, str(worktree.top)
+            reason = f"{source}; {why}" if why else source
+            changes: list[Change] = []
+            if file is None:
+                step = rekeying(reason, WorkTreeFile(worktree, path, b"", ""))
+                identity = identity.noted(replace(step, blob=identity.blob))
+            else:
+                keep_content(stage, worktree, file.data)
+                identity = identity.keyed(file.key, top).noted(rekeying(reason, file)).seen(file.blob, top)
+                changes = freed(index, file, folder)
+            identities.save(stage, identity)
+            move(stage, layout.memory / folder)  # first: a new folder is found even without hints
+            index.note([(folder, None, identity), *changes])
+            for other, _, after in changes:
+                identities.save(layout.memory / other, after)
+        turns = [turn for text in filter(_is_conversation, files) for turn in turns_of(files[text])]
+        return Arrival(
+            path, None if file is None else path, folder, "orphaned" if file is None else "new", why,
+            len(entries(files.get(NOTES, b""))), len(records_of(files.get(EDITS, b""))), len(group_turns(turns)),
+        )  # fmt: skip
+
+
+def _empty_stage(layout: Layout) -> Path:
+    """The folder in which a memory is written, without what a killed process left there."""
+    stage = layout.memory / _STAGE
+    if stage.is_symlink():
+        raise Refused(f"{stage} is a symbolic link; remove it")
+    try:
+        with open_folder(layout.memory, create=True):
+            shutil.rmtree(stage)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise system_failed("remove", stage, error) from error
+    return stage
+
+
+def _find_target(
+    layout: Layout, worktree: WorkTree, index: IdentityIndex, parcel: ArchivedMemory
+) -> tuple[WorkTreeFile | None, str, str]:
+    """The file of a memory and its folder here ("" for none), and the reason if there is neither."""
+    path = parcel.identity.path
+    empty = blob_hash(b"", worktree.object_format)
+    blobs = set(parcel.identity.blobs) - {empty}
+    folders = []
+    for name in (name for kind in (PATH, EARLIER) for name in index.names(kind, path)):
+        identity = index.identity(name)
+        versions = set() if identity is None else set(identity.blobs) - {empty}
+        if identity is not None and (blobs & versions or blobs == versions):
+            folders.append(name)
+    if folders:
+        return None, parcel.name if parcel.name in folders else folders[0], ""
+    file = file_at(worktree, path)
+    if file is None:
+        return None, "", f"no file {path}"
+    if (
+        file.blob not in parcel.identity.blobs
+    ):  # the version in HEAD, or the history of the file, must lead to it
+        head, commit = blob_at(worktree, f"HEAD:{path}") or b"", parcel.identity.commit
+        is_same = bool(head.strip()) and (
+            blob_hash(head, worktree.object_format) in parcel.identity.blobs
+            or (commit is not None and same_through_history(worktree, path, head, commit))
+        )
+        if not is_same:
+            return None, "", f"{path} is a different file"
+    match = find(layout, index, file)
+    return file, "" if match is None else match.folder, ""
+
+
+def source_of(name: str) -> str:
+    """The mark of items from the archive `name`: short, on one line, and unlike the stamp of a note."""
+    plain = " ".join(re.sub(r"[^\w .@+-]", " ", name.removesuffix(".tar.gz")).split())[:_FROM].strip()
+    return f"imported from {plain}" if plain else "imported"
+
+
+def fresh_files(parcel: ArchivedMemory, source: str) -> dict[str, bytes]:
+    """The files of a new memory, masked, with marked notes."""
+    files = {path: _masked(path, data) for path, data in parcel.files.items()}
+    for path in (ARCHIVED_NOTES, NOTES):
+        if notes := imported_notes(files.pop(path, b""), source):
+            files[path] = ("# Notes\n\n" + "".join(f"{note}\n" for note in notes)).encode(errors="replace")
+    return files
+
+
+def imported_notes(data: bytes, source: str) -> list[Note]:
+    """The notes in the bytes of a notes file, masked and marked with `source`."""
+    notes = []
+    for note in (entry.note for entry in entries(_masked(NOTES, data))):
+        author, day = note.source, note.day
+        if author != COMPACTED:
+            if marked := _MARKED.fullmatch(author):
+                author = marked[1] or ""
+            author = re.sub(r":(?= |\Z)", "", author or USER)[:_AUTHOR].strip()
+            author, day = f"{author}, {source}", day or date.today().isoformat()
+        if note.text:
+            notes.append(replace(note, source=author, day=day))
+    return notes
+
+
+def _missing_notes(folder: Path, parcel: ArchivedMemory, source: str) -> list[Note]:
+    """The notes of `parcel` that the memory in `folder` and its archive lack."""
+    current = [entry.note for entry in entries(read_regular(folder / NOTES) or b"")]
+    archived = [entry.note for entry in entries(read_regular(folder / ARCHIVED_NOTES) or b"")]
+    known = {(note.text, note.blob) for note in (*current, *archived)}
+    texts = [note.text for note in current if note.source != COMPACTED]
+    missing = []
+    for note in imported_notes(parcel.files.get(NOTES, b""), source):
+        if note.source == COMPACTED or (note.text, note.blob) in known:
+            continue
+        if not any(says_nothing_new(note.text, text) for text in texts):
+            known.add((note.text, note.blob))
+            missing.append(note)
+    return missing
+
+
+def restore(layout: Layout, folder: Path) -> Memory:
+    """Move a memory that `memory gc` has archived in `folder` back. Raises NoArchive if it has no readable identity,
+    Refused if a memory of this name exists, Busy."""
+    identity = identities.load(folder)
+    if identity is None:
+        raise NoArchive(f"{folder} is not an archived memory: it has no readable {identities.FILE}")
+    target = layout.memory / folder.name
+    with memory_lock(layout):
+        if os.path.lexists(target):
+            raise Refused(f"the memory {folder.name} exists; rename {folder} first")
+        move(folder, target)
+    return Memory(target, identity)
+
+
+def move(folder: Path, to: Path) -> None:
+    """Rename a folder and sync both parents. Raises OSError if `to` exists."""
+    with open_folder(folder.parent) as source, open_folder(to.parent, create=True) as target:
+        os.rename(folder.name, to.name, src_dir_fd=source, dst_dir_fd=target)
+        os.fsync(target)
+        os.fsync(source)
