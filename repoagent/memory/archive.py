@@ -42,7 +42,7 @@ from repoagent.memory.identity.similarity import keep_content
 from repoagent.memory.identity.store import freed, memories, memory_lock, recognize, rekeying
 from repoagent.memory.notes import COMPACTED, USER, Note, add_notes, entries, says_nothing_new
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.atomic import move, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
 from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import locked
@@ -507,11 +507,3 @@ def restore(layout: Layout, folder: Path) -> Memory:
             raise Refused(f"the memory {folder.name} exists; rename {folder} first")
         move(folder, target)
     return Memory(target, identity)
-
-
-def move(folder: Path, to: Path) -> None:
-    """Rename a folder and sync both parents. Raises OSError if `to` exists."""
-    with open_folder(folder.parent) as source, open_folder(to.parent, create=True) as target:
-        os.rename(folder.name, to.name, src_dir_fd=source, dst_dir_fd=target)
-        os.fsync(target)
-        os.fsync(source)

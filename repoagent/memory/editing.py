@@ -9,25 +9,22 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Literal
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy, Refused
+from repoagent.errors import Refused
 from repoagent.git.merge import Conflict, merge
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, dumps, loads
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.notes import entries, rewrite_notes
-from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.atomic import locked_file, move, read_regular, write_whole
 from repoagent.storage.folders import open_folder, system_failed
-from repoagent.storage.locks import flock_until, locked, still_at
-
-_WAIT = 10.0  # seconds for another writer of edits.jsonl
+from repoagent.storage.locks import locked
 
 
 class EditConflict(Refused):
@@ -114,7 +111,7 @@ def clear(memory: Memory, parts: Collection[Part] = PARTS) -> ArchivedParts | No
     moved: dict[Part, int] = {}
     for part, size in sizes.items():
         with _locked_part(memory, part):
-            if _move(part_file(memory, part), folder / part_file(memory, part).name):
+            if move(part_file(memory, part), folder / part_file(memory, part).name):
                 moved[part] = size
     return ArchivedParts(folder, moved)
 
@@ -145,7 +142,7 @@ def restore(memory: Memory, archived: ArchivedParts) -> None:
             if old is None:
                 continue
             if not current:
-                _move(source, target)
+                move(source, target)
                 continue
             if part == "notes":
                 known, lines = {entry.note for entry in entries(old)}, current.split(b"\n")
@@ -175,32 +172,12 @@ def _joined_conversation(source: Path, old: bytes, target: Path, current: bytes)
     return dumps((*before.turns, *after.turns), before.nonce).encode("utf-8", "surrogateescape")
 
 
-@contextmanager
-def _locked_part(memory: Memory, part: Part) -> Iterator[None]:
+def _locked_part(memory: Memory, part: Part) -> AbstractContextManager[object]:
     """Lock a part: with its lock file, or for `edits.jsonl` the file itself."""
     path = part_file(memory, part)
-    if part != "edits":
-        with locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}"):
-            yield
-        return
-    deadline = time.monotonic() + _WAIT
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open_folder(path.parent) as parent:
-        while True:
-            try:
-                descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
-            except OSError as error:
-                raise system_failed("open", path, error) from error
-            try:
-                if not flock_until(descriptor, deadline, path):
-                    raise Busy(
-                        f"another process has been writing {path} for more than {_WAIT:g} s; try again"
-                    )
-                if still_at(descriptor, parent, path.name):
-                    yield
-                    return
-            finally:
-                os.close(descriptor)
+    if part == "edits":
+        return locked_file(path)
+    return locked(path.with_name(path.name + ".lock"), what=f"the {part} {memory.folder.name}/{path.name}")
 
 
 def _new_folder(archive: Path) -> Path:
@@ -216,17 +193,3 @@ def _new_folder(archive: Path) -> Path:
                 name = f"{stamp}-{number}"
             except OSError as error:
                 raise system_failed("make", archive / name, error) from error
-
-
-def _move(source: Path, target: Path) -> bool:
-    """Move a file; return False if it does not exist."""
-    with open_folder(source.parent) as old, open_folder(target.parent) as new:
-        try:
-            os.rename(source.name, target.name, src_dir_fd=old, dst_dir_fd=new)
-            os.fsync(new)
-            os.fsync(old)
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise system_failed("move", source, error) from error
-    return True

@@ -16,33 +16,12 @@ from importlib.resources import files
 from repoagent.dataclass import dataclass
 from repoagent.errors import ModelError, Refused
 from repoagent.history.render import plain
+from repoagent.llm import model as llm
 from repoagent.llm.complete import OnWait, complete, ignore
-from repoagent.llm.model import (
-    Message,
-    Model,
-    Part,
-    Request,
-    Usage,
-    display_name,
-    fence,
-    printable,
-    public,
-    without_thought,
-)
+from repoagent.llm.model import Message, Model, Part, Request, Usage, fence, printable
 from repoagent.llm.usage import Meter, Price, estimate
-from repoagent.memory.file_summary_store import (
-    ONE_CALL,
-    SourceFile,
-    Summary,
-    SummaryCache,
-    SummaryPart,
-    SummaryRecord,
-    cut,
-    folder_of,
-    read_record,
-    read_summary,
-    unchanged,
-)
+from repoagent.memory import file_summary_store as store
+from repoagent.memory.file_summary_store import ONE_CALL, SourceFile, Summary, SummaryCache, SummaryPart
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import without_secrets
@@ -63,13 +42,11 @@ _LINE = 200  # most characters of the purpose of a file
 
 @dataclass(frozen=True)
 class Question:
-    """A request for a summary of `about` in about `words` words. `carries`: whether it contains what a user wrote about
-    an older version."""
+    """A request for a summary of `about` in about `words` words."""
 
     about: str
     request: Request
     words: int
-    carries: bool
 
 
 @dataclass(frozen=True)
@@ -123,7 +100,7 @@ def clipped(text: str, words: int, most: int) -> str:
 
 def parse_summary(reply: str, words: int) -> str:
     """The summary in a reply; "" if there is none, or it is much too long for a request of `words`."""
-    text = without_thought(reply).strip()
+    text = llm.without_thought(reply).strip()
     if fenced := _FENCED.fullmatch(text):
         text = fenced[2].strip()
     if len(text.split()) > _MOST_WORDS * words + _SPARE_WORDS:
@@ -148,25 +125,11 @@ def _summarize(
     name = path if path.isprintable() else json.dumps(path, ensure_ascii=False)
     half = context_tokens * 3 // 2 if context_tokens else JOINED  # half of the context, in bytes
     room, joined = max(LEAST, min(ONE_CALL, half)), max(LEAST, min(JOINED, half))
-    last = cache.last(file.path)
-    parts = cut(file, last, room=room)
+    parts = store.cut(file, cache.last(file.path), room=room)
     is_single = len(parts) == 1
     part_words = words if is_single else words_of_part(words)
 
-    def key_of_part(part: SummaryPart) -> str:
-        return key_of("whole" if is_single else "part", part_words, part.sha256)
-
-    def correction(key: str) -> str:
-        """What a user wrote about the text of this key; "" if a model wrote the summary."""
-        stored = cache.kept(key)
-        return stored.text if stored is not None and (stored.edited or stored.carries) else ""
-
-    def request(key: str, about: str, data: str, *, task: str, words: int, earlier: str) -> Summary:
-        if earlier:
-            data += (
-                "\nA person wrote this description earlier, perhaps of an older version. Keep what is still true, in "
-                f"their words where possible:\n{fence(earlier, 'earlier')}"
-            )
+    def summary_of(key: str, about: str, data: str, task: str, words: int) -> Summary:
         text = without_secrets(printable(f"{data}\n\n{task}\n"))
         system = (files("repoagent.memory") / "prompts" / "file_summary.md").read_text(encoding="utf-8")
         request = Request(
@@ -175,15 +138,19 @@ def _summarize(
             _THINKING + _TOKENS_A_WORD * 2 * words,
             json.dumps({"summary": key}),
         )
-        return cache.keep(key, ask(Question(about, request, words, bool(earlier))))
+        return cache.keep(key, ask(Question(about, request, words)))
 
-    def summarize_part(number: int, part: SummaryPart, earlier: str) -> PartSummary:
+    done: list[PartSummary] = []
+    key = ""
+    for number, part in enumerate(parts):
         text = file.text(part.start, part.end)
         if not text.strip():
-            return PartSummary(part, Summary(""), False)
-        key = key_of_part(part)
+            done.append(PartSummary(part, Summary(""), False))
+            continue
+        key = key_of("whole" if is_single else "part", part_words, part.sha256)
         if (known := cache.known(key)) is not None:
-            return PartSummary(part, known, False)
+            done.append(PartSummary(part, known, False))
+            continue
         on_part(path, number, len(parts))
         shown, note = text[:room], ""
         if len(shown) < len(text):
@@ -199,40 +166,30 @@ def _summarize(
                 "parts by a reader who does not see this part."
             )
         label = f"{'file' if is_single else 'part'} path={json.dumps(path, ensure_ascii=False)}"
-        data = fence(shown, label) + note
-        return PartSummary(
-            part, request(key, about, data, task=task, words=part_words, earlier=earlier), True
+        done.append(
+            PartSummary(part, summary_of(key, about, fence(shown, label) + note, task, part_words), True)
         )
-
-    of_whole = correction(last.key) if last is not None else ""
-    corrections: dict[int, str] = {0: of_whole} if is_single else {}
-    if last is not None and len(last.parts) == len(parts) > 1:  # else it is unclear which part replaces which
-        for number in set(range(len(parts))) - unchanged(last, file.data).keys():
-            corrections[number] = correction(key_of("part", part_words, last.parts[number].sha256))
-    done = tuple(
-        summarize_part(number, part, corrections.get(number, "")) for number, part in enumerate(parts)
-    )
     texts = [part.summary.text for part in done if part.summary.text]
+    if not texts:
+        return FileSummary(file, words, Summary(""), tuple(done), False)
     if is_single:
-        whole, asked, key = done[0].summary, done[0].asked, key_of_part(parts[0])
-    elif not texts:
-        return FileSummary(file, words, Summary(""), done, False)
+        whole, asked = done[0].summary, done[0].asked
     else:
         texts = [clipped(text, part_words, joined // len(texts)) for text in texts]
         key = key_of("join", words, *texts)
-        known = cache.known(key)
-        asked = known is None
-        if known is None:
+        cached = cache.known(key)
+        asked = cached is None
+        if cached is None:
             on_part(path, len(parts), len(parts))
             task = (
                 f"These are the summaries of the parts of the file {name}, in order. Combine them into one summary of "
                 f"the whole file in about {words} words."
             )
             data = "\n".join(fence(text, f'summary part="{number}"') for number, text in enumerate(texts, 1))
-            known = request(key, path, data, task=task, words=words, earlier=of_whole)
-        whole = known
-    cache.remember(SummaryRecord(file.path, file.sha256, key, words, parts))
-    return FileSummary(file, words, whole, done, asked)
+            cached = summary_of(key, path, data, task, words)
+        whole = cached
+    cache.remember(store.SummaryRecord(file.path, file.sha256, key, words, parts))
+    return FileSummary(file, words, whole, tuple(done), asked)
 
 
 @dataclass(frozen=True)
@@ -306,10 +263,10 @@ def summarize(
         text = parse_summary(reply.text, question.words)
         if not text:
             raise ModelError(
-                f"{display_name(model.spec)} gave no usable summary of {question.about}; try another --model"
+                f"{llm.display_name(model.spec)} gave no usable summary of {question.about}; try another --model"
             )
-        name = public(reply.model or model.spec)
-        return Summary(text, question.about, name, now(), carries=question.carries)
+        name = llm.public(reply.model or model.spec)
+        return Summary(text, question.about, name, now())
 
     return _summarize(file, cache, words, ask, context_tokens=context_tokens, on_part=on_part)
 
@@ -330,7 +287,7 @@ def may_have_purpose(layout: Layout, path: str, size: int) -> bool:
     if size <= ONE_CALL:
         return True
     try:
-        last = read_record(folder_of(layout), path, _ignore)
+        last = store.read_record(store.folder_of(layout), path, _ignore)
     except Refused:
         return False
     return last is not None and last.parts[-1].end == size
@@ -348,24 +305,24 @@ def purpose(layout: Layout, path: str, data: bytes) -> str:
 
 def _fresh(layout: Layout, path: str, data: bytes) -> tuple[Summary | None, str]:
     """The summary of a file, and how much of the file has changed since, in words."""
-    folder = folder_of(layout)
+    folder = store.folder_of(layout)
     if not data or not folder.is_dir():
         return None, ""
     digest = sha256(data).hexdigest()
     try:
-        last = read_record(folder, path, _ignore)
+        last = store.read_record(folder, path, _ignore)
         keys = [last.key] if last is not None and last.sha256 == digest else []
         for key in (*keys, key_of("whole", WORDS, digest)):  # the last finds a renamed file
-            if summary := read_summary(folder, key, _ignore):
+            if summary := store.read_summary(folder, key, _ignore):
                 return summary, ""
         if last is None or len(last.parts) == 1:
             return None, ""
-        same = unchanged(last, data)
+        same = store.unchanged(last, data)
         if sum(last.parts[number].size for number in same) < FRESH * max(len(data), last.parts[-1].end):
             return None, ""
         changed = len(last.parts) - len(same)
         since = f"{changed} of {len(last.parts)} parts changed since" if changed else "text was added since"
-        return read_summary(folder, last.key, _ignore), since
+        return store.read_summary(folder, last.key, _ignore), since
     except Refused:
         return None, ""
 

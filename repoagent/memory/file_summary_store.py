@@ -45,15 +45,13 @@ ONE_CALL = 32_768  # bytes of a file or part that is summarized in one call
 @dataclass(frozen=True)
 class Summary:
     """The summary of a text. `about` describes the text for users; `date` is ISO 8601. `edited`: whether a user changed
-    the text by `model`. `carries`: whether the request to the model contained a user's text about an older version.
-    `place` is the file, None if it is not stored."""
+    the text by `model`. `place` is the file, None if it is not stored."""
 
     text: str
     about: str = ""
     model: str = ""
     date: str = ""
     edited: bool = False
-    carries: bool = False
     place: Path | None = None
 
 
@@ -82,7 +80,7 @@ def read_summary(folder: Path, key: str, warn: Warn = to_stderr) -> Summary | No
         )
     about, model, date = (_one_line(fields.get(name, "")) for name in ("about", "model", "date"))
     edited = fields.get("written") != _mark(text)
-    return Summary(text, about, model, date, edited, carries="carries" in fields, place=place)
+    return Summary(text, about, model, date, edited, place)
 
 
 def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
@@ -92,7 +90,6 @@ def write_summary(folder: Path, key: str, summary: Summary) -> Summary:
         "about": summary.about,
         "model": summary.model,
         "date": summary.date,
-        **({"carries": "a person's words"} if summary.carries else {}),
         "written": _mark(summary.text),
     }
     head = "".join(f"{name}: {_one_line(value)}\n" for name, value in fields.items())

@@ -23,7 +23,7 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, GitError, git, git_stream
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.archive import lock_memory, move, turns_of
+from repoagent.memory.archive import lock_memory, turns_of
 from repoagent.memory.compaction import compact_before, old_count
 from repoagent.memory.edit_records import exchange_of, group_turns
 from repoagent.memory.identity.hints import open_index
@@ -31,7 +31,7 @@ from repoagent.memory.identity.record import Memory, load
 from repoagent.memory.identity.store import memories, memory_lock
 from repoagent.memory.listing import FileLocator, measured, tops
 from repoagent.storage import json_files
-from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.atomic import move, read_regular, write_whole
 from repoagent.storage.folders import system_failed
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder, locked

@@ -7,7 +7,8 @@ import fcntl
 import os
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -85,25 +86,7 @@ def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
     after 10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
-    deadline = time.monotonic() + _APPEND_TIMEOUT
-    with open_folder(path.parent, create=True) as parent:
-        try:
-            while not _append_once(parent, path, line, deadline, marker):
-                pass  # the file was moved away during the wait
-        except OSError as error:
-            raise system_failed("append to", path, error) from error
-
-
-def _append_once(parent: int, path: Path, line: bytes, deadline: float, marker: bytes) -> bool:
-    descriptor = os.open(path.name, os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE, 0o600, dir_fd=parent)
-    try:
-        regular(descriptor, path)
-        if not flock_until(descriptor, deadline, path):
-            raise Busy(
-                f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
-            )
-        if not still_at(descriptor, parent, path.name):
-            return False
+    with locked_file(path) as descriptor:
         size = os.fstat(descriptor).st_size
         torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
         try:
@@ -114,15 +97,42 @@ def _append_once(parent: int, path: Path, line: bytes, deadline: float, marker: 
                 fcntl.fcntl(descriptor, fcntl.F_SETFL, flags & ~os.O_APPEND)
                 os.pwrite(descriptor, line[:1], size + torn)
                 os.fsync(descriptor)
-        except BaseException:
+        except BaseException as error:
             os.ftruncate(descriptor, size)
+            if isinstance(error, OSError):
+                raise system_failed("append to", path, error) from error
             raise
-        if size == 0:
-            os.fsync(parent)
-        os.utime(parent)  # for readers that check the time of the folder only
-        return True
-    finally:
-        os.close(descriptor)
+        with open_folder(path.parent) as parent:
+            if size == 0:
+                os.fsync(parent)
+            os.utime(parent)  # for readers that check the time of the folder only
+
+
+@contextmanager
+def locked_file(path: Path) -> Iterator[int]:
+    """Open the file `path` for appending, and create it if it is missing; no other writer appends during the block.
+
+    Raises Busy after 10 s, Refused as `write_whole` does.
+    """
+    deadline = time.monotonic() + _APPEND_TIMEOUT
+    with open_folder(path.parent, create=True) as parent:
+        while True:
+            try:
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE
+                descriptor = os.open(path.name, flags, 0o600, dir_fd=parent)
+            except OSError as error:
+                raise system_failed("append to", path, error) from error
+            try:
+                regular(descriptor, path)
+                if not flock_until(descriptor, deadline, path):
+                    raise Busy(
+                        f"another process has been writing {path} for more than {_APPEND_TIMEOUT:g} s: try again"
+                    )
+                if still_at(descriptor, parent, path.name):  # else it was moved away during the wait
+                    yield descriptor
+                    return
+            finally:
+                os.close(descriptor)
 
 
 def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
@@ -149,6 +159,20 @@ def read_regular(path: Path, *, most: int | None = None) -> bytes | None:
     if most is not None and len(data) > most:
         raise Refused(f"{path} is larger than the limit of {most // 1024} KiB: make it smaller")
     return data
+
+
+def move(path: Path, to: Path) -> bool:
+    """Rename a file or folder and sync both parents; False if it does not exist. Raises Refused."""
+    with open_folder(path.parent) as old, open_folder(to.parent, create=True) as new:
+        try:
+            os.rename(path.name, to.name, src_dir_fd=old, dst_dir_fd=new)
+            os.fsync(new)
+            os.fsync(old)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise system_failed("move", path, error) from error
+    return True
 
 
 def set_aside(path: Path) -> Path:

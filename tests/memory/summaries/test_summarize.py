@@ -166,22 +166,6 @@ def test_a_corrected_part_is_joined_again(desk: Desk) -> None:
     assert "And the order matters." in desk.model.prompts[-1]
 
 
-def test_a_persons_words_outlive_the_text_they_are_about(desk: Desk) -> None:
-    done = desk.ask(large())
-    first, whole = done.parts[0].summary.place, done.summary.place
-    assert first is not None and whole is not None
-    first.write_text(first.read_text().replace("And more.", "Step 0 is called by cron."))
-    desk.ask(large())
-    whole = desk.ask(large()).summary.place
-    assert whole is not None
-    whole.write_text(whole.read_text().replace("And more.", "Ask Ada first."))
-    desk.ask(changed(0))
-    assert "Step 0 is called by cron." in desk.model.prompts[-2]
-    assert "Ask Ada first." in desk.model.prompts[-1]
-    desk.ask(changed(0, 1))  # and are handed on, though the model wrote the last one
-    assert "A person wrote this" in desk.model.prompts[-1]
-
-
 # --- what is sent
 
 
