@@ -67,12 +67,6 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
     return require_memory(repo.layout, repo.worktree, target, warn=repo.terminal.warn)
 
 
-def find_memories(repo: Repository, files: tuple[str, ...], *, rekey: bool) -> list[Memory]:
-    """The memories of several files, without duplicates."""
-    memories = [find_memory(repo, file, rekey=rekey) for file in files]
-    return list({memory.folder: memory for memory in memories}.values())
-
-
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Remembered paths with this prefix, relative to the current folder; any file if there are none or on an error."""
     from click.shell_completion import CompletionItem
@@ -265,7 +259,6 @@ for good, delete that folder. The memory stays attached to its file."""
 )
 @click.option("--edits", "parts", flag_value="edits", multiple=True, help="Clear only the list of edits.")
 @click.option("--undo", is_flag=True, help="Undo the last clear.")
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be cleared; do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @pass_repository
 def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any) -> int:
@@ -275,57 +268,50 @@ def clear_command(repo: Repository, /, *, files: tuple[str, ...], **values: Any)
     options = SimpleNamespace(**values)
     if options.undo and options.parts:
         raise UsageError("--undo restores all parts of the last clear; name no parts")
-    memories = find_memories(repo, files, rekey=not options.dry_run)
-    rows: list[dict[str, Any]] = []
-    notes: list[str] = []
+    named = [find_memory(repo, file, rekey=True) for file in files]
+    memories = list({memory.folder: memory for memory in named}.values())
 
-    def add(memory: Memory, archive: Path | None, parts: dict[editing.Part, int], verb: str) -> None:
-        path = memory.identity.path
+    def described(memory: Memory, parts: dict[editing.Part, int], verb: str = "") -> str:
         sizes = ", ".join(f"{part} ({amount(size)})" for part, size in parts.items())
-        notes.append(f"{one_line(path)}: {verb}{sizes}")
-        rows.append({"path": path, "memory": memory.folder.name, "parts": parts, "archive": archive})
+        return f"{one_line(memory.identity.path)}: {verb}{sizes}"
 
+    done: list[tuple[Memory, editing.ArchivedParts]] = []
     if options.undo:
         for memory in memories:
             if archived := editing.archived_parts(memory):
-                if not options.dry_run:
-                    editing.restore(memory, archived[-1])
-                verb = "would restore " if options.dry_run else "restored "
-                add(memory, archived[-1].folder, archived[-1].parts, verb)
-        if not rows:
+                editing.restore(memory, archived[-1])
+                done.append((memory, archived[-1]))
+        if not done:
             raise NothingDone("nothing to restore: nothing was cleared")
+        notes, verb = [], "restored "
     else:
         chosen = options.parts or editing.PARTS
         full = [(memory, sizes) for memory in memories if (sizes := editing.part_sizes(memory, chosen))]
         if not full:
             raise NothingDone("nothing to clear")
-        if options.dry_run:
+        if not options.yes:
             for memory, sizes in full:
-                add(memory, None, sizes, "")
-        else:
-            _confirm_clear(repo, full, options)
-            for memory, _ in full:
-                if (archive := editing.clear(memory, chosen)) is not None:
-                    add(memory, archive.folder, archive.parts, "cleared ")
-            names = " ".join(quoted_name(memory, memory.identity.path) for memory, _ in full)
-            notes.append(f"restore it with: repoagent memory clear --undo {names}")
-    action = None if options.dry_run else "undo" if options.undo else "clear"
-    repo.emit({"action": action, "files": rows}, notes=notes)
+                repo.terminal.note(described(memory, sizes))
+            repo.confirm(
+                f"Clear this for {plural(len(full), 'file')}", ("move it to the archive", "change nothing"),
+                refusal="cannot ask for confirmation without a terminal; use --yes", declined="nothing was cleared",
+            )  # fmt: skip
+        for memory, _ in full:
+            if (archive := editing.clear(memory, chosen)) is not None:
+                done.append((memory, archive))
+        names = " ".join(quoted_name(memory, memory.identity.path) for memory, _ in full)
+        notes, verb = [f"restore it with: repoagent memory clear --undo {names}"], "cleared "
+    notes = [*(described(memory, archive.parts, verb) for memory, archive in done), *notes]
+    rows = [
+        {
+            "path": memory.identity.path,
+            "memory": memory.folder.name,
+            **select(archive, "parts", archive="folder"),
+        }
+        for memory, archive in done
+    ]
+    repo.emit({"action": "undo" if options.undo else "clear", "files": rows}, notes=notes)
     return Exit.DONE if rows else Exit.NOTHING
-
-
-def _confirm_clear(
-    repo: Repository, full: list[tuple[Memory, dict[Any, int]]], options: SimpleNamespace
-) -> None:
-    if options.yes:
-        return
-    for memory, sizes in full:
-        listing = ", ".join(f"{part} ({amount(size)})" for part, size in sizes.items())
-        repo.terminal.note(f"{one_line(memory.identity.path)}: {listing}")
-    refusal = "cannot ask for confirmation without a terminal; use --yes, or --dry-run to preview"
-    choices = ("move it to the archive", "change nothing")
-    question = f"Clear this for {plural(len(full), 'file')}"
-    repo.confirm(question, choices, refusal=refusal, declined="nothing was cleared")
 
 
 RELINK_EXAMPLES = """\b
@@ -347,9 +333,8 @@ notes are marked as being about an older text."""
     shell_complete=complete,
     help="The file that has the memory.",
 )
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be done; do nothing.")
 @pass_repository
-def relink_command(repo: Repository, /, *, file: str, source: str, dry_run: bool) -> None:
+def relink_command(repo: Repository, /, *, file: str, source: str) -> None:
     """Attach a memory to FILE. `memory show` lists the relinks of FILE."""
     from repoagent.memory.identity.store import relink
 
@@ -357,14 +342,11 @@ def relink_command(repo: Repository, /, *, file: str, source: str, dry_run: bool
     before = memory.identity.path_in(str(repo.worktree.top))
     if before == path and find(repo, file).memory is not None:
         raise NothingDone(f"{path} already has that memory")
-    done = relink(repo.layout, repo.worktree, memory, path, dry_run=dry_run, warn=repo.terminal.warn)
+    done = relink(repo.layout, repo.worktree, memory, path, warn=repo.terminal.warn)
     notes = []
     if done.reason.startswith("linked by hand to another text"):
         notes.append("the text of this file differs, so older notes are marked")
-    if not dry_run:
-        back = f"{shlex.quote(before)} --from {memory.folder.name}"
-        notes.append(f"undo it with: repoagent memory relink {back}")
-    verb = "would attach" if dry_run else "attached"
+    notes.append(f"undo it with: repoagent memory relink {shlex.quote(before)} --from {memory.folder.name}")
     content = {"memory": memory.folder.name, "before": before, "path": path, "reason": done.reason}
-    sentence = f"{verb} the memory of {one_line(before)} to {one_line(path)}"
-    repo.emit({**content, "done": not dry_run}, [sentence], notes=notes)
+    sentence = f"attached the memory of {one_line(before)} to {one_line(path)}"
+    repo.emit(content, [sentence], notes=notes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
-from itertools import groupby
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -134,10 +133,12 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
             *section("conversation"),
             *item(f"{size}; print it with: repoagent conversation show {conversation}"),
         ]
-    if recognized := list(_recognition(file_memory, verbose=repo.terminal.verbose)):
-        lines += section("how it was recognized")
-        for text in recognized:
-            lines += item(text)
+    lines += section("how it was recognized")
+    for step in memory.identity.rekeyings:
+        if step.reason != "another inode" or repo.terminal.verbose:  # an editor may create one with each save
+            lines += item(f"{step.time[:10]} {step.reason}: {step.path}")
+    if memory.identity.strangers:
+        lines += item(f"not its file: {', '.join(memory.identity.strangers)}")
     lines += section("files")
     for file in (*(memory.folder / each for each in _FILES), *file_memory.archived):
         if file.is_symlink() or file.exists():
@@ -148,22 +149,6 @@ def _lines(file_memory: FileMemory, repo: Repository, page: Page) -> Iterator[st
         lines += item(f"restore the last one with: repoagent memory clear --undo {name}")
     for line in lines:
         yield line.replace("…", "...").replace("→", "->") if page.ascii else line
-
-
-def _recognition(file_memory: FileMemory, *, verbose: bool) -> Iterator[str]:
-    identity = file_memory.memory.identity
-    for (reason, path), steps in groupby(identity.rekeyings, lambda step: (step.reason, step.path)):
-        if reason == "another inode" and not verbose:
-            continue  # an editor may create a new inode with each save
-        several = [*steps]
-        often = f", {len(several):,} times" if len(several) > 1 else ""
-        yield f"{several[-1].time[:10]} {reason}{often}: {path}"
-    for top, sighting in identity.places.items():
-        yield f"last seen as {top}/{sighting.path}{f', blob {sighting.blob[:12]}' if verbose else ''}"
-    for key, top in identity.keys.items() if verbose else ():
-        yield f"device and inode {key} in {top}"
-    if identity.strangers:
-        yield f"not its file: {', '.join(identity.strangers)}"
 
 
 ON_A_TERMINAL = 2_000  # rows; listing more takes long

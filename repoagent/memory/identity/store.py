@@ -261,19 +261,12 @@ def clear_unborn(layout: Layout) -> None:
 
 
 def relink(
-    layout: Layout,
-    worktree: WorkTree,
-    memory: Memory,
-    path: str,
-    *,
-    dry_run: bool = False,
-    warn: Warn = to_stderr,
+    layout: Layout, worktree: WorkTree, memory: Memory, path: str, *, warn: Warn = to_stderr
 ) -> Memory:
-    """Tie `memory` to `path`; its former file becomes a stranger to it.
+    """Tie `memory` to `path`; its former file becomes a stranger to it. Returns the new state of the memory.
 
-    To undo a re-keying, pass the former path, even if the file is gone. With `dry_run` nothing is written. Returns the
-    new state of the memory. Raises Refused if there is no such file or it has another memory, and as `read_source`;
-    Busy.
+    To undo a re-keying, pass the former path, even if the file is gone. Raises Refused if there is no such file or it
+    has another memory, and as `read_source`; Busy.
     """
     name, top = memory.folder.name, str(worktree.top)
     with memory_lock(layout), open_index(layout, warn) as index:
@@ -307,7 +300,6 @@ def relink(
         else:
             tied = replace(tied, places={**tied.places, top: Seen(path, identity.blob)})
         tied = tied.noted(rekeying(reason, file))
-        if not dry_run:
-            changes = [(name, identity, tied), *freed(index, file, name)]
-            save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
+        changes = [(name, identity, tied), *freed(index, file, name)]
+        save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
         return Memory(memory.folder, tied, reason)

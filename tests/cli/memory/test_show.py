@@ -8,7 +8,7 @@ import re
 from repoagent.memory.identity.record import identity_file
 from repoagent.memory.notes import add_note
 from tests.cli.memory.conftest import Ask, known, talked
-from tests.memory.conftest import Desk, text
+from tests.memory.conftest import Desk, atomic_save, text
 
 
 def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
@@ -36,9 +36,9 @@ def test_everything_on_one_page(ask: Ask, context: Desk) -> None:
 
 def test_details_need_verbose(ask: Ask, context: Desk) -> None:
     known(context, "src/a.py")
-    assert not re.search(r"inode|blob", ask("show", "src/a.py").out)
-    output = ask("show", "src/a.py", before=("-v",)).out
-    assert "device and inode" in output and ", blob " in output
+    atomic_save(context.worktree.top / "src/a.py", text("a"))
+    assert context.folder("src/a.py") and "another inode" not in ask("show", "src/a.py").out
+    assert "another inode: src/a.py" in ask("show", "src/a.py", before=("-v",)).out
 
 
 def test_json(ask: Ask, context: Desk) -> None:
