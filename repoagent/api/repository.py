@@ -59,7 +59,8 @@ class Repository:
     `repoagent.errors.RepoagentError` with one clear sentence; after it files, index and branch are unchanged (a `run`
     keeps its earlier changes). Except for `git`, threads may share an object.
 
-    Raises UsageError outside of a work tree, and for one that git finds only with GIT_DIR and GIT_WORK_TREE.
+    Raises UsageError outside of a work tree, while GIT_DIR, GIT_WORK_TREE or GIT_COMMON_DIR is set, and for a work tree
+    that git finds only with them.
     """
 
     def __init__(self, path: StrPath | Repo = ".", *, settings: Mapping[str, object] | None = None) -> None:

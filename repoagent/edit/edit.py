@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -104,7 +105,7 @@ def edit(
     dirs = layout(worktree)
     ensure(dirs)
     key = request_key(session.request.instruction, prepared.blobs, 0)
-    mark = unfinished.request_mark(key)
+    mark = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]  # of the request, in its first turn
     before = unfinished.find_unfinished(dirs, mark)
     if before and (request.fresh or edit_folder(worktree, before).exists()):  # it was killed after its commit
         unfinished.set_aside(dirs, before)

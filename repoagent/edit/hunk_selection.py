@@ -27,6 +27,7 @@ class Hunk:
 
     @property
     def text(self) -> str:
+        """The hunk as in a diff, with its header."""
         old, new = _count(self.lines, _OLD), _count(self.lines, _NEW)
         # for a side without lines git uses the number of the previous line
         head = f"@@ -{self.old + bool(old)},{old} +{self.new + bool(new)},{new} @@{self.section}"

@@ -62,6 +62,7 @@ class Story:
 
 
 def recorded_changes(result: CommitOutcome) -> RecordedChanges:
+    """The changes of a commit, as `remember` takes them."""
     levels: dict[str, tuple[str, ...]] = {}
     for placement in result.proposal.placements:
         levels[placement.path] = (*levels.get(placement.path, ()), placement.level)

@@ -52,6 +52,7 @@ class ModelCalls:
         return requests
 
     def requests(self, state: State) -> tuple[Request, ...]:
+        """The requests after the turns of `state`: one, or one for each file of a small model."""
         prepared = self.prepared
         session, turns = prepared.session, state.turns
         replies = [turn.text for turn in turns if turn.role == "assistant"]
@@ -157,6 +158,7 @@ class ModelCalls:
         }
 
     def waiting(self, seconds: float, reason: str) -> None:
+        """Tell the user that a call is repeated in `seconds`, and why."""
         self.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
 

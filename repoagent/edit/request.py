@@ -75,10 +75,12 @@ class EditRequest:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """The files to edit, each once."""
         return tuple(dict.fromkeys(target.path for target in self.targets))
 
     @property
     def commits(self) -> bool:
+        """Whether an accepted change is committed."""
         return not (self.commit.no_commit or self.dry_run)
 
     def lines_in(self, path: str) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,11 +27,6 @@ def conversation_file(dirs: Layout, edit_id: str) -> Path:
     return dirs.conversations / f"{PREFIX}{edit_id}.md"
 
 
-def request_mark(key: str) -> str:
-    """A short hash that identifies a request in the first turn of its conversation."""
-    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 @contextmanager
 def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
     """Hold the lock of a running edit. Raises Busy if another process holds it."""
@@ -45,8 +39,8 @@ def edit_lock(dirs: Layout, edit_id: str) -> Iterator[None]:
 
 
 def find_unfinished(dirs: Layout, wanted: str) -> str | None:
-    """The id of the newest edit with the `request_mark` `wanted` that has not ended and is not running; None if there
-    is none.
+    """The id of the newest edit whose request has the mark `wanted`, and that has not ended and is not running; None if
+    there is none.
 
     Also removes edits that were killed before their first reply.
     """

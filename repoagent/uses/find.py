@@ -170,6 +170,7 @@ def _paths(stream: IO[bytes]) -> tuple[list[str], bool]:
 
 
 def data_of(worktree: WorkTree, path: str, left_out: Counter[str]) -> bytes | None:
+    """The bytes of a file; None, counted in `left_out`, if it is too large or unreadable."""
     try:
         if os.lstat(worktree.top / path).st_size > LARGEST_PARSED:
             left_out["large"] += 1

@@ -86,6 +86,12 @@ class Screen:
     def send(self, text: str) -> None:
         os.write(self._main, text.encode())
 
+    def answer(self, question: str, keys: str) -> str:
+        """Wait for `question`, and send `keys`; return the output up to and including the question."""
+        output = self.expect(question)
+        self.send(keys)
+        return output
+
     @property
     def echoes(self) -> bool:
         """Whether the terminal echoes input."""

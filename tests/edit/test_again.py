@@ -134,9 +134,7 @@ def test_a_locked_memory_does_not_fail_an_undo(repo: GitRepo, run: Run, script: 
     assert json.loads(done.out)["moved"] is True
     assert "could not clean up after a killed command yet" in done.err
     (repo.top / ".repoagent/memory").unlink()
-    done = run("redo")
-    assert done.code == 0 and re.search(
-        r"^recovered: recorded the edit \S+ in memory$", done.err, re.MULTILINE
-    )
+    done = run("redo", code=0)
+    assert re.search(r"^recovered: recorded the edit \S+ in memory$", done.err, re.MULTILINE)
     (conversation,) = (repo.top / ".repoagent/memory").glob("*/conversation.md")
     assert "greet with a comma" in conversation.read_text()

@@ -14,9 +14,7 @@ from repoagent.edit.apply_input import (
     parse_bindings,
     plain_message,
     read_patch_input,
-    tracked,
 )
-from repoagent.edit.apply_patch import Tree
 from repoagent.errors import Refused, UsageError
 from repoagent.git.files import FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
@@ -164,23 +162,6 @@ def test_a_bound_patch_is_merged_into_the_current_text_or_refused(repo: GitRepo,
     assert repo.status() == ""
 
 
-def test_a_tree_reads_files_on_first_access(repo: GitRepo) -> None:
-    worktree = open_worktree(repo.top)
-    read: list[str] = []
-
-    def reading(path: str) -> Source:
-        read.append(path)
-        return read_source(worktree, path)
-
-    tree = Tree(tracked(worktree), reading)
-    assert "a.txt" in tree and "b.txt" not in tree and len(tree) == len(list(tree)) == 3
-    assert read == []
-    assert tree["a.txt"].data.startswith(b"line 1") and tree["a.txt"] and read == ["a.txt"]
-    (repo.top / "README.md").unlink()
-    with pytest.raises(Refused, match=r"git restore README\.md"):
-        tree["README.md"]
-
-
 def test_names_relative_to_a_folder() -> None:
     known = {"sub/x.txt", "sub/a/y.txt", "z.txt", "sub/z.txt"}.__contains__
 
@@ -235,8 +216,8 @@ def test_a_whole_file_is_accepted_below_its_name(fleet: GitRepo, here: Here) -> 
 
 def test_a_definition_missing_from_a_whole_file_must_be_named(fleet: GitRepo, here: Here) -> None:
     without = FLEET.replace("def leave():\n    return 1\n\n\n", "")
-    done = here(whole(without), "-y")
-    assert done.code == 3 and "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
+    done = here(whole(without), "-y", code=3)
+    assert "lacks leave (lib/fleet.py)" in done.err and "request" not in done.err
     assert fleet.read("lib/fleet.py") == FLEET.encode()
     here(whole(without), "-y", "-m", "Drop leave", code=0)
     assert fleet.read("lib/fleet.py") == without.encode()

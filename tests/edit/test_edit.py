@@ -197,8 +197,8 @@ def test_new_deleted_and_renamed_files(repo: GitRepo, run: Run, edit: Run, scrip
 def test_dry_run_and_no_commit(repo: GitRepo, run: Run, edit: Run, script: Script) -> None:
     script.replies(GREET)
     before = state(repo)
-    done = run("edit", "src/app.py", "greet with a comma", "--dry-run")
-    assert done.code == 0 and state(repo) == before
+    done = run("edit", "src/app.py", "greet with a comma", "--dry-run", code=0)
+    assert state(repo) == before
     repo.git("apply", "--check", "-", stdin=done.out.encode())
     script.replies(GREET)
     edit("--no-commit")
@@ -229,8 +229,7 @@ def test_the_instruction_from_a_file(repo: GitRepo, run: Run, script: Script, tm
 def test_errors_before_the_first_call(
     run: Run, script: Script, arguments: tuple[str, ...], words: str
 ) -> None:
-    done = run("edit", *arguments, stdin=" \n")
-    assert done.code == 2 and words in done.err
+    assert words in run("edit", *arguments, stdin=" \n", code=2).err
     assert script.prompts == []
 
 

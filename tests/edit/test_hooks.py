@@ -46,25 +46,6 @@ def test_a_formatter_and_other_work_around(repo: GitRepo, run: Run, script: Scri
     assert len(script.prompts) == 1
 
 
-def test_a_signed_commit_with_a_greedy_hook(repo: GitRepo, run: Run, script: Script, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
-    (tmp_path / "signers").write_text("ada@example.com " + key.with_suffix(".pub").read_text())
-    for name, value in [
-        ("gpg.format", "ssh"), ("user.signingKey", str(key)), ("gpg.ssh.allowedSignersFile", str(tmp_path / "signers")),
-        ("commit.gpgSign", "true"),
-    ]:  # fmt: skip
-        repo.git("config", name, value)
-    repo.hook("pre-commit", "git add -u\n")
-    repo.write("README.md", "mine\n")
-    script.replies(GREET)
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=0)
-    repo.git("verify-commit", "HEAD")
-    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
-    assert repo.status() == " M README.md\n"
-    assert any("README.md" in remark for remark in done.json["remarks"])
-
-
 def test_a_failed_signature_does_not_go_to_the_model(repo: GitRepo, run: Run, script: Script) -> None:
     repo.git("config", "gpg.format", "ssh")
     repo.git("config", "user.signingKey", "/nowhere/key")
@@ -86,24 +67,6 @@ def test_a_hook_that_always_fails_ends_the_run(repo: GitRepo, run: Run, script: 
     assert len(script.prompts) == 4  # the first, and three more
     assert "no ticket" in script.prompts[1]
     assert (repo.head(), repo.status()) == (head, "")
-
-
-def test_commits_and_saves_of_the_user_during_an_edit(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(GREET)
-    script.act(
-        0, "echo more >> README.md; git commit -qam mine; (echo '# top'; cat src/app.py) > x; mv x src/app.py"
-    )
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--json", code=0)
-    assert any("src/app.py has changed" in remark for remark in done.json["remarks"])
-    assert done.json["placements"] == [
-        {"path": "src/app.py", "hunk": 1, "line": 2, "level": "exact", "tolerances": []}
-    ]
-    assert repo.git("log", "--format=%s", "-n2").split("\n")[1] == "mine"
-    assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
-    assert "more" in repo.git("show", "HEAD:README.md")
-    assert "# top" not in repo.git("show", "HEAD:src/app.py")
-    assert repo.read("src/app.py").startswith(b"# top\ndef greet(name):\n    return f'hello, {name}'\n")
-    assert repo.status() == " M src/app.py\n"
 
 
 def test_a_change_that_no_longer_fits_is_saved(repo: GitRepo, run: Run, script: Script) -> None:

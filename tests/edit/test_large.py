@@ -232,30 +232,6 @@ def test_a_large_file_is_edited(repo: GitRepo, run: Run, script: Script, count: 
     assert repo.read("big.py").decode() == wanted
 
 
-@pytest.mark.soak
-def test_a_line_number_decides(repo: GitRepo, run: Run, script: Script) -> None:
-    text = source(3_000)
-    repo.commit("big", **{"big.py": text})
-    line = _line(text, "def task_2000(") + 1
-    body = (
-        " " * 5 + "result = value",
-        "-    if result > LIMIT:",
-        "+    if result >= LIMIT:",
-        " " * 9 + "return LIMIT",
-    )
-    script.replies(diff("big.py", *body), diff("big.py", *body).replace("@@", f"@@ -{line},3 +{line},3 @@"))
-    run("edit", "big.py", "task_2000 shall stop at the limit", "--yes", code=0)
-    assert "places" in script.prompts[1]
-    changed = [
-        n
-        for n, (a, b) in enumerate(
-            zip(text.split("\n"), repo.read("big.py").decode().split("\n"), strict=True)
-        )
-        if a != b
-    ]
-    assert changed == [line]
-
-
 def test_read_finds_a_symbol_without_its_underscore(repo: GitRepo) -> None:
     repo.write("big.py", source(3, _special_case="pass"))
     (read,) = (tool for tool in prepare_edit(repo, "x").tools if tool.name == "read")

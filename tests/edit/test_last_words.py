@@ -41,8 +41,8 @@ def test_no_edit_after_a_failed_check_exits_6(repo: GitRepo, run: Run, script: S
 def test_finishing_after_a_refused_edit_is_not_a_success(repo: GitRepo, run: Run, script: Script) -> None:
     bad = "```diff\n--- a/src/app.py\n+++ b/src/app.py\n@@\n-no such line\n+x\n```\n"
     script.replies(bad, "<finish>all done</finish>", "<finish>all done</finish>")
-    done = run("edit", "src/app.py", "greet", "--yes")
-    assert done.code == 3 and "the model's edit was refused and it sent no other" in done.err
+    done = run("edit", "src/app.py", "greet", "--yes", code=3)
+    assert "the model's edit was refused and it sent no other" in done.err
     assert "all done" in done.err
     assert "Your last edit was refused and is not part of the change." in script.prompts[2]
 

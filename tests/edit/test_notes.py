@@ -95,8 +95,7 @@ def test_the_reason_of_a_rejection_is_noted(repo: GitRepo, run: Run, screen: Ope
         for question, answer in (
             (QUESTION, "n"), ("Reason, for the model (empty: stop): ", "keep saying hello"), (QUESTION, "y")
         ):  # fmt: skip
-            window.expect(question)
-            window.send(f"{answer}\n")
+            window.answer(question, f"{answer}\n")
         assert window.end() == 0
     assert notes(repo) == [
         "person: rejected a proposed change: keep saying hello "

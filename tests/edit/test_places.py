@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,28 +26,6 @@ def test_in_a_folder_of_a_linked_work_tree(repo: GitRepo, run: Run, script: Scri
     assert (repo.top / ".repoagent").is_dir() and not (linked.top / ".repoagent").exists()
     assert run("undo", cwd=linked.top).code == 0
     assert linked.head() == head
-
-
-def test_as_a_sub_command_of_git(repo: GitRepo, script: Script, tmp_path: Path) -> None:
-    script.replies(GREET)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    arguments = [
-        "-C",
-        str(repo.top / "src"),
-        "-c",
-        "user.name=Other Name",
-        "repoagent",
-        "edit",
-        "app.py",
-        "greet",
-        "--yes",
-    ]
-    subprocess.run(
-        ["git", *arguments], cwd=tmp_path, check=True, capture_output=True,
-        env={**os.environ, "PATH": path, "REPOAGENT_MODEL": script.spec},
-    )  # fmt: skip
-    assert repo.git("log", "-1", "--format=%an").strip() == "Other Name"
-    assert b"f'hello, {name}'" in repo.read("src/app.py")
 
 
 def test_detached_unborn(

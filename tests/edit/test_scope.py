@@ -19,8 +19,8 @@ def files_of_head(repo: GitRepo) -> list[str]:
 
 def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(BOTH)
-    done = run(*COMMAND, "--yes")
-    assert done.code == 3 and repo.status() == ""
+    done = run(*COMMAND, "--yes", code=3)
+    assert repo.status() == ""
     assert "README.md has to change too, but this edit may change only src/app.py" in done.err
     assert "--scope repo" in done.err
     done = run(*COMMAND, "--yes", "--scope", "repo", "--json", code=0)
@@ -31,10 +31,8 @@ def test_the_saved_answer_is_applied_with_a_wider_scope(repo: GitRepo, run: Run,
 def test_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(BOTH)
     with screen(*COMMAND) as window:
-        window.expect(ASKED)
-        window.send("y\n")
-        window.expect(QUESTION)
-        window.send("y\n")
+        window.answer(ASKED, "y\n")
+        window.answer(QUESTION, "y\n")
         assert window.end() == 0
     assert files_of_head(repo) == ["README.md", "src/app.py"] and len(script.prompts) == 1
 
@@ -42,8 +40,7 @@ def test_yes_widens_the_scope_without_another_call(repo: GitRepo, screen: Open, 
 def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(BOTH, BOTH, GREET)
     with screen(*COMMAND) as window:
-        window.expect(ASKED)
-        window.send("n\n")
+        window.answer(ASKED, "n\n")
         assert ASKED not in window.expect(QUESTION)
         window.send("y\n")
         assert window.end() == 0
@@ -54,10 +51,8 @@ def test_no_goes_to_the_model_and_is_not_asked_again(repo: GitRepo, screen: Open
 def test_a_hunk_that_does_not_fit_shows_the_file(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(GREET + README.replace("-A small", "-The small"), GREET + README)
     with screen(*COMMAND) as window:
-        window.expect(ASKED)
-        window.send("y\n")
-        window.expect(QUESTION)
-        window.send("y\n")
+        window.answer(ASKED, "y\n")
+        window.answer(QUESTION, "y\n")
         assert window.end() == 0
     assert "You may change README.md too." in script.prompts[1]
     assert "A small repository." in script.prompts[1].rpartition("You may change")[2]
@@ -79,8 +74,7 @@ REJECTED = "<reject>The words are in README.md, which has to change.</reject>\n"
 
 def test_a_rejection_is_resumed_with_a_wider_scope(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(REJECTED, BOTH)
-    done = run(*COMMAND, "--yes")
-    assert done.code == 3 and "--scope repo" in done.err
+    assert "--scope repo" in run(*COMMAND, "--yes", code=3).err
     run(*COMMAND, "--yes", "--scope", "repo", code=0)
     assert len(script.prompts) == 2 and files_of_head(repo) == ["README.md", "src/app.py"]
 
@@ -96,8 +90,8 @@ def test_files_that_are_never_offered(repo: GitRepo, run: Run, script: Script, p
     script.replies(
         diff(path, "-A small text.", "+Another.") + GREET, f"<reject>{path} has to change</reject>"
     )
-    done = run(*COMMAND, "--yes")
-    assert done.code == 1 and "the model declined" in done.err
+    done = run(*COMMAND, "--yes", code=1)
+    assert "the model declined" in done.err
     assert "--scope repo" not in done.err and "withheld" not in "".join(script.prompts)
 
 
@@ -106,9 +100,7 @@ def test_an_allowed_file_changed_since(repo: GitRepo, run: Run, screen: Open, sc
     script.replies(REJECTED, BOTH)
     script.act(1, "kill -9 $PPID")
     with screen(*COMMAND) as window:
-        window.expect(ASKED)
-        window.send("y\n")
+        window.answer(ASKED, "y\n")
         window.end()
     repo.write("README.md", "Something else.\n")
-    done = run(*COMMAND, "--yes")
-    assert done.code == 3 and "README.md has changed since" in done.err
+    assert "README.md has changed since" in run(*COMMAND, "--yes", code=3).err

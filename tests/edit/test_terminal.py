@@ -41,8 +41,7 @@ def test_no_then_explain_then_edit(repo: GitRepo, screen: Open, script: Script, 
         assert "return \x1b[7m" not in before.split("diff --git")[0]  # the reply's own diff is not shown
         assert "    Say hi\n" in before
         window.send("n\n")
-        window.expect("Reason, for the model (empty: stop): ")
-        window.send("no, a comma\n")
+        window.answer("Reason, for the model (empty: stop): ", "no, a comma\n")
         window.expect(QUESTION)
         assert "no, a comma" in script.prompts[1]
         window.send("x\n")
@@ -66,8 +65,7 @@ def test_a_plain_no_changes_nothing(repo: GitRepo, screen: Open, script: Script,
     script.replies(GREET)
     head = repo.head()
     with screen("edit", "src/app.py", "greet with a comma") as window:
-        window.expect(QUESTION)
-        window.send(keys)
+        window.answer(QUESTION, keys)
         assert window.end() == 1
     assert "nothing was changed" in window.seen
     assert (repo.head(), repo.status()) == (head, "")
@@ -84,14 +82,10 @@ def test_hunk_by_hunk(repo: GitRepo, screen: Open, script: Script, flag: tuple[s
     script.replies(two)
     with screen("edit", *flag, "a.txt", "shout") as window:
         if not flag:
-            window.expect(QUESTION)
-            window.send("p\n")
-        window.expect("(1/1) Apply this hunk")
-        window.send("s\n")
-        window.expect("(1/2) Apply this hunk")
-        window.send("n\n")
-        window.expect("(2/2) Apply this hunk")
-        window.send("y\n")
+            window.answer(QUESTION, "p\n")
+        window.answer("(1/1) Apply this hunk", "s\n")
+        window.answer("(1/2) Apply this hunk", "n\n")
+        window.answer("(2/2) Apply this hunk", "y\n")
         assert window.end() == 0
     assert repo.read("a.txt").count(b"LINE") == 1
     assert b"LINE 9" in repo.read("a.txt")
@@ -103,42 +97,17 @@ def test_interrupted_at_the_question_it_resumes_there(repo: GitRepo, screen: Ope
     script.replies(GREET)
     head = repo.head()
     with screen("edit", "src/app.py", "greet with a comma") as window:
-        window.expect(QUESTION)
-        window.send("\x03")
+        window.answer(QUESTION, "\x03")
         assert window.end() == 130
     assert (repo.head(), repo.status()) == (head, "")
     assert len(unfinished(repo)) == 1
     assert not (repo.top / ".git/index.lock").exists()
     with screen("edit", "src/app.py", "greet with a comma") as window:
-        window.expect(QUESTION)
-        window.send("y\n")
+        window.answer(QUESTION, "y\n")
         assert window.end() == 0
     assert len(script.prompts) == 1
     assert unfinished(repo) == []
     assert b"f'hello, {name}'" in repo.read("src/app.py")
-
-
-@pytest.mark.soak
-def test_interrupted_during_the_model_call(repo: GitRepo, screen: Open, script: Script) -> None:
-    script.replies('<read path="README.md"/>\n', GREET)
-    script.act(1, "sleep 60")
-    head = repo.head()
-    started = time.monotonic()
-    with screen("edit", "src/app.py", "greet with a comma") as window:
-        window.expect("read README.md")
-        while len(script.prompts) < 2:
-            time.sleep(0.02)
-        window.send("\x03")
-        assert window.end() == 130
-    assert time.monotonic() - started < 30
-    assert (repo.head(), repo.status()) == (head, "")
-    assert "Traceback" not in window.seen
-    (script.folder / "prompt-01").unlink()  # as if it had never been sent to the model
-    (script.folder / "act-01").unlink()
-    with screen("edit", "src/app.py", "greet with a comma", "--yes") as window:
-        assert window.end() == 0
-    assert len(script.prompts) == 2
-    assert "A small repository." in script.prompts[1]
 
 
 @pytest.mark.soak
@@ -176,44 +145,3 @@ def test_the_editor_asks_the_instruction(repo: GitRepo, screen: Open, script: Sc
         assert window.end() == 2
     assert "must not" not in window.seen
     assert len(script.prompts) == 1
-
-
-def test_escape_sequences_never_reach_the_terminal(repo: GitRepo, screen: Open, script: Script) -> None:
-    evil = "\x1b]0;owned\x07\x1b[2J\u202e"
-    repo.write("src/app.py", f"def greet(name):  # {evil}\n    return 'hello ' + name\n")
-    repo.write("b.py", "x = 1\n")
-    repo.commit("evil")
-    reply = f"So: {evil} done.\n\n<commit>Greet {evil}</commit>\n\n" + diff(
-        "src/app.py", f" def greet(name):  # {evil}", "-    return 'hello ' + name", "+    return name"
-    )
-    script.replies("<message>look " + evil + "</message>\n" + f'<read path="{evil}"/>\n', reply)
-    with screen("edit", "src/app.py", "greet") as window:
-        window.expect(QUESTION)
-        window.send("y\n")
-        assert window.end() == 0
-    assert "owned" in window.seen
-    for raw in ("\x1b]", "\x07", "\x1b[2J", "\u202e"):
-        assert raw not in window.seen
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("width", [60, 80])
-def test_lines_fit_the_terminal(screen: Open, script: Script, width: int) -> None:
-    words = "I use an f-string with a comma so that the greeting reads as people write it and say it aloud. "
-    script.replies(words * 3 + "\n\n" + GREET)
-    with screen("edit", "src/app.py", "greet", width=width, NO_COLOR="1") as window:
-        shown = window.expect(QUESTION)
-        window.send("q\n")
-        window.end()
-    prose = shown[shown.index("I use") : shown.index("diff --git")]
-    assert "".join(prose.split()) == "".join((words * 3).split())
-    assert max(map(len, prose.split("\n"))) <= width
-
-
-def test_an_answer_is_shown_once(screen: Open, script: Script) -> None:
-    script.replies("It greets by name.\n\n```python\ngreet('you')\n```\n")
-    with screen("edit", "src/app.py", "what does greet do?") as window:
-        assert window.end() == 1
-    assert without_styles(window.seen).count("It greets by name.") == 1
-    assert "greet('you')" in without_styles(window.seen)
-    assert "no change was made" in window.seen

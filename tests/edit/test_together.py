@@ -51,20 +51,6 @@ def test_two_files_and_a_slow_check(repo: GitRepo, script: Script, tmp_path: Pat
     assert repo.git("show", "--format=", "--name-only", "HEAD").count("\n") == 1
 
 
-def test_two_edits_of_one_file(repo: GitRepo, script: Script, tmp_path: Path) -> None:
-    other = second(tmp_path)
-    script.replies(diff("a.txt", " line 1", "-line 2", "+LINE 2", " line 3"))
-    other.replies(diff("a.txt", " line 8", "-line 9", "+LINE 9", " line 10"))
-    started = tmp_path / "started"
-    for model in (script, other):  # both have read the file before either writes
-        model.act(0, f"echo >> {started}; while [ $(wc -l < {started}) -lt 2 ]; do sleep 0.01; done")
-    values = both(start(repo, script, "a.txt", "shout"), start(repo, other, "a.txt", "shout below"))
-    assert repo.read("a.txt").count(b"LINE") == 2
-    assert repo.git("rev-list", "--count", "HEAD").strip() == "3"
-    assert repo.status() == ""
-    assert sum("has changed" in str(value["remarks"]) for value in values) == 1
-
-
 @pytest.mark.soak
 def test_the_same_command_twice_is_busy(repo: GitRepo, script: Script) -> None:
     script.replies('<read path="README.md"/>\n', "no more")

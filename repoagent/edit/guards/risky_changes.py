@@ -204,7 +204,7 @@ def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str 
             included = [str(Path(file).parent / value)] if _INCLUDES.match(key) else []
             obeyed |= {path: _OPTIONS for name in (file, *included) if (path := _inside(worktree, name))}
         if key == "core.hookspath":
-            hooks = worktree.top / _at_home(value)
+            hooks = worktree.top / os.path.expanduser(value)  # noqa: PTH111  (a Path raises for an unknown user)
         elif key == "core.attributesfile" and (path := _inside(worktree, value)):
             obeyed[path] = "decides which filters, diff and merge programs git runs"
         elif _RUNS.match(key):
@@ -222,7 +222,7 @@ def obeyed_by_git(worktree: WorkTree, options: Sequence[str] = ()) -> tuple[str 
 def _inside(worktree: WorkTree, name: str) -> str | None:
     """The path in the work tree that `name` resolves to; None if it is outside, or in a git directory."""
     try:
-        real = Path(os.path.realpath(worktree.top / _at_home(name)))
+        real = Path(os.path.realpath(worktree.top / os.path.expanduser(name)))  # noqa: PTH111
     except ValueError:  # not a file name
         return None
     if not real.is_relative_to(worktree.top) or real == worktree.top:
@@ -230,14 +230,6 @@ def _inside(worktree: WorkTree, name: str) -> str | None:
     if real.is_relative_to(worktree.git_dir) or real.is_relative_to(worktree.common_dir):
         return None
     return real.relative_to(worktree.top).as_posix()
-
-
-def _at_home(name: str) -> Path:
-    path = Path(name)
-    try:
-        return path.expanduser()
-    except RuntimeError:  # unknown user, or no home folder
-        return path
 
 
 def hidden_changes(changes: Iterable[FileChange]) -> Iterator[str]:

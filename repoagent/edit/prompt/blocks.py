@@ -240,10 +240,9 @@ def check_fits(request: Request, context_tokens: int | None) -> None:
         )
 
 
-def headed(title: str, text: str) -> str:
-    return f"{title}:\n{text.strip()}\n\n" if text.strip() else ""
-
-
 def quoted_block(title: str, text: str, tag: str = "") -> str:
     """A block of untrusted text, in a fence, so that none of it can pass for the protocol or a turn."""
-    return headed(title, fence(text.strip() + "\n", tag or title.lower())) if text.strip() else ""
+    if not text.strip():
+        return ""
+    block = fence(text.strip() + "\n", tag or title.lower())
+    return f"{title}:\n{block.strip()}\n\n"

@@ -171,6 +171,9 @@ def prepare(
     # neighbors that changed together with the files at least twice or have similar names, and may be read
     likely = (os.fsdecode(row.path) for row in rows if row.together > 1 or "name" in row.reasons)
     neighbors_shown = [path for path in likely if not why_not(path)][:NEIGHBORS_SHOWN]
+    purposes = ""
+    if neighbors_shown and (dirs.summaries / "files").is_dir():
+        purposes = _purposes(worktree, neighbors_shown)
     context_files = ContextFiles()
     if not short:
         context_files = collect(
@@ -194,7 +197,7 @@ def prepare(
         PromptContext(
             worktree, settings, request, why_not, sources, editable, facts, memories,
             history=_by_path(request, histories),
-            neighbors="\n".join(map(blocks.named, neighbors_shown)) + _purposes(worktree, neighbors_shown),
+            neighbors="\n".join(map(blocks.named, neighbors_shown)) + purposes,
             remembered=_by_path(request, remembered),
             earlier="" if short else _by_path(request, earlier),
             uses=used, recent=recent, answer_format=answer_format, context_files=context_files,
@@ -254,11 +257,9 @@ def _by_path(request: EditRequest, values: Mapping[str, str]) -> str:
 
 def _purposes(worktree: WorkTree, paths: Iterable[str]) -> str:
     """The purposes of the neighbors `paths`, one line each, as far as they have a summary and are readable."""
-    dirs = layout(worktree)
-    if not (dirs.summaries / "files").is_dir():
-        return ""
     from repoagent.memory.file_summaries import may_have_purpose, purpose
 
+    dirs = layout(worktree)
     lines = []
     for path in paths:
         try:
@@ -446,7 +447,7 @@ def prompt_for(
             text = excerpts.get(source.path) or blocks.file_block(source, "for reading only")
             read.append(Part(text, f"read {source.path}"))
     opening = [
-        *blocks.cached([Part(blocks.headed("The repository", facts), "facts"), *read], len(read)),
+        *blocks.cached([Part(f"The repository:\n{facts}\n\n" if facts else "", "facts"), *read], len(read)),
         *blocks.cached(
             [
                 Part(blocks.quoted_block("History", history), "history"),

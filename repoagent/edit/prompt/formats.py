@@ -42,6 +42,7 @@ class AnswerFormat:
 
     @property
     def is_short(self) -> bool:
+        """Whether the prompt is without the protocol."""
         return self.form in LOOSE if self.short is None else self.short or self.form in LOOSE
 
 

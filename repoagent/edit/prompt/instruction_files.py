@@ -55,11 +55,6 @@ class ContextFiles:
     warnings: tuple[str, ...] = ()
 
 
-def imports_of(text: str) -> tuple[str, ...]:
-    """The files that lines `@FILE` of a CLAUDE.md name, outside of code fences, relative to its folder."""
-    return tuple(dict.fromkeys(_IMPORT.findall(_FENCED.sub("", text))))
-
-
 def collect(
     top: Path,
     root: Path,
@@ -118,18 +113,41 @@ class _Collector:
         inside = (folder for folder in (self.top, self.root.parent) if path.is_relative_to(folder))
         name = next((path.relative_to(folder).as_posix() for folder in inside), str(path))
         real = Path(os.path.realpath(path))
+        data, problem = None, ""
         try:
-            data = self._read(path, real, name)
+            if not all(
+                file.is_relative_to(self.top) or file.is_relative_to(self.root) for file in (real, path)
+            ):
+                raise Refused(f"{name} leads out of the work tree")
+            if not real.is_relative_to(self.root):
+                for file in {name, real.relative_to(self.top).as_posix()}:
+                    check_path(file)
+                    if reason := self.why_not(file):
+                        raise Refused(reason.rstrip("."))
+            status = real.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise Refused(f"{name} is not a regular file")
+            if status.st_size > LARGEST:
+                raise Refused(f"{name} has {status.st_size:,} bytes, which is too large for a prompt")
+            data = real.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            problem = f"could not read {name} ({error.strerror})"
         except Refused as error:
+            problem = str(error)
+        if problem:
             if by is not None or os.path.lexists(path):
-                self.warnings.append(f"{error}; omitted" + (f" (named in {by})" if by else ""))
+                self.warnings.append(f"{problem}; omitted" + (f" (named in {by})" if by else ""))
             return
         if data is None:
             self.warnings += [f"no file {name} (named in {by})"] if by is not None else []
         elif real not in self.seen and len(self.seen) <= 4 * FILES:
             self.seen.add(real)
             text = self.add(name, data)
-            for entry in imports_of(text) if path.name == IMPORTING else ():
+            # a CLAUDE.md names further files in lines `@FILE`, outside of code fences, relative to its folder
+            entries = dict.fromkeys(_IMPORT.findall(_FENCED.sub("", text))) if path.name == IMPORTING else ()
+            for entry in entries:
                 self.follow(Path(os.path.normpath(path.parent / entry)), name)
 
     def expand(self, name: str) -> list[Path]:
@@ -150,27 +168,6 @@ class _Collector:
         if len(paths) > FILES:
             self.warnings.append(f"{name} matches {len(paths)} files: only the first {FILES} are read")
         return [Path(os.path.normpath(path)) for path in paths[:FILES]]
-
-    def _read(self, path: Path, real: Path, name: str) -> bytes | None:
-        """The bytes of a file of the repository; None if it does not exist. Raises Refused if it may not be shown."""
-        if not all(file.is_relative_to(self.top) or file.is_relative_to(self.root) for file in (real, path)):
-            raise Refused(f"{name} leads out of the work tree")
-        if not real.is_relative_to(self.root):
-            for file in {name, real.relative_to(self.top).as_posix()}:
-                check_path(file)
-                if reason := self.why_not(file):
-                    raise Refused(reason.rstrip("."))
-        try:
-            status = real.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise Refused(f"{name} is not a regular file")
-            if status.st_size > LARGEST:
-                raise Refused(f"{name} has {status.st_size:,} bytes, which is too large for a prompt")
-            return real.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise Refused(f"could not read {name} ({error.strerror})") from error
 
     def add(self, name: str, data: bytes, *, own: bool = False) -> str:
         """Add as much of a text as the budget allows, and return the whole text. Skips copies, texts that are only

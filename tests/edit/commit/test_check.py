@@ -139,8 +139,8 @@ def test_a_check_of_code_that_the_user_has_not_seen_is_confined(
 @in_sandbox
 def test_a_check_that_needs_home_or_network_names_the_option(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(_edit("x = 1"))
-    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "touch ~/mine")
-    assert done.code == 6 and "--check-unconfined" in done.err
+    done = run("edit", "src/app.py", "x", "--yes", "--max-turns", "1", "--check", "touch ~/mine", code=6)
+    assert "--check-unconfined" in done.err
     _set("check.unconfined", "true")
     script.replies(_edit("x = 2"))
     assert run("edit", "src/app.py", "x", "--yes", "--check", "touch ~/mine").code == 0

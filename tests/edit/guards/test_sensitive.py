@@ -141,8 +141,8 @@ def test_yes_does_not_accept_sensitive_files(repo: GitRepo, run: Run, script: Sc
 
 def test_named_sensitive_files_need_no_question(repo: GitRepo, run: Run, script: Script) -> None:
     script.replies(FILTERS)
-    done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo")
-    assert done.code == 0 and ".gitattributes decides" in done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--dry-run", "--scope", "repo", code=0)
+    assert ".gitattributes decides" in done.err
     script.replies(NEW.format(".gitattributes"))
     done = run("edit", ".gitattributes", "make all files text", "--yes", "--create", code=0)
     assert ".gitattributes decides" in done.err
@@ -159,8 +159,7 @@ def test_sensitive_files_need_a_second_yes(
         shown = window.expect(QUESTION)
         assert "warning:" in shown and ".gitattributes decides which filters" in " ".join(shown.split())
         window.send("y\n")
-        window.expect(APART)
-        window.send(key)
+        window.answer(APART, key)
         assert window.end() == code
     changed = repo.git("diff", "--name-only", before, "HEAD").split()
     assert (len(changed), repo.status()) == (0 if code else 2, "")
@@ -169,10 +168,8 @@ def test_sensitive_files_need_a_second_yes(
 def test_sensitive_files_can_be_deselected_by_hunk(repo: GitRepo, screen: Open, script: Script) -> None:
     script.replies(FILTERS)
     with screen("edit", "src/app.py", "greet with a comma", "--scope", "repo", "-p") as window:
-        window.expect("]? ")
-        window.send("y\n")  # the hunk of src/app.py
-        window.expect("]? ")
-        window.send("n\n")  # the hunk of .gitattributes
+        window.answer("]? ", "y\n")  # the hunk of src/app.py
+        window.answer("]? ", "n\n")  # the hunk of .gitattributes
         assert window.end() == 0
     assert "You did not ask" not in window.seen
     assert repo.git("show", "--format=", "--name-only").split() == ["src/app.py"]
@@ -186,5 +183,5 @@ def test_the_repository_cannot_set_the_patterns(repo: GitRepo, run: Run, script:
     done = run("edit", "README.md", "say hello", "--yes", "--scope", "repo", "--read", "src/app.py")
     assert done.code != 0  # a file for reading is not changed
     script.replies(GREET + NEW.format("src/new.py"))
-    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo")
-    assert done.code == 3 and "src/new.py is listed in edit.sensitive" in done.err
+    done = run("edit", "src/app.py", "greet with a comma", "--yes", "--scope", "repo", code=3)
+    assert "src/new.py is listed in edit.sensitive" in done.err

@@ -57,8 +57,8 @@ def test_each_join_saves_its_diff_and_uses_the_message(split: Split) -> None:
     split.edit(1, b"first", b"one")
     assert split.join().code == 0
     split.edit(2, b"first", b"two")
-    done = split.join("-m", "Say two", "-m", "It is clearer.", "--json")
-    assert done.code == 0 and done.json["outcome"] == "committed" and done.json["refreshed"]
+    done = split.join("-m", "Say two", "-m", "It is clearer.", "--json", code=0)
+    assert done.json["outcome"] == "committed" and done.json["refreshed"]
     assert done.json["join_diff"] == str(split.folder / "join-2.diff")
     assert done.json["segments"] == [
         {"file": "002.py", "added": 1, "removed": 1, "how": "applied", "notes": []}
@@ -73,8 +73,8 @@ def test_each_join_saves_its_diff_and_uses_the_message(split: Split) -> None:
 def test_a_dry_run_shows_the_diff_and_writes_nothing(split: Split) -> None:
     split.edit(2, b"second = first", b"second = 2")
     before = split.everything()
-    done = split.join("--dry-run")
-    assert done.code == 0 and split.everything() == before
+    done = split.join("--dry-run", code=0)
+    assert split.everything() == before
     assert split.repo.git("apply", "--check", "-", stdin=done.out.encode()) == ""
 
 
@@ -109,8 +109,8 @@ def test_edits_that_the_source_already_has_are_not_joined_again(split: Split) ->
     now = SOURCE.replace(b"second = first", b"second = 2", 2).replace(b"second = 2", b"second = first", 1)
     split.source.write_bytes(now)
     split.repo.commit("done by hand")
-    done = split.join()
-    assert done.code == 0 and "002.py  +1 -1  already in the source" in done.err
+    done = split.join(code=0)
+    assert "002.py  +1 -1  already in the source" in done.err
     assert "1 file +1 -1" in done.out and is_fresh(split)
     done = split.join()
     assert done.code == 1
@@ -155,23 +155,20 @@ def test_changes_of_an_editor_are_reverted(split: Split, edit: Callable[[bytes],
         b"parse(value):\n    first = value\n    second = 2",
     )
     split.file(2).write_bytes(edit(split.file(2).read_bytes()))
-    done = split.join()
-    assert done.code == 0 and f"note: 002.py: {note}" in done.err
+    assert f"note: 002.py: {note}" in split.join(code=0).err
     assert split.source.read_bytes() == wanted and is_fresh(split)
 
 
 def test_a_segment_with_only_changed_line_ends_is_not_joined(split: Split) -> None:
     split.file(2).write_bytes(split.file(2).read_bytes().replace(b"\n", b"\r\n"))
-    done = split.join()
-    assert done.code == 1 and "no text was changed (002.py: changed the line endings from CRLF" in done.err
+    assert "no text was changed (002.py: changed the line endings from CRLF" in split.join(code=1).err
 
 
 def test_other_encodings_are_preserved(make_split: MakeSplit) -> None:
     split = make_split(SOURCE.replace(b"value", "wért".encode("latin-1")), "src/old.txt")
     text = split.file(2).read_bytes().decode("latin-1").replace("second = first", "second = é")
     split.file(2).write_bytes(text.encode())
-    done = split.join()
-    assert done.code == 3 and "002.txt was saved as UTF-8" in done.err
+    assert "002.txt was saved as UTF-8" in split.join(code=3).err
     assert split.file(2).read_bytes() == text.encode()
     split.file(2).write_bytes(text.encode("latin-1"))
     assert split.join().code == 0
@@ -184,8 +181,8 @@ def test_an_emptied_segment_deletes_its_text_and_other_files_stay(split: Split) 
     for name in (*litter, "006.py"):
         (split.folder / name).write_bytes(b"another")
     (split.folder / "__pycache__").mkdir()
-    done = split.join()
-    assert done.code == 0 and "003.py is empty: its 7 lines are deleted" in done.err
+    done = split.join(code=0)
+    assert "003.py is empty: its 7 lines are deleted" in done.err
     assert "not part of this split: 006.py\n" in done.err and all(
         (split.folder / name).exists() for name in litter
     )

@@ -92,16 +92,15 @@ def test_a_missing_moved_or_replaced_source(split: Split) -> None:
     split.edit(*OURS)
     data = split.source.read_bytes()
     split.repo.git("mv", "src/big.py", "src/large.py")
-    done = split.join()
-    assert done.code == 3 and "src/large.py has the same text" in done.err
+    done = split.join(code=3)
+    assert "src/large.py has the same text" in done.err
     command = done.err.partition("run `repoagent split ")[2].partition("`")[0].split()
     assert split.program(*command).code == 0 and split.program("--join", "parts", "-n").code == 0
     assert split.program("src/large.py", "--refresh", "parts").code == 0
     index = split.folder / "index.json"
     index.write_text(index.read_text().replace("src/large.py", "src/big.py"))
     split.repo.git("rm", "-q", "-f", "src/large.py")
-    done = split.join()
-    assert done.code == 3 and "src/big.py no longer exists" in done.err
+    assert "src/big.py no longer exists" in split.join(code=3).err
     split.source.parent.mkdir(exist_ok=True)
     split.source.symlink_to("../a.txt")
     refused(split, "symbolic link")

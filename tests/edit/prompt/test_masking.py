@@ -103,6 +103,6 @@ def test_an_edit_of_a_line_with_a_key_is_resumed(repo: GitRepo, run: Run, script
     assert run(*words).code == 4  # the model fails when it gets the failed check
     assert token not in script.prompts[1]
     script.replies(diff("c.py", f' TOKEN = "{name}"  # a', "-RETRIES = 2", "+RETRIES = 3"))
-    done = run(*words)
-    assert done.code == 0 and len(script.prompts) == 1, done.err
+    run(*words, code=0)
+    assert len(script.prompts) == 1
     assert repo.read("c.py").decode() == f'TOKEN = "{token}"  # a\nRETRIES = 3\n'
