@@ -165,9 +165,7 @@ _MODEL_OR_NONE = or_none(_MODEL)
 _RULES = {
     **dict.fromkeys(("secret", "conflict-marker", "parse-error", "removed-symbol"), "error"),
     **dict.fromkeys(("debug-leftover", "partner-missing"), "warning"),
-    **dict.fromkeys(("fix-prone", "unusual-size", "unusual-width"), "note"),
-    **dict.fromkeys(("generated-edited", "vendored-edited"), "note"),
-    **dict.fromkeys(("api-changed", "review-relaxed", "correctness"), "warning"),
+    **dict.fromkeys(("review-relaxed", "correctness"), "warning"),
     "security": "error",
     "tests": "note",
     "compatibility": "warning",

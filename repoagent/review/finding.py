@@ -128,7 +128,7 @@ class LastReport(NamedTuple):
 
 
 def reviews_dir(layout: Layout) -> Path:
-    """The folder of saved reports, dismissals, habits and cached answers."""
+    """The folder of saved reports, dismissals and cached answers."""
     return layout.root / "reviews"
 
 

@@ -36,20 +36,15 @@ class ReviewRequest(NamedTuple):
 def review(change: Change, request: ReviewRequest) -> Report:
     """Review `change`. With `strict`, raises the error of the model's part."""
     from repoagent.review import untrusted_change
-    from repoagent.review.checks.run import history_findings, static_findings
+    from repoagent.review.checks.missing_partner import find_missing_partners
+    from repoagent.review.checks.run import static_findings
     from repoagent.review.rules import RULES, level_of
 
     worktree, layout, settings = request.worktree, request.layout, request.settings
     static = static_findings(change, worktree, settings)
-    history = history_findings(change, worktree, layout, settings)
-    removed_in = {finding.location.path for finding in static.findings if finding.rule == "removed-symbol"}
-    findings: list[Finding] = list(static.findings)
-    for finding in history.findings:
-        location = finding.location
-        # removed-symbol already reports it, with all uses
-        if finding.rule != "api-changed" or location.start or location.path not in removed_in:
-            findings.append(finding)
-    unseen, notes = [*request.unseen, *static.unseen, *history.unseen], [*request.notes, *history.notes]
+    history = find_missing_partners(change, worktree, settings)
+    findings: list[Finding] = [*static.findings, *history.findings]
+    unseen, notes = [*request.unseen, *static.unseen], [*request.notes, *history.notes]
     dropped, model, tokens, cost = 0, "", 0, None
     if not change.files and not request.unseen:
         nothing = _NOTHING.get(change.kind, "there is no change to review")

@@ -23,7 +23,6 @@ class Rule(NamedTuple):
 
 
 _NOTE, _WARNING, _ERROR = Level.NOTE, Level.WARNING, Level.ERROR
-_API_CHANGED = "A public symbol was removed or has a new signature, but its usual callers are unchanged."
 _RULES = (
     Rule("secret", _ERROR, "static", "The change adds a key, a token or a password."),
     Rule("conflict-marker", _ERROR, "static", "The change contains a conflict marker of git."),
@@ -31,12 +30,6 @@ _RULES = (
     Rule("removed-symbol", _ERROR, "static", "Other code still imports or calls a removed name."),
     Rule("debug-leftover", _WARNING, "static", "A line looks left over from debugging."),
     Rule("partner-missing", _WARNING, "history", "A file that usually changes along is missing."),
-    Rule("fix-prone", _NOTE, "history", "Changes to this file were followed by fixes more often than usual."),
-    Rule("unusual-size", _NOTE, "history", "The change has far more lines than usual."),
-    Rule("unusual-width", _NOTE, "history", "The change touches far more files than usual."),
-    Rule("generated-edited", _NOTE, "history", "A generated file changed, but its source did not."),
-    Rule("vendored-edited", _NOTE, "history", "A vendored file was edited in place."),
-    Rule("api-changed", _WARNING, "history", _API_CHANGED),
     Rule(
         "review-relaxed", _WARNING, "history", "The change makes its own review, or later ones, more lenient."
     ),

@@ -120,7 +120,7 @@ def test_findings_of_the_level_fail_the_last_step_after_all_was_told(pull: GitRe
         fail_on="warning",
         annotations="false",
         summary="false",
-        rules="fix-prone=off\n\n unusual-size = off\n",
+        rules="secret=off\n\n debug-leftover = off\n",
     )
     assert job.failed == "Verdict" and "findings of the level warning or above" in job.log
     assert "::" not in job.log and job.summary == "" and job.output("findings") == "1"
@@ -155,10 +155,10 @@ def test_a_wrong_input_fails_with_a_sentence(pull: GitRepo, act: Act) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("rules", ["nothing=off", "fix-prone"])
+@pytest.mark.parametrize("rules", ["nothing=off", "partner-missing"])
 def test_a_wrong_rule_fails_with_a_sentence(pull: GitRepo, act: Act, rules: str) -> None:
     job = act(pull, rules=rules)
-    assert job.failed == "review" and job.code == 2 and "fix-prone" in job.log
+    assert job.failed == "review" and job.code == 2 and "partner-missing" in job.log
 
 
 @pytest.mark.soak

@@ -9,7 +9,9 @@ from repoagent.config.layers import load
 from repoagent.config.settings import Settings
 from repoagent.git.worktree import WorkTree, layout, open_at_head
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.checks.run import CheckOutcome, history_findings, static_findings
+from repoagent.review.checks.context import CheckOutcome
+from repoagent.review.checks.missing_partner import find_missing_partners
+from repoagent.review.checks.run import static_findings
 from repoagent.review.diff.read import read_change
 from repoagent.review.diff.select import ChangeSelector, How
 from repoagent.review.finding import Finding
@@ -48,7 +50,7 @@ def static(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) ->
 
 def history(repo: GitRepo, how: How, value: str, rules: Mapping[str, str]) -> CheckOutcome:
     worktree, settings = settings_of(repo, rules)
-    return history_findings(read(repo.top, how, value), worktree, layout(worktree), settings)
+    return find_missing_partners(read(repo.top, how, value), worktree, settings)
 
 
 def brief(findings: tuple[Finding, ...] | list[Finding]) -> list[tuple[str, str, int]]:

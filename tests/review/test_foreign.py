@@ -15,24 +15,18 @@ RULE = "review-relaxed"
 
 @pytest.fixture
 def base(repo: GitRepo) -> GitRepo:
-    """A main branch whose configuration is strict, and whose library is vendored and edited on `topic`."""
+    """A main branch whose configuration is strict, and a leftover of debugging on `topic`."""
     repo.write(
-        ".repoagent/config.toml", '[review]\nfail_on = "warning"\n[review.rules]\nvendored-edited = "error"\n'
+        ".repoagent/config.toml", '[review]\nfail_on = "warning"\n[review.rules]\ndebug-leftover = "error"\n'
     )
     repo.write(".repoagent/.gitignore", "*\n!config.toml\n!.gitignore\n!reviews/\n!reviews/dismissed.jsonl\n")
     repo.write(".github/workflows/ci.yml", "steps:\n  - run: repoagent review --base origin/main\n")
-    repo.write("vendor/lib/a.c", "int a;\n" * 9)
-    repo.write("vendor/lib/b.c", "int b;\n" * 9)
+    repo.write("lib.py", "a = 1\n")
     repo.git("add", "-fA")
     repo.git("commit", "-qm", "begin")
-    for n in range(3):  # updates of the library
-        for name in "abcd":
-            repo.write(f"vendor/lib/{name}.c", f"int {name}{n};\n" * 9)
-        repo.git("add", "-fA")
-        repo.git("commit", "-qm", f"Update lib {n}")
     repo.git("branch", "-m", "main")
     repo.git("checkout", "-qb", "topic")
-    repo.write("vendor/lib/a.c", "int mine;\n" + "int a2;\n" * 8)
+    repo.write("lib.py", "a = 1\nbreakpoint()\n")
     return repo
 
 
@@ -55,40 +49,40 @@ def titles(by_rule: dict[str, list[dict[str, Any]]]) -> str:
 def test_levels_are_those_of_the_merge_base(base: GitRepo) -> None:
     code, by_rule = report(base, "Edit it")
     assert code == 1 and RULE not in by_rule
-    assert [entry["level"] for entry in by_rule["vendored-edited"]] == ["error"]
-    config = '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\nvendored-edited = "off"\n'
+    assert [entry["level"] for entry in by_rule["debug-leftover"]] == ["error"]
+    config = '[review]\nfail_on = "never"\nmax_calls = 1\n[review.rules]\ndebug-leftover = "off"\n'
     base.write(".repoagent/config.toml", config + 'review-relaxed = "off"\ntests = "error"\n')
     code, by_rule = report(base, "Relax it")
-    assert code == 1 and [entry["level"] for entry in by_rule["vendored-edited"]] == ["error"]
+    assert code == 1 and [entry["level"] for entry in by_rule["debug-leftover"]] == ["error"]
     text = titles(by_rule)
     for words in (
-        "review.rules.vendored-edited from error to off", "review.rules.review-relaxed from warning to off",
+        "review.rules.debug-leftover from error to off", "review.rules.review-relaxed from warning to off",
         "review.fail_on from warning to never", "review.max_calls from 20 to 1",
     ):  # fmt: skip
         assert words in text
     assert "rules.tests" not in text  # which is raised
     for how in (["--commit", "HEAD~"], ["main..topic"], ["main...topic", "--", "src"]):
         _, by_rule = report(base, "Nothing more", *how)
-        assert "vendored-edited from error to off" in titles(by_rule), how
+        assert "debug-leftover from error to off" in titles(by_rule), how
 
 
 def test_a_removed_configuration_is_reported(base: GitRepo) -> None:
     (base.top / ".repoagent/config.toml").unlink()
     code, by_rule = report(base, "Remove it")
-    assert code == 1 and by_rule["vendored-edited"][0]["level"] == "error"
+    assert code == 1 and by_rule["debug-leftover"][0]["level"] == "error"
     assert "review.fail_on from warning to error" in titles(by_rule)
-    assert "vendored-edited from error to note" in titles(by_rule)
+    assert "debug-leftover from error to warning" in titles(by_rule)
 
 
 def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
     _, by_rule = report(base, "Edit it")
-    finding = by_rule["vendored-edited"][0]
+    finding = by_rule["debug-leftover"][0]
     record = {"version": 1, "id": finding["id"], "state": "dismissed"}
     record |= dict.fromkeys(("rule", "path", "title", "reason", "time"), "")
     base.write(".repoagent/reviews/dismissed.jsonl", json.dumps(record) + "\n")
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\nx = 1\n")
     code, by_rule = report(base, "More\n\nReview-Ignore: *\n")
-    assert code == 1 and [entry["id"] for entry in by_rule["vendored-edited"]] == [finding["id"]]
+    assert code == 1 and [entry["id"] for entry in by_rule["debug-leftover"]] == [finding["id"]]
     text = titles(by_rule)
     assert "Review-Ignore: *" in text and "ignore[*]" in text and finding["id"] in text
     base.git("checkout", "-q", "main")  # dismissals on main count
@@ -99,7 +93,7 @@ def test_dismissals_of_the_change_do_not_count(base: GitRepo) -> None:
 
 
 def test_a_change_with_learned_data_is_refused(base: GitRepo) -> None:
-    base.write(".repoagent/reviews/habits.json", "{}")
+    base.write(".repoagent/reviews/last.json", "{}")
     base.git("add", "-fA")
     base.git("commit", "-qm", "Learned")
     done = review(base.top, "--base", "main")
@@ -115,7 +109,7 @@ def test_hidden_files_are_reported_and_reviewed(base: GitRepo) -> None:
     assert "*.py -diff, *.c linguist-generated in .gitattributes" in text
     assert "src/ in .repoagentignore" in text
     assert "ignore[security]" in text  # its lines are read, although git treats it as binary now
-    assert "vendored-edited" in by_rule
+    assert "debug-leftover" in by_rule
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -127,17 +121,17 @@ def test_changes_of_files_that_run_the_review_are_reported(base: GitRepo, *, gon
 
 
 def test_the_staged_change_is_not_foreign(base: GitRepo) -> None:
-    base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
+    base.write(".repoagent/config.toml", '[review.rules]\ndebug-leftover = "off"\n')
     base.git("add", "-fA")
     done = review(base.top, "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["findings"] == []
 
 
 def test_a_diff_cannot_dismiss_findings(base: GitRepo) -> None:
-    base.write(".repoagent/config.toml", '[review.rules]\nvendored-edited = "off"\n')
+    base.write(".repoagent/config.toml", '[review.rules]\ndebug-leftover = "off"\n')
     base.write("src/app.py", base.read("src/app.py") + b"# repoagent: ignore[*]\n")
     diff = base.git("diff", "HEAD").encode()
     base.git("checkout", "-q", ".")
     findings = json.loads(review(base.top, "--json", "-", stdin=diff).stdout)["findings"]
-    assert {entry["rule"] for entry in findings} >= {"vendored-edited", RULE}
+    assert {entry["rule"] for entry in findings} >= {"debug-leftover", RULE}
     assert len([entry for entry in findings if entry["rule"] == RULE]) >= 3

@@ -116,17 +116,16 @@ Examples:
   repoagent review --base main            changes of this branch since main
   repoagent review v1.0..v1.1 -- src      a range, in one folder
   git diff HEAD~3 | repoagent review -    any diff
-  repoagent review --rule fix-prone=off --fail-on warning
+  repoagent review --rule secret=warning --fail-on warning
   repoagent review dismiss 4f1c2e         hide this finding from now on
 
 \b
 Most rules need no model and no network. Some look at the change itself: a
 secret, a conflict marker, a file that no longer parses, a removed name that
-is still used, a leftover debugging line. Others look at the history: a
-missing partner file, a file that often needed fixes, an unusual shape, a
-generated or vendored file edited by hand, a changed interface whose callers
-are unchanged. A model is asked only with --model or --ask, or if review.model
-is set; its findings are reported only if the code that they quote exists.
+is still used, a leftover debugging line. partner-missing looks at the history:
+a file that usually changes along is missing. A model is asked only with
+--model or --ask, or if review.model is set; its findings are reported only if
+the code that they quote exists.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""
@@ -136,7 +135,7 @@ OPTION_GROUPS = {  # by their parameters
     ),
     "Report": ("also", "as_json"),
     "Model": ("ask", "no_model", "strict", "refresh", "show_prompt", "record", "reply"),
-    "Other options": ("no_parse_check", "learn"),
+    "Other options": ("no_parse_check",),
 }  # fmt: skip
 
 
@@ -179,10 +178,6 @@ OPTION_GROUPS = {  # by their parameters
 @shared.record_option
 @shared.reply_option
 @click.option("--refresh", is_flag=True, help="Ask the model again instead of reusing its earlier answers.")
-@click.option(
-    "--learn", is_flag=True, help="Update the statistics of the history now; normally this is automatic."
-)
-@click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session
 @click.pass_context
@@ -192,8 +187,6 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     Reviews staged changes by default; RANGE (A..B) reviews what is in B and not in A, and - a diff on standard input.
     """
     options = SimpleNamespace(**values)
-    if options.learn:
-        return _learn(background=options.background)
     if options.as_json and options.form != "text":
         raise UsageError(f"--json cannot be combined with --format {options.form}")
     form = "json" if options.as_json else options.form
@@ -290,17 +283,6 @@ def _review(
             record=options.record, reply=options.reply, afresh=options.refresh,
         )  # fmt: skip
         return review(change, request._replace(session=context))
-
-
-def _learn(*, background: bool) -> int:
-    if background:
-        os.setsid()  # not ended by ^C or when the terminal is closed
-        os.nice(10)
-    from repoagent.git.worktree import layout, open_at_head
-    from repoagent.review.checks.statistics import learn
-
-    worktree, _ = open_at_head(Path.cwd())
-    return Exit.DONE if learn(worktree, layout(worktree)) is not None else Exit.NOTHING
 
 
 def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:

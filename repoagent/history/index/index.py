@@ -259,8 +259,7 @@ ITSELF = ("-c", "import sys; sys.path[:] = filter(None, sys.path); from repoagen
 
 def mine_in_background(worktree: WorkTree) -> bool:
     """Start `repoagent mine` for this repository in the background, with low priority and without our terminal. Returns
-    whether it was started: not while another process updates the index, in CI, with `history.background` off, or if the
-    index cannot be written."""
+    whether such a process runs: not in CI, with `history.background` off, or if the index cannot be written."""
     if os.environ.get("CI", "").lower() not in {"", "0", "false"}:
         return False
     from repoagent.config.layers import load
@@ -272,9 +271,13 @@ def mine_in_background(worktree: WorkTree) -> bool:
         ensure(where)
         with locked(where.root / LOCK, timeout=0, what="the history index"):
             pass
-    except (Busy, Refused):
+    except Busy:
+        return True
+    except Refused:
         return False
-    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"], os.environ)
+    # GIT_INDEX_FILE may name an index that git deletes after the commit
+    env = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
+    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"], env)
     return True
 
 

@@ -1,5 +1,4 @@
-"""Checks without a model. Read `context`, then any check; `run` has the table of them.
+"""Checks without a model. Read `context`, then `static` and `removed_symbol`; `run` has the table of these.
 
-Static: `static`, `removed_symbol`. From the history: `missing_partner`, `statistics`, `generated`, `api_changed`.
-`file_origin` tells generated, vendored and test files, `comments` changes that need no partner.
+`missing_partner` is the check of the history; `file_origin` tells generated, vendored and test files.
 """

@@ -1,55 +1,41 @@
-"""The input of a check: the change, and for history rules also the history before it.
-
-A check is a generator of findings in a `CheckContext`; `run.CHECKS` lists them. Helpers that several checks share are
-at the end.
-"""
+"""The input of a static check, which is a generator of findings; `run.CHECKS` lists them. Helpers that several checks
+share are at the end."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.finding import Evidence, Finding, Level, Location
+from repoagent.review.finding import Finding, Level, Location
 
 if TYPE_CHECKING:
     import ast
 
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange.score import View
-    from repoagent.review.checks.file_origin import Attributes
-    from repoagent.review.checks.statistics import Habits
 
-LARGEST = 2 << 20  # bytes of a text that static checks read
-MOST = 200  # files of a change that history checks read
-SHOWN = 5  # commits that support a finding
+LARGEST = 2 << 20  # bytes of a text that checks read
 
 
-class HistorySource(NamedTuple):
-    """The history before a change: the index, or until that exists the last commits of the changed files.
+class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
+    """`notes` are sentences about the whole outcome, `unseen` phrases for parts that were not checked. `secrets` are
+    values that must not be printed with the code around a finding."""
 
-    `view` is None if there is no history; `author` is the id of the change's author; `state` is "whole", "building" or
-    "none"; `mined` is the number of commits in the index.
-    """
-
-    view: View | None = None
-    author: int | None = None
-    state: str = "none"
-    mined: int = 0
-    note: str = ""
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckContext:
-    """What a check reads. `levels` has the enabled rules; `habits` is None until learned.
+    """What a check reads. `levels` has the enabled rules, `files` the readable files of the change.
 
-    `files` are the readable files of the change, for the static checks. A check stops when `remaining` is negative, and
+    A check stops when `remaining` is negative, and
     adds to `unseen` a phrase for each part that it could not check. `findings` are those of earlier checks, `secrets`
     are values that must not be printed.
     """
@@ -59,8 +45,6 @@ class CheckContext:
     levels: Mapping[str, Level]
     remaining: Callable[[], float]  # seconds for these checks
     files: tuple[ChangedFile, ...] = ()
-    history: HistorySource = HistorySource()
-    habits: Habits | None = None
     findings: list[Finding] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     secrets: list[str] = field(default_factory=list)
@@ -69,18 +53,11 @@ class CheckContext:
     def top(self) -> Path:
         return self.worktree.top
 
-    @property
-    def view(self) -> View | None:
-        """The history before the change; None if there is none."""
-        return self.history.view
-
     def finding(
-        self, rule: str, title: str, location: Location, body: str, key: str = "", *, quote: str = "",
-        evidence: tuple[Evidence, ...] = (), confidence: float | None = None,
+        self, rule: str, title: str, location: Location, body: str, key: str = "", *, quote: str = ""
     ) -> Finding:  # fmt: skip
         """A finding of `rule` with its configured level."""
-        level = self.levels[rule]
-        return Finding(rule, level, title, location, body, key, quote, evidence, confidence=confidence)
+        return Finding(rule, self.levels[rule], title, location, body, key, quote)
 
     def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
         """The old and the new text, b"" if the file does not exist; None if one is unavailable, binary or too large."""
@@ -89,63 +66,6 @@ class CheckContext:
             return None
         texts = old or b"", new or b""
         return None if any(len(text) > LARGEST or b"\0" in text[:8000] for text in texts) else texts
-
-    @cached_property
-    def changed(self) -> frozenset[str]:
-        """All paths of the change, before and after."""
-        return frozenset(path for file in self.change.files for path in (file.path, file.old_path))
-
-    @cached_property
-    def file_ids(self) -> dict[str, int]:
-        """The ids of the changed files that have a history, by their new paths; only the first 200 of the change."""
-        if self.view is None:
-            return {}
-        existed = [file for file in self.change.files[:MOST] if file.status != "added"]
-        ids = {file.path: self.view.file(os.fsencode(file.old_path)) for file in existed}
-        return {path: number for path, number in ids.items() if number is not None}
-
-    @cached_property
-    def _modified(self) -> list[str]:
-        return [file.path for file in self.change.files if file.status in ("modified", "renamed")][:MOST]
-
-    @cached_property
-    def marked(self) -> frozenset[str]:
-        """Of the first 200 files that existed before, those that may be generated; and the attribute files that may
-        mark them."""
-        from repoagent.review.checks.file_origin import attribute_files, marked
-
-        return frozenset(marked(self.top, self.change, [*attribute_files(self._modified), *self._modified]))
-
-    @cached_property
-    def attributes(self) -> Attributes:
-        """The linguist attributes of the `marked` files."""
-        from repoagent.review.checks.file_origin import ATTRIBUTE_FILE, Attributes, attributes
-
-        own = (self.worktree.common_dir / "info" / "attributes").exists()
-        searched = self.change.kind in ("staged", "commit", "range") and not own
-        # `git check-attr` is slow even if there is nothing to report
-        if searched and not any(path.rpartition("/")[2] == ATTRIBUTE_FILE for path in self.marked):
-            return Attributes()
-        return attributes(self.top, self.change, self._modified)
-
-    def evidence(self, numbers: Sequence[int]) -> tuple[Evidence, ...]:
-        """The newest of these commits as evidence, read with one git call."""
-        ids = self.view.ids(numbers[:SHOWN]) if self.view else {}
-        return evidence_of(self.top, [ids[number] for number in numbers[:SHOWN] if number in ids])
-
-
-def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
-    """The commits as evidence, by their full ids; skips those that no longer exist."""
-    from datetime import datetime
-
-    from repoagent.history.render import read_headers
-
-    headers = read_headers(top, ids)
-    evidence = []
-    for header in (headers[commit] for commit in ids if commit in headers):
-        time = datetime.fromisoformat(header.date.replace("Z", "+00:00"))
-        evidence.append(Evidence(header.commit, int(time.timestamp()), header.subject))
-    return tuple(evidence)
 
 
 def is_text(file: ChangedFile) -> bool:

@@ -1,30 +1,55 @@
 """partner-missing: a file that usually changes together with the changed files is missing.
 
-The score and its threshold are those of `history.cochange`; the threshold is learned from single commits of the
+The score and its threshold are those of `history.cochange`; the threshold is calibrated on single commits of the
 repository, so a short branch is checked commit by commit. A partner is missing if no commit of the branch touches it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.checks.context import CheckContext, only_comments
+from repoagent.review.checks.context import CheckOutcome, only_comments
 from repoagent.review.checks.file_origin import LOCKS
-from repoagent.review.finding import Finding, Location
+from repoagent.review.finding import Evidence, Finding, Level, Location
+from repoagent.review.rules import level_of
 
 if TYPE_CHECKING:
+    from repoagent.config.settings import Settings
+    from repoagent.git.worktree import WorkTree
     from repoagent.history.cochange.missing import Missing
     from repoagent.history.cochange.score import View
+    from repoagent.history.recent_commits import QuickLook
+    from repoagent.review.change import Change
 
-USUAL = 30  # files; the threshold is not learned from larger commits
+RULE = "partner-missing"
+FILES = 200  # of a change, whose history is read
+USUAL = 30  # files; the threshold is not calibrated on larger commits
 STEPS = 3  # commits of a branch that is checked commit by commit; a longer one would give too many findings
 SHOWN = 3
-UNLEARNED = 0.8  # threshold while there are too few commits to learn it
-FEWEST = 40  # commits to learn the threshold from
+COMMITS_SHOWN = 5  # that support a finding
+UNCALIBRATED = 0.8  # threshold while there are too few commits to calibrate it
+FEWEST = 40  # commits to calibrate the threshold on
 ALIKE = 10  # past commits with the largest weights, of which SUPPORT must have the partner
 SUPPORT = 3  # since one commit alone can be most of the weight
+MINING_SECONDS = 0.2  # wall time to extend an incomplete index
+ENOUGH = 1000  # commits in a partial index from which it is preferred
+QUICK_SECONDS = 0.4  # to read the last commits of the changed files while there is no index
+QUICK_FILES, QUICK_COMMITS = 30, 300
+
+
+class _History(NamedTuple):
+    """The history before a change: the index, or until that exists the last commits of the changed files. `view` is
+    None if there is none, `author` the id of the change's author."""
+
+    view: View | None = None
+    author: int | None = None
+    complete: bool = False
+    note: str = ""
 
 
 class _Partner(NamedTuple):
@@ -36,54 +61,138 @@ class _Partner(NamedTuple):
     alike: int
 
 
-def find_missing_partners(context: CheckContext) -> Iterator[Finding]:
-    """Yield a finding for at most three partners, the surest first."""
-    view, habits = context.view, context.habits
-    threshold = habits.threshold if habits is not None and habits.commits >= FEWEST else UNLEARNED
-    if view is None or threshold >= 1:
-        return
-    changed = {*context.changed, *context.change.earlier}
-    for path in context.changed:  # the rule generated-edited covers the manifests of lock files
+def find_missing_partners(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
+    """A finding for at most three partners, the surest first. Never fetches objects."""
+    level = level_of(RULE, settings)
+    if not level or not change.files:
+        return CheckOutcome()
+    notes = []
+    is_commit_waiting = "GIT_INDEX_FILE" in os.environ and os.environ.get("CI", "").lower() in {
+        "",
+        "0",
+        "false",
+    }
+    if not is_commit_waiting and (worktree.common_dir / "shallow").exists():
+        notes.append(
+            "the clone is shallow, so older commits do not count; run `git fetch --unshallow` to include them"
+        )
+    with ExitStack() as stack:
+        history = open_history(worktree, change, stack)
+        findings = tuple(_findings(change, worktree, history, level))
+    if history.note:
+        notes.append(history.note)
+    if history.view is not None and not history.complete:
+        from repoagent.history.index.index import mine_in_background
+
+        if mine_in_background(worktree):
+            notes.append(
+                "the history is still being read in the background; until then the review finds less"
+            )
+        else:
+            notes.append("the history has not been read yet; run `repoagent mine` once to find more")
+    return CheckOutcome(findings, tuple(notes))
+
+
+def open_history(worktree: WorkTree, change: Change, stack: ExitStack) -> _History:
+    """Open the history before the change until `stack` closes. Assume that a bare diff starts from HEAD."""
+    from repoagent.git.worktree import layout
+    from repoagent.history.index.index import open_index
+    from repoagent.history.index.schema import NoCommits, NoIndex
+
+    if not change.base and change.kind != "diff":
+        return _History()
+    paths = [file.old_path for file in change.files if file.status != "added"][:QUICK_FILES]
+
+    @cache
+    def start_quick_look() -> QuickLook | None:
+        from repoagent.history.recent_commits import QuickLook
+
+        if not paths:
+            return None
+        revision = change.base or "HEAD"
+        look = QuickLook(
+            worktree.top, *paths, seconds=QUICK_SECONDS, revision=revision, commits=QUICK_COMMITS
+        )
+        return stack.enter_context(look)
+
+    def recent(note: str = "") -> _History:
+        quick_look = start_quick_look()
+        return _History(quick_look.view() if quick_look is not None else None, note=note)
+
+    index = stack.enter_context(open_index(worktree))
+    if not layout(worktree).history.exists():
+        start_quick_look()  # reads while the index is created
+    try:
+        tip = change.base or index.resolve("HEAD").decode("ascii")
+        state = index.update(tip, seconds=MINING_SECONDS, head=change.kind in ("staged", "worktree", "diff"))
+        view = index.view(tip)
+    except NoCommits:
+        return _History()
+    except NoIndex as error:
+        return recent(f"there is no history index: {error}")
+    complete = not state.new and state.end != "mining"
+    if not complete and state.commits < ENOUGH:
+        return recent()
+    return _History(view, view.author(change.author) if change.author else None, complete)
+
+
+def _findings(change: Change, worktree: WorkTree, history: _History, level: Level) -> list[Finding]:
+    view = history.view
+    if view is None:
+        return []
+    existed = [file for file in change.files[:FILES] if file.status != "added"]
+    ids = {file.path: view.file(os.fsencode(file.old_path)) for file in existed}
+    touched = frozenset(path for file in change.files for path in (file.path, file.old_path))
+    excluded = {*touched, *change.earlier}
+    for path in touched:  # a lock file changes with its manifest, or alone
         folder, slash, name = path.rpartition("/")
-        changed.update(f"{folder}{slash}{manifest}" for manifest in LOCKS.get(name, ()))
+        excluded.update(f"{folder}{slash}{manifest}" for manifest in LOCKS.get(name, ()))
+
+    @cache
+    def threshold() -> float:
+        from repoagent.history.cochange.missing import JUDGED, calibrate
+
+        enough = history.complete and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
+        return calibrate(view) if enough else UNCALIBRATED
+
     best: dict[str, _Partner] = {}
-    for paths in _steps(context):
-        files = {path: file for path, file in context.file_ids.items() if path in paths}
+    for paths in _steps(change, worktree.top, touched):
+        files = {path: file for path, file in ids.items() if path in paths and file is not None}
         if not files or len(paths) > USUAL:
             continue
-        for partner in _likely_partners(context, view, files, threshold):
+        for partner in _likely_partners(view, history.author, files, threshold):
             name = os.fsdecode(partner.missing.path)
             known = best.get(name)
-            if name not in changed and (not known or known.missing.confidence < partner.missing.confidence):
+            if name not in excluded and (not known or known.missing.confidence < partner.missing.confidence):
                 best[name] = partner
     surest = sorted(best.values(), key=lambda partner: (-partner.missing.confidence, partner.missing.file))
-    if surest and not only_comments(context.change, *context.change.files):
-        for partner in surest[:SHOWN]:
-            yield _finding(context, view, partner, threshold)
+    if not surest or only_comments(change, *change.files):
+        return []
+    return [_finding(worktree.top, view, partner, threshold(), level) for partner in surest[:SHOWN]]
 
 
-def _steps(context: CheckContext) -> list[frozenset[str]]:
+def _steps(change: Change, top: Path, touched: frozenset[str]) -> list[frozenset[str]]:
     """The paths of the change; for a branch of 2 or 3 commits, those of each commit, with one git call."""
-    change = context.change
     if change.kind == "range":
         from repoagent.review.diff.select import paths_by_commit
 
-        paths = paths_by_commit(context.top, change.head, change.base, STEPS)
+        paths = paths_by_commit(top, change.head, change.base, STEPS)
         if paths is not None and len(paths) > 1:
             return paths
-    return [context.changed] if len(change.files) <= USUAL else []
+    return [touched] if len(change.files) <= USUAL else []
 
 
 def _likely_partners(
-    context: CheckContext, view: View, files: Mapping[str, int], threshold: float
+    view: View, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
 ) -> list[_Partner]:
     """The partners of these files that are in enough of the most relevant commits."""
-    from repoagent.history.cochange.missing import DEPTH, merge, missing, weigh
+    from repoagent.history.cochange.missing import DEPTH, FLOOR, merge, missing, weigh
 
-    ids, author = sorted(set(files.values())), context.history.author
-    candidates = missing(view, ids, limit=SHOWN, threshold=threshold, author=author)
-    if not candidates:
+    ids = sorted(set(files.values()))
+    # calibrating takes longer than all else, and most changes lack nothing
+    if not missing(view, ids, limit=1, threshold=FLOOR, author=author) or threshold() >= 1:
         return []
+    candidates = missing(view, ids, limit=SHOWN, threshold=threshold(), author=author)
     weighed = weigh(frozenset(ids), merge(view.many(ids, DEPTH)), author)
     alike = [commit for commit, _ in sorted(weighed, key=lambda entry: -entry[1])[:ALIKE]]
     partners = []
@@ -94,7 +203,7 @@ def _likely_partners(
     return partners
 
 
-def _finding(context: CheckContext, view: View, partner: _Partner, threshold: float) -> Finding:
+def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: Level) -> Finding:
     from repoagent.history.cochange.missing import DEPTH
 
     missing, files = partner.missing, partner.files
@@ -111,7 +220,30 @@ def _finding(context: CheckContext, view: View, partner: _Partner, threshold: fl
     body += f". The weighted share is {missing.confidence:.0%}, the threshold {threshold:.0%}."
     frequency = "usually" if 2 * missing.together >= missing.commits else "often"
     title = f"{name} {frequency} changes along with {path}, but is not part of this change"
-    return context.finding(
-        "partner-missing", title, Location(path), body, name,
-        evidence=context.evidence(missing.evidence), confidence=round(missing.confidence, 3),
-    )  # fmt: skip
+    numbers = missing.evidence[:COMMITS_SHOWN]
+    ids = view.ids(numbers)
+    evidence = evidence_of(top, [ids[number] for number in numbers if number in ids])
+    return Finding(
+        RULE,
+        level,
+        title,
+        Location(path),
+        body,
+        name,
+        evidence=evidence,
+        confidence=round(missing.confidence, 3),
+    )
+
+
+def evidence_of(top: Path, ids: Sequence[str]) -> tuple[Evidence, ...]:
+    """The commits as evidence, by their full ids, read with one git call; skips those that no longer exist."""
+    from datetime import datetime
+
+    from repoagent.history.render import read_headers
+
+    headers = read_headers(top, ids)
+    evidence = []
+    for header in (headers[commit] for commit in ids if commit in headers):
+        time = datetime.fromisoformat(header.date.replace("Z", "+00:00"))
+        evidence.append(Evidence(header.commit, int(time.timestamp()), header.subject))
+    return tuple(evidence)

@@ -47,7 +47,7 @@ def history(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, clean_envi
         made.git("fast-import", "--quiet", stdin=_stream(40))
         made.git("reset", "-q", "--hard")
         shutil.rmtree(template / ".git/hooks")
-        assert program(template, "review", "--learn").code == 0
+        assert program(template, "mine").code == 0
     shutil.copytree(template, tmp_path / "repo")
     repo = GitRepo(tmp_path / "repo")
     repo.git("update-index", "-q", "--refresh")
@@ -116,36 +116,6 @@ def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
     assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
 
 
-def test_learning_in_the_background_keeps_no_pipe_open(history: GitRepo) -> None:
-    """Otherwise the reader of a pipe of git's caller would wait for the end of the background process."""
-    shutil.rmtree(history.top / ".repoagent")
-    for name in (
-        "repoagent",
-        "click",
-        "json",
-        "sqlite3",
-    ):  # a review must not run code of the repository
-        history.write(f"{name}.py", f"open({str(history.top / 'was-run')!r}, 'w')\n")
-    stage(history, *PATHS)
-    reading, writing = os.pipe()
-    done = subprocess.run(
-        [Path(sys.executable).with_name("repoagent"), "hook", "run", "pre-commit"],
-        cwd=history.top, pass_fds=(writing,), capture_output=True, text=True, check=False,
-        env={**os.environ, "CI": "", "GIT_INDEX_FILE": ".git/index"},
-    )  # fmt: skip
-    began = time.monotonic()
-    os.close(writing)
-    assert done.returncode == 0 and "in the background" in done.stderr
-    with os.fdopen(reading, "rb") as file:
-        assert file.read() == b"" and time.monotonic() - began < 0.1
-    habits = history.top / ".repoagent/reviews/habits.json"
-    for _ in range(200):
-        if habits.exists():
-            break
-        time.sleep(0.05)
-    assert habits.exists() and not (history.top / "was-run").exists()
-
-
 @pytest.mark.soak
 @pytest.mark.parametrize(
     "arguments", [["pre-commit"], ["commit-msg", ".git/MSG"], ["pre-push", "origin", "url"]]
@@ -200,7 +170,7 @@ def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
         REPOAGENT_REVIEW__MODEL="anthropic/claude-sonnet-5-5",
     )
     assert PARTNER in done.out and "model" not in done.err
-    assert PARTNER not in hook(history, "pre-commit", "--only", "fix-prone").out
+    assert PARTNER not in hook(history, "pre-commit", "--only", "secret").out
     assert "unknown rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
 
 

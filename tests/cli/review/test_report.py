@@ -70,7 +70,7 @@ hide one with: repoagent review dismiss ID
 
 def test_no_findings_is_one_line() -> None:
     assert text(report()) == "no findings in the staged change (0 rules, 2 files; no model asked)\n"
-    topic = Report("main..topic", 1, rules=("secret", "fix-prone"))
+    topic = Report("main..topic", 1, rules=("secret", "partner-missing"))
     assert text(topic) == "no findings in main..topic (2 rules, 1 file; no model asked)\n"
 
 
@@ -206,12 +206,13 @@ def test_text_is_not_a_command_in_the_log_of_a_runner(
 
 def test_many_small_findings_show_a_few_headings() -> None:
     many = [
-        finding(rule="fix-prone", level=Level.NOTE, location=Location(f"f{number}.py")) for number in range(8)
+        finding(rule="partner-missing", level=Level.NOTE, location=Location(f"f{number}.py"))
+        for number in range(8)
     ]
     model = finding(rule="correctness", level=Level.NOTE)
     given = report(*many, model)
     output = [*lines(given, page(), Brief(Level.ERROR, "to see why: look"))]
-    assert sum(line.startswith("note fix-prone") for line in output) == 5
+    assert sum(line.startswith("note partner-missing") for line in output) == 5
     assert "and 3 more" in output and "to see why: look" in output
     assert "  Any name with a semicolon runs a program." in output  # findings of a model are shown in full
     assert "and 3 more" not in [*lines(given, page(), Brief(Level.NOTE, "to see why: look"))]

@@ -57,7 +57,7 @@ SOAK = pytest.mark.soak
         (["--staged", "--worktree"], "--staged and --worktree cannot be combined"),
         pytest.param(["HEAD~1..HEAD", "--base", "main"], "--base and HEAD~1..HEAD cannot be combined", marks=SOAK),
         (["--rule", "nope=off"], "unknown rule 'nope'"),
-        pytest.param(["--rule", "fix-prone=loud"], "--rule fix-prone=loud: use fix-prone=LEVEL, where LEVEL is one of off, note, warning, error", marks=SOAK),
+        pytest.param(["--rule", "partner-missing=loud"], "--rule partner-missing=loud: use partner-missing=LEVEL, where LEVEL is one of off, note, warning, error", marks=SOAK),
         pytest.param(["--format", "json", "-o", "src"], "src is a folder", marks=SOAK),
         pytest.param(["--format", "json", "-o", "no/where"], "no such folder", marks=SOAK),
         (["-o", "x"], "-o needs a --format other than text"),
@@ -122,7 +122,7 @@ def test_from_a_folder_and_with_pathspecs(pair: GitRepo) -> None:
     done = review(pair.top / "deep")
     assert "../api.py" in done.stdout
     assert review(pair.top / "deep", "--", ".").stdout.startswith(
-        "no findings in the staged change (12 rules, 1 file; no model asked)"
+        "no findings in the staged change (6 rules, 1 file; no model asked)"
     )
     assert findings(pair.top, "--", "*.py")[0]["key"] == "api.md"
     assert findings(pair.top, "api.py")[0]["key"] == "api.md"

@@ -17,7 +17,8 @@ import pytest
 
 from repoagent.errors import Busy, UsageError
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.history.index.index import LOCK, State, mine_in_background, open_index
+from repoagent.history.index import index as index_module
+from repoagent.history.index.index import ITSELF, LOCK, State, mine_in_background, open_index
 from repoagent.history.index.schema import NoCommits, NoIndex, transaction
 from repoagent.storage.locks import locked
 from tests.conftest import GitRepo
@@ -294,14 +295,15 @@ def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> N
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_readers_do_not_wait_for_an_update(repo: GitRepo) -> None:
+def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "spawn_apart", None)  # a second process is not started
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
     with locked(repo.top / ".repoagent" / LOCK, what="a test"), open_index(open_worktree(repo.top)) as index:
         state = index.update(seconds=0.05)
         assert (state.commits, state.new, state.complete) == (1, 1, False)
         assert len(commits(repo.top, b"a.txt")) == 1
-        assert not mine_in_background(open_worktree(repo.top))
+        assert mine_in_background(open_worktree(repo.top))
         with pytest.raises(Busy):
             index.update(insist=True)
 
@@ -413,3 +415,12 @@ index.spawn_apart([], os.environ)
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_background_process_runs_no_code_of_the_folder(tmp_path: Path) -> None:
+    for name in ("repoagent", "click", "json", "sqlite3"):
+        (tmp_path / f"{name}.py").write_text("open('was-run', 'w')\n")
+    done = subprocess.run(
+        [sys.executable, *ITSELF, "--version"], cwd=tmp_path, capture_output=True, check=False
+    )
+    assert done.returncode == 0 and b"repoagent" in done.stdout and not (tmp_path / "was-run").exists()

@@ -1,4 +1,4 @@
-"""Histories that are long enough to learn from, created by one `git fast-import`."""
+"""Histories that are long enough to calibrate on, created by one `git fast-import`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from repoagent.git.worktree import layout, open_worktree
-from repoagent.review.checks.run import CheckOutcome
-from repoagent.review.checks.statistics import learn
+from repoagent.git.worktree import open_worktree
+from repoagent.history.index.index import open_index
+from repoagent.review.checks.context import CheckOutcome
 from repoagent.review.diff.select import How
-from repoagent.review.finding import Finding
-from repoagent.review.rules import RULES
 from tests.conftest import GitRepo
 from tests.review.builders import Files, history
 
@@ -47,19 +45,15 @@ def _stream(commits: Commits) -> bytes:
     return "".join([*parts, "done\n"]).encode()
 
 
-def answer(repo: GitRepo, how: How = "staged", value: str = "", **rules: str) -> CheckOutcome:
-    """The result of the history checks, with all rules enabled, right after learning."""
-    worktree = open_worktree(repo.top)
-    learn(worktree, layout(worktree))
-    return history(repo, how, value, {**dict.fromkeys(RULES, "warning"), **rules})
+def answer(repo: GitRepo, how: How = "staged", value: str = "", level: str = "warning") -> CheckOutcome:
+    """The result of the check of the history, with the whole index."""
+    with open_index(open_worktree(repo.top)) as index:
+        index.update("HEAD")
+    return history(repo, how, value, {"partner-missing": level})
 
 
-def findings(repo: GitRepo, rule: str, how: How = "staged", value: str = "") -> list[Finding]:
-    return [finding for finding in answer(repo, how, value).findings if finding.rule == rule]
-
-
-def keys(repo: GitRepo, rule: str, how: How = "staged", value: str = "") -> list[str]:
-    return [finding.key for finding in findings(repo, rule, how, value)]
+def keys(repo: GitRepo, how: How = "staged", value: str = "") -> list[str]:
+    return [finding.key for finding in answer(repo, how, value).findings]
 
 
 def noise(count: int) -> list[tuple[str, Files]]:

@@ -116,7 +116,7 @@ def test_pathspecs_work_as_in_git(repo: GitRepo, folder: str, pathspec: str, exp
 def test_a_range_has_the_commits_of_one_side(repo: GitRepo) -> None:
     repo.git("switch", "-qc", "topic")
     repo.commit("one", one="1\n")
-    repo.commit("two\n\nReview-Ignore: fix-prone", two="2\n", one="3\n")
+    repo.commit("two\n\nReview-Ignore: partner-missing", two="2\n", one="3\n")
     repo.git("switch", "-q", "main")
     repo.commit("elsewhere", other="x\n")
     for value in ("main..topic", "main...topic"):
@@ -124,7 +124,7 @@ def test_a_range_has_the_commits_of_one_side(repo: GitRepo) -> None:
         assert set(statuses(change)) == {"one", "two"}
         assert change.base == repo.git("merge-base", "main", "topic").strip()
         assert change.author == b"Ada Tester <ada@example.com>"
-        assert "Review-Ignore: fix-prone" in change.message and "one" in change.message
+        assert "Review-Ignore: partner-missing" in change.message and "one" in change.message
         assert "(2 commits)" in change.title
     repo.git("switch", "-q", "topic")
     assert set(statuses(read(repo.top, "base", "main"))) == {"one", "two"}
