@@ -31,8 +31,8 @@ NAMES = {
     "pre-push": "review pushed commits",
 }
 COMMANDS = {
-    "install": ("hook:install", "Install hooks, next to existing ones."),
-    "uninstall": ("hook:uninstall", "Remove the hooks, and restore the previous ones."),
+    "install": ("hook:install", "Install hooks."),
+    "uninstall": ("hook:uninstall", "Remove the hooks."),
     "status": ("hook:status", "Show which hooks are installed, and what they run."),
     "run": ("hook:run_command", "Run a hook; for git and hook managers."),
 }
@@ -53,9 +53,8 @@ you use --strict.
 commit-msg, instead of pre-commit, reads trailers of the message:
   Review-Ignore: partner-missing docs/api.md
 
-An existing hook still runs, first; `uninstall` restores it. Hooks of a
-hook manager (pre-commit, husky, lefthook) or of the repository are not
-changed; install prints what to add there."""
+An existing hook, of your own, of a hook manager (pre-commit, husky, lefthook)
+or of the repository, is not changed; install prints what to add there."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, epilog=EXAMPLES, subcommand_metavar="COMMAND [ARGS]...")
@@ -71,7 +70,7 @@ _names = together(
 )
 
 
-@click.command(short_help="Install hooks, next to existing ones.")
+@click.command(short_help="Install hooks.")
 @_names
 @click.option("--strict", is_flag=True, help="Also stop git if the review itself fails.")
 @click.option(
@@ -94,7 +93,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
 
 
-@click.command(short_help="Remove the hooks, and restore the previous ones.")
+@click.command(short_help="Remove the hooks.")
 @_names
 @json_option
 @pass_session
@@ -112,13 +111,7 @@ def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
 def status(session: Session, /, *, as_json: bool) -> None:
     """Show the directory of git's hooks, and the program each hook belongs to."""
     hooks = _inspect()
-    rows = [
-        {
-            **select(hook, "name", "path", "state", "before", executable="runs"),
-            "manager": hook.manager.name if hook.manager else None,
-        }
-        for hook in hooks.files
-    ]
+    rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
     lines += [f"{hook.name:<10}  {_state(hook)}" for hook in hooks.files]
     if hooks.off:
@@ -137,14 +130,10 @@ _WHOSE = {
 def _state(hook: HookFile) -> str:
     before = ", after an existing hook" if hook.before else ""
     idle = "" if hook.runs else ", not executable, so git does not run it"
-    if hook.state == "managed" and hook.manager:
-        return f"of {hook.manager.name}"
     return {
         "none": "none",
         "ours": f"of repoagent{before}{idle}",
         "changed": f"of repoagent, changed by hand{before}{idle}",
-        "legacy": f"of repoagent, run by the hook of pre-commit{before}",
-        "odd": "not a file",
     }.get(hook.state, f"another hook{idle}")
 
 
