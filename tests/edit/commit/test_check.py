@@ -93,6 +93,14 @@ def test_a_timeout_fails_the_edit_and_names_the_setting(repo: GitRepo, run: Run,
     assert "was stopped after 0.3 seconds" in done.err and "check.timeout" in done.err
 
 
+def test_a_file_saved_during_a_failing_check_is_left(repo: GitRepo, run: Run, script: Script) -> None:
+    script.replies(_edit("x = 1"))
+    check = ("--check-unconfined", "--check", "echo mine > src/app.py; false")
+    done = run("edit", "src/app.py", "x", "--yes", *check, code=3)
+    assert "another program has changed src/app.py" in done.err and len(script.prompts) == 1
+    assert repo.read("src/app.py") == b"mine\n"
+
+
 HOSTILE = """\
 import os, socket
 for act in (

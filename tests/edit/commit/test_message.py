@@ -25,6 +25,7 @@ DESCRIBED = "Fix it\n\nsort-by: the name of a column\nIt skips [a list].\n\nFixe
         ("**Fix the parser.**", "x", "Fix the parser\n"),
         ("Pass **kwargs on to **options", "x", "Pass **kwargs on to **options\n"),
         ("Compute 2**3**4 in __init__", "x", "Compute 2**3**4 in __init__\n"),
+        ("Sure, handle it", "x", "Handle it\n"),
         # prose is wrapped, lists and code are not
         (f"Subject\n\n{ITEM}", "", f"Subject\n\n{ITEM}"),
         ("Subject\n\n" + "words " * 20, "", "Subject\n\n" + "words " * 11 + "words\n" + "words " * 7 + "words\n"),
