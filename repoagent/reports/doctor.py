@@ -36,6 +36,7 @@ EXTRAS = {  # by name: modules; the extra is installed if one of them is
     **{provider.name: provider.requires[:1] for provider in PROVIDERS.values() if provider.requires},
     "languages": ("tree_sitter_ruby", "tree_sitter_language_pack"),
     "mcp": ("mcp",),
+    "python": ("jupyter_client",),
     "browse": ("trafilatura",),
 }
 _RETRY = "fix this and run `repoagent doctor` again"

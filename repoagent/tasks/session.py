@@ -188,7 +188,7 @@ def open_session(  # noqa: PLR0917
             commits=commits, branch=current_branch(worktree), unreviewed=bool(change_set.changes or commits),
         )  # fmt: skip
         state = open_state(run_dir.conversation)
-        toolset = create_toolset(context, confinement, stack)
+        toolset = create_toolset(context, confinement, state.turns, stack)
         context.tools = toolset.tools
         system = system_parts(context, context.tools, toolset.parts)
         requests = ModelRequests(context, system, schemas(context.tools) if ready.native else ())

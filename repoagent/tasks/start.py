@@ -56,7 +56,7 @@ _TESTS = (
     ("go.mod", r"", "go test ./..."),
 )
 # Not repeated after a kill, because it is unknown how much they did.
-NOT_REPEATED = frozenset({"run", "delegate", "browse", "kill", "wait"})
+NOT_REPEATED = frozenset({"run", "python", "delegate", "browse", "kill", "wait"})
 
 
 def start_conversation(

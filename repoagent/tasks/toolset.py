@@ -17,6 +17,7 @@ from repoagent.agent.approvals.rules import rules
 from repoagent.agent.context_window.shorten_text import spilling
 from repoagent.agent.exec.tools import CommandRunner
 from repoagent.agent.plan import task_tool
+from repoagent.agent.python_tool import LOST_STATE, KernelSession, interpreter
 from repoagent.agent.sandbox.backends import why_ended, why_none
 from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
@@ -26,6 +27,7 @@ from repoagent.edit.commit import new_edit_id
 from repoagent.errors import RepoagentError, UsageError, install_extra
 from repoagent.git.file_writer import Moved
 from repoagent.git.process import git
+from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Part
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
@@ -46,7 +48,7 @@ from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
 
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
-BOUNDED = frozenset({EDIT, "read", "run", "wait"})  # limit their output themselves
+BOUNDED = frozenset({EDIT, "read", "run", "python", "wait"})  # limit their output themselves
 ALWAYS = frozenset({"finish", "reject", "think", "message"})  # every agent type has them
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 
@@ -102,17 +104,20 @@ class Toolset:
     runner: CommandRunner
     hooks: UserHooks
     finishing: Finishing
+    kernel: KernelSession | None = None
     subagents: SubagentPool | None = None
 
     def notices(self) -> Iterator[str]:
         """Reports on background work that ended since the last call."""
-        for source in (self.runner, self.subagents):
+        for source in (self.runner, self.kernel, self.subagents):
             if source is not None:
                 yield from source.notices()
 
 
-def create_toolset(context: RunContext, confinement: Confinement, stack: ExitStack) -> Toolset:
-    """Create the tools. `stack` closes what they open."""
+def create_toolset(
+    context: RunContext, confinement: Confinement, turns: Sequence[Turn], stack: ExitStack
+) -> Toolset:
+    """Create the tools. `turns` show whether there was a Python kernel before; `stack` closes what they open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
     top, why_not, say = context.worktree.top, tool_context.why_not, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
@@ -144,6 +149,10 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
     ]
     tools = [tool for tool in tools if not (read_only and tool.name in CHANGING)]
     tools += [*runner.tools(), *([skill_tool(skills)] if skills else [])]
+    kernel = None if read_only else _kernel(context, confinement, runner, turns)
+    if kernel is not None:
+        stack.callback(kernel.close)
+        tools.append(kernel.tool())
     tools += _browse_tools(context, confinement)
     parts = [Part(request.instructions, "agent"), Part(skills_block(skills), "skills")]
     subagents = None
@@ -167,7 +176,7 @@ def create_toolset(context: RunContext, confinement: Confinement, stack: ExitSta
     for tool in map(_masked, tools):
         is_bounded = tool.name in BOUNDED
         limited.append(tool if is_bounded else spilling(tool, context.run_dir.output, output_name))
-    return Toolset(tuple(limited), parts, runner, hooks, finishing, subagents)
+    return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
 
 
 def _writer(context: RunContext) -> Write:
@@ -241,6 +250,20 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         running=context.ui.running,
         timeout=context.settings.number("run.timeout"),
     )
+
+
+def _kernel(
+    context: RunContext, confinement: Confinement, runner: CommandRunner, turns: Sequence[Turn]
+) -> KernelSession | None:
+    """The kernel of the tool `python`; None if the extra is missing, or if the sandbox has no sockets."""
+    if confinement.sandbox is not None and not confinement.sandbox.mounting:
+        return None
+    program = interpreter(context.worktree.top, runner.env, confined=confinement.sandbox is not None)
+    if program is None:
+        return None
+    about = [turn for turn in turns if turn.meta.get("kind") == "python" or LOST_STATE in turn.text]
+    earlier = bool(about) and about[-1].meta.get("kind") == "python"
+    return KernelSession(runner, confinement.policy.scratch, program, earlier=earlier)
 
 
 def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, ...]:

@@ -34,7 +34,7 @@ May = Literal["all", "shown", "read"]
 class ApprovalRequest:
     """An operation that may need approval.
 
-    kind: "command", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for what a
+    kind: "command", "python", "edit", "write", "browse", "tool" or "delegate"; "delete" or "sensitive" for what a
     command has already done. what: the text for the user: the command, the summary of a diff, the URL. patterns: the
     rules that "always" would add, one per simple command; empty if "always" is not offered. why: the reason for the
     question. sandbox: the name of the sandbox, "" for none.
@@ -65,6 +65,7 @@ Asker = Callable[[ApprovalRequest], Verdict]  # a terminal, a stream of JSON, or
 
 Audit = Callable[[Mapping[str, object]], None]
 
+_CONFINED = {"command", "python"}
 _NOWHERE = {"/dev/null", "/dev/stdout", "/dev/stderr"}
 _READS = "reads only"
 
@@ -154,7 +155,7 @@ class Gate:
             return _no(f"the mode is read-only: {why}.", "mode read-only")
         if kind in {"edit", "write"} and mode in {"auto", "auto-edit"}:
             return Verdict(True, by=f"mode {mode}")
-        if kind != "command" or mode != "auto":
+        if kind not in _CONFINED or mode != "auto":
             return None
         if not self.sandbox:
             why = self.why_none or "no sandbox is available."
@@ -164,7 +165,7 @@ class Gate:
         return Verdict(True, by=f"mode auto, in {self.sandbox}", may="shown")
 
     def _ask(self, request: ApprovalRequest, check: _Check) -> Verdict:
-        sandbox = request.sandbox or (self.sandbox if request.kind == "command" else "")
+        sandbox = request.sandbox or (self.sandbox if request.kind in _CONFINED else "")
         request = replace(request, sandbox=sandbox)
         if check.reading is not None:
             ambiguous = f"the command is ambiguous: {check.reading.doubt}" if check.reading.doubt else ""

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from types import MappingProxyType
 
 from repoagent.agent.actions import Action, Observation
 from repoagent.agent.approvals.policy import ApprovalRequest, Gate, May
@@ -117,10 +118,7 @@ class CommandRunner:
                 f"a command must be text of at most {LONGEST_COMMAND} bytes; write longer input to a file."
             )
         check_arguments(action, ("timeout", "background"))
-        limit = action.args.get("timeout", "").strip().removesuffix("s").strip() or f"{self.timeout:g}"
-        if not _SECONDS.fullmatch(limit) or not 0 < float(limit) <= self.longest:
-            raise UsageError(f'timeout="{limit}": use a number of seconds, at most {self.longest:g}.')
-        seconds = self._within_run(float(limit))
+        seconds = self.time_limit(action.args.get("timeout", ""))
         verdict = self.gate.decide(ApprovalRequest("command", text))
         if not verdict.allowed:
             return Observation("run", f"This command was not run: {verdict.reason}", ok=False)
@@ -159,31 +157,43 @@ class CommandRunner:
         return Observation("run", text, data=self._data(command, name))
 
     def _start(self, job: Job, prefix: str = "") -> Command:
-        """Start a command in its sandbox. Raises UsageError if that fails."""
+        """Start a shell command. Raises UsageError if that fails."""
         # the bash of the system, rather than one that PATH may find in the work tree; else sh
         env = environment(self.env)
         shells = [shell for shell in ("/bin/bash", "/usr/bin/bash") if os.access(shell, os.X_OK)]
         shell = shells[0] if shells else shutil.which("bash", path=env.get("PATH")) or "/bin/sh"
         options = bash_options(read_command(job.text)) if shell.endswith("/bash") else []
         try:
-            file = self._next_file(prefix + job.text)
-            report = file.with_name(f".{file.stem}.why")
-
-            def why() -> str | None:
-                reason = self.why_ended(report)
-                report.unlink(missing_ok=True)
-                return reason
-
-            argv = self.wrap([shell, *options, "-c", job.text], report, job.may)
-            used = sum(output.stat().st_size for output in self._outputs())
-            keep = max(0, min(self.keep, self.keep_total - used))
-            return Command(
-                job, argv, file, {**env, **(self.unshown() if job.may != "all" else {})}, keep, why=why
-            )
+            file = self.next_file(prefix + job.text)
+            return self.start(job, [shell, *options, "-c", job.text], file, self.remaining_bytes())
         except OSError as error:
             raise UsageError(f"could not start the command: {error}") from error
 
-    def _next_file(self, label: str) -> Path:
+    def start(
+        self,
+        job: Job,
+        argv: Sequence[str],
+        file: Path,
+        keep: int,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> Command:
+        """Start `argv` for `job` in its sandbox, with `variables` added to its environment. At most `keep` bytes of its
+        output, and the end, go to `file`. Raises OSError."""
+        report = file.with_name(f".{file.stem.removeprefix('.')}.why")
+        env = {**environment(self.env), **variables, **(self.unshown() if job.may != "all" else {})}
+
+        def why() -> str | None:
+            reason = self.why_ended(report)
+            report.unlink(missing_ok=True)
+            return reason
+
+        return Command(job, self.wrap(argv, report, job.may), file, env, keep, why=why)
+
+    def remaining_bytes(self) -> int:
+        """The number of bytes of the next output to save."""
+        return max(0, min(self.keep, self.keep_total - sum(file.stat().st_size for file in self._outputs())))
+
+    def next_file(self, label: str) -> Path:
         """Create an empty output file. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True)
         slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-").lower()[:32].rstrip("-") or "command"
@@ -235,7 +245,7 @@ class CommandRunner:
         text = action.args.get("seconds", "").strip() or f"{SECONDS:g}"
         if not _SECONDS.fullmatch(text) or not 0 < float(text) <= LONGEST_WAIT:
             raise UsageError(f'seconds="{text}": use a number above 0, at most {LONGEST_WAIT:g}.')
-        command.wait(self._within_run(float(text)))
+        command.wait(self.within_run(float(text)))
         return self._state("wait", name, command)
 
     def _state(self, kind: str, name: str, command: Command) -> Observation:
@@ -261,7 +271,14 @@ class CommandRunner:
             raise UsageError(f"no background command {name}: {choices}.")
         raise UsageError(f'name the command, as in command="b1": {choices}.')
 
-    def _within_run(self, seconds: float) -> float:
+    def time_limit(self, text: str) -> float:
+        """The seconds for timeout="TEXT", or what is left of the run if that is less. Raises UsageError."""
+        text = text.strip().removesuffix("s").strip() or f"{self.timeout:g}"
+        if not _SECONDS.fullmatch(text) or not 0 < float(text) <= self.longest:
+            raise UsageError(f'timeout="{text}": use a number of seconds, at most {self.longest:g}.')
+        return self.within_run(float(text))
+
+    def within_run(self, seconds: float) -> float:
         """`seconds`, or what is left of the run if that is less."""
         remaining = self.seconds_left()
         return seconds if remaining is None else max(0.1, min(seconds, remaining))

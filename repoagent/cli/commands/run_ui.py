@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _QUESTIONS = {
     "command": "Run this command",
+    "python": "Run this Python code",
     "edit": "Make this change",
     "include": "Commit this file with your changes",
     "write": "Write this file",
@@ -34,6 +35,7 @@ _QUESTIONS = {
     "tool": "Call this tool",
     "delegate": "Start this subagent",
 }
+_RUNS = {"command", "python"}
 _BELOW = 8  # lines of the screen below the request
 
 
@@ -68,7 +70,7 @@ def ask_user(terminal: Terminal) -> Asker:
 def refuse_all(request: ApprovalRequest) -> Verdict:
     """Refuse a request because there is no terminal to ask on, and name the option that would allow it."""
     reason = "no user to ask for approval" + (f" ({request.why})" if request.why else "")
-    allow = "`--mode auto`, which runs commands in a sandbox" if request.kind == "command" else "a terminal"
+    allow = "`--mode auto`, which runs commands in a sandbox" if request.kind in _RUNS else "a terminal"
     allow = f"The user can allow it with {allow}"
     if request.kind in {"edit", "write"}:
         allow += " or `--mode auto-edit`"
@@ -89,7 +91,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
     terminal.note("")
     if len(lines) > get_terminal_size().lines - _BELOW:
         terminal.warn(f"{len(lines)} lines; scroll up to see the beginning")
-    if request.kind == "command" and not request.sandbox:
+    if request.kind in _RUNS and not request.sandbox:
         terminal.warn("runs without a sandbox, with all your permissions")
     elif request.sandbox:
         terminal.note(f"in a sandbox ({request.sandbox})")
@@ -147,7 +149,7 @@ class RunTerminal(TerminalInterface):
         return decision
 
     def event(self, event: LoopEvent) -> None:
-        if event.action is not None and event.action.kind == "run":
+        if event.action is not None and event.action.kind in {"run", "python"}:
             self.answered = False
             self._runs = first_line(event.action.body)
             self.note(f"{event.action.kind} {self._runs}")

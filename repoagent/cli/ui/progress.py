@@ -184,7 +184,7 @@ _LAST = {"finish", "reject"}  # shown once they are accepted
 # not addressed to the user, or printed as a line when they are performed
 _HIDDEN = {
     "browse", "commit", "delegate", "files", "history", "keep", "kill", "message", "neighbors", "note", "outline",
-    "read", "recall", "restore", "run", "search", "skill", "task", "think", "uses", "wait", "write",
+    "python", "read", "recall", "restore", "run", "search", "skill", "task", "think", "uses", "wait", "write",
 }  # fmt: skip
 _ENDS = re.compile(r"</?(?:finish|reject)\b[^>\n]*>")
 _UNDECIDED = re.compile(r"\s*(?:<.*|`{0,2}|~{0,2}|```.*|~~~.*)", re.DOTALL)  # may still open a hidden part

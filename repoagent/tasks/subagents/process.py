@@ -31,7 +31,7 @@ from repoagent.tasks.runs.directory import RunDirectory
 VERSION = 1
 GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
 LONGEST = 8 << 20  # characters of an event
-_QUESTIONS = {"command", "browse", "tool", "delegate"}
+_QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
 _SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
 
 Event = dict[str, Any]

@@ -243,7 +243,7 @@ def test_full_disk_does_not_stop_a_command(bench: Bench) -> None:
     bench.runner.folder.mkdir()
     full = bench.runner.folder / "full"
     full.symlink_to("/dev/full")
-    bench.runner._next_file = lambda label: full  # type: ignore[method-assign]
+    bench.runner.next_file = lambda label: full  # type: ignore[method-assign]
     seen = bench.run("echo a; touch done")
     assert (bench.runner.top / "done").exists() and "was not saved" in seen.text
 

@@ -1,0 +1,240 @@
+"""Code in a kernel: refused calls, its state between calls, how it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from repoagent.agent.approvals.policy import Verdict
+from repoagent.agent.exec.process import TAIL, OutputFile
+from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, Message
+from repoagent.agent.python_tool import LOST_STATE, interpreter
+from repoagent.agent.sandbox.backends import Sandbox, find
+from repoagent.agent.sandbox.launch.syscalls import landlock_abi
+from tests.agent.kernel.conftest import Desk
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "expected"),
+    [
+        ("", {}, "no code: use"),
+        ("1\0", {}, "text of at most"),
+        ("#" * 400_001, {}, "text of at most"),
+        ("1", {"timeout": "soon"}, "number of seconds"),
+        ("1", {"timeout": "99999"}, "at most 3600"),
+        ("1", {"cwd": "src"}, "unknown argument cwd"),
+    ],
+)
+def test_invalid_call_starts_nothing(desk: Desk, code: str, args: dict[str, str], expected: str) -> None:
+    seen = desk.run(code, **args)
+    assert not seen.ok and expected in seen.text
+    assert desk.session.kernel is None and not desk.events
+
+
+def test_kernel_that_does_not_start(desk: Desk) -> None:
+    desk.session.python = "/bin/false"
+    seen = desk.run("1")
+    assert not seen.ok and "could not start the Python kernel: exit 1" in seen.text
+    assert not list(desk.scratch.iterdir()) and desk.session.kernel is None
+    desk.runner.gate.asker = lambda asked: Verdict(False, reason="not today")
+    seen = desk.run("open('x', 'w')")
+    assert not seen.ok and "not today" in seen.text and desk.session.kernel is None
+    assert (desk.events[-1]["of"], desk.events[-1]["allowed"]) == ("python", False)
+
+
+@pytest.mark.soak
+def test_life_of_a_kernel(desk: Desk) -> None:
+    asked: list[str] = []
+    desk.runner.gate.asker = lambda one: asked.append(one.what) or Verdict(True)  # type: ignore[func-returns-value]
+    desk.runner.watch = lambda background: lambda: "It changed a.txt."
+    (desk.top / "json.py").write_text("raise ImportError('not the right one')")
+    first = desk.run("import os, sys\nx = 20\nprint('out')\nprint('err', file=sys.stderr)\nx + 1")
+    assert first.ok and first.text.startswith("In a new kernel (Python 3.")
+    assert "out\nerr\n21" in first.text and first.text.endswith("It changed a.txt.")
+
+    where = f"os.getcwd() == os.environ['PWD'] == {str(desk.top)!r}"
+    again = desk.run(f"os.system('echo below'); print(x, {where})")
+    assert "below" in again.text and "20 True" in again.text and "new kernel" not in again.text
+    failed = desk.run("def f():\n    return 1 / 0\nf()")
+    assert not failed.ok and "it raised ZeroDivisionError" in failed.text and "return 1 / 0" in failed.text
+    assert "\x1b" not in failed.text and failed.data["error"] == "ZeroDivisionError"
+    assert "raw_input was called" in desk.run("input()").text
+
+    stopped = desk.run("import time\nwhile True: time.sleep(0.01)", timeout="0.3")
+    assert not stopped.ok and "stopped after 0.3 s (timeout)" in stopped.text
+    assert "the kernel and its variables are kept" in stopped.text
+    desk.run("import threading\nthreading.Timer(0.15, print, ['from a thread']).start()")
+    assert "from a thread" in desk.run("time.sleep(0.4)").text
+
+    long = desk.run("for i in range(3000): print('line', i)")
+    assert len(long.text) < 9_500 and "line 2999" in long.text and f"{long.data['output']} lines" in long.text
+    html = "from IPython.display import HTML\nHTML('<b>')"
+    assert "<IPython.core.display.HTML object>" in desk.run(html).text
+    assert "input()" in asked and html in asked
+
+    died = desk.run("os._exit(3)")
+    assert not died.ok and "the kernel has ended: exit 3" in died.text and "variables are gone" in died.text
+    fresh = desk.run("'x' in globals()")
+    assert "In a new kernel" in fresh.text and "\nFalse\n" in fresh.text
+    assert desk.session.kernel is not None
+    process = desk.session.kernel.command.process
+    assert desk.run("", restart="yes").ok and process.poll() is not None
+    assert not list(desk.scratch.iterdir()) and not list(desk.runner.folder.glob(".*"))
+    kinds = [event["how"] for event in desk.events if event["kind"] == "python"]
+    assert kinds.count("interrupted") == 1 and kinds.count("died") == 1
+
+
+def test_lost_state_is_reported_once(desk: Desk) -> None:
+    assert desk.session.notices() == []
+    desk.session.earlier = True
+    assert [desk.session.notices(), desk.session.notices()] == [[LOST_STATE], []]
+
+
+def test_choice_of_the_interpreter(tmp_path: Path) -> None:
+    def environment(name: str) -> str:
+        folder = tmp_path / name
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "python").symlink_to(sys.executable)
+        package = folder / "lib" / "python3.9" / "site-packages" / "ipykernel"
+        package.mkdir(parents=True)
+        (package / "kernelapp.py").touch()
+        return str(folder / "bin" / "python")
+
+    top = tmp_path / "top"
+    assert interpreter(top, {}, confined=True) == sys.executable
+    own = environment("top/.venv")
+    assert interpreter(top, {}, confined=True) == own
+    assert interpreter(top, {}, confined=False) == sys.executable  # a file of the repository is not trusted
+    assert interpreter(top, {"VIRTUAL_ENV": str(top / ".venv")}, confined=False) == own
+    active = environment("active")
+    assert interpreter(top, {"VIRTUAL_ENV": str(tmp_path / "active")}, confined=True) == active
+    assert interpreter(top, {"VIRTUAL_ENV": "top/.venv"}, confined=False) == sys.executable
+
+
+def test_output_is_limited_and_keeps_its_end(tmp_path: Path) -> None:
+    run = Cell("us", OutputFile(tmp_path / "o", 10))
+    for text in ("12345", "6789012345", "lost", "x" * TAIL):
+        run.handle(Message("stream", "us", {"text": text}))
+    run.handle(Message("error", "us", {"traceback": ["the error"]}))
+    run.output.close()
+    text = (tmp_path / "o").read_text()
+    assert text.startswith("1234567890\n[… 20 bytes were not saved …]\nxxx") and text.endswith(
+        "x\nthe error\n"
+    )
+    assert len(text) == 10 + len("\n[… 20 bytes were not saved …]\n") + TAIL
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{}, {"text": 5}, {"data": []}, {"data": {"text/plain": {}}}, {"data": {"image/png": "x" * 999}},
+     {"traceback": "no list", "ename": None}, {"traceback": [{}], "ename": "\ud800"}, {"payload": [5, {"source": "page"}]},
+     {"status": ["ok"], "execution_state": {}}],
+)  # fmt: skip
+def test_invalid_message_is_ignored(tmp_path: Path, content: dict[str, object]) -> None:
+    kinds = ("stream", "execute_result", "display_data", "error", "status", "execute_reply", "comm_open", "")
+    output = OutputFile(tmp_path / "o", 1000)
+    for kind in kinds:
+        Cell("us", output).handle(Message(kind, "us", content))
+    output.close()
+    assert (tmp_path / "o").stat().st_size < 500
+
+
+@pytest.mark.soak
+def test_unresponsive_and_noisy_code(tmp_path: Path) -> None:
+    base = tmp_path / ("long" * 30)  # too long for the path of a socket
+    base.mkdir()
+    desk = Desk(base, memory=400 * 2**20)
+    try:
+        deaf = desk.run(
+            "import time\nwhile True:\n try: time.sleep(9)\n except BaseException: pass", timeout="0.5"
+        )
+        assert not deaf.ok and "the kernel has ended: stopped after 0.5 s (timeout)" in deaf.text
+        loud = desk.run(f"print('y' * {LARGEST + 9})")
+        assert loud.ok and "Some of its output is missing: it was too long" in loud.text
+        assert "still here" in desk.run("print('still', 'here')").text
+        assert "line 199999" in desk.run("for i in range(200_000): print('line', i)").text
+        child = desk.run("import subprocess\nsubprocess.run(['sleep', '60'])", timeout="0.5")
+        assert "are kept" in child.text
+        greedy = desk.run("b = bytearray(500 * 2**20)\nimport time\ntime.sleep(3)")
+        assert "more than 400 MB of memory" in greedy.text
+    finally:
+        desk.session.close()
+
+
+SANDBOXES = [found for found in (find(), Sandbox("landlock") if landlock_abi() else None) if found]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sandbox", SANDBOXES, ids=lambda one: one.name)
+def test_kernel_is_confined(tmp_path: Path, sandbox: Sandbox) -> None:
+    desk = Desk(tmp_path, sandbox)
+    try:
+        assert desk.run("open('inside', 'w').write('x')").ok
+        assert desk.run(f"open({str(tmp_path / 'outside')!r}, 'w')").ok  # in its own /tmp
+        assert not (tmp_path / "outside").exists()
+        outside = desk.run("open('/usr/repoagent-was-here', 'w')")
+        assert not outside.ok and "Read-only file system" in outside.text
+        net = desk.run("import socket\nsocket.create_connection(('1.1.1.1', 53), timeout=2)")
+        assert not net.ok and "unreachable" in net.text
+        assert "stopped after 0.5 s" in desk.run("while True: pass", timeout="0.5").text
+        assert "kept" in desk.run("import time; time.sleep(9)", timeout="0.5").text
+    finally:
+        desk.session.close()
+    assert (desk.top / "inside").read_text() == "x"
+
+
+@pytest.mark.soak
+def test_kernel_ends_with_its_parent(tmp_path: Path) -> None:
+    program = textwrap.dedent("""
+        import os, signal, sys
+        from pathlib import Path
+        from tests.agent.kernel.conftest import Desk
+        desk = Desk(Path(sys.argv[1]))
+        print(desk.run("import os; os.getpid()").text, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == -signal.SIGKILL
+    pid = int(next(line for line in found.stdout.splitlines() if line.isdecimal()))
+    end = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.soak
+def test_interrupt_of_the_user_ends_the_kernel(desk: Desk) -> None:
+    desk.run("x = 1")
+    threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        desk.run("import time; time.sleep(30)")
+    assert desk.session.kernel is None and desk.events[-1]["how"] == "interrupted"
+    assert not any((folder / CONNECTION).exists() for folder in desk.scratch.iterdir())
+
+
+@pytest.mark.soak
+def test_new_hidden_file_ends_the_kernel(desk: Desk) -> None:
+    desk.runner.gate.mode, desk.runner.gate.sandbox = "auto", "pretended"
+    (desk.top / "old.env").write_text("x")
+    desk.runner.gate.withheld = lambda: {path.name: "" for path in desk.top.glob("*.env")}
+    desk.run("x = 1")
+    assert desk.run("x").text.startswith("done")
+    (desk.top / "new.env").write_text("x")
+    seen = desk.run("x")
+    assert not seen.ok and "had ended: 'new.env' was written since, and is hidden from the model" in seen.text
+    desk.run("x = 1")
+    (desk.top / "saved").write_text("y")
+    (desk.top / "saved").rename(desk.top / "old.env")
+    assert "'old.env'" in desk.run("x").text
+    (desk.top / "old.env").unlink()
+    assert "new kernel" not in desk.run("1").text
