@@ -34,7 +34,7 @@ Level = Literal["ok", "warning", "error"]
 SHARED = {"config.toml", "context.md", ".gitignore", "skills", "agents"}  # entries of .repoagent for a team
 EXTRAS = {  # by name: modules; the extra is installed if one of them is
     **{provider.name: provider.requires[:1] for provider in PROVIDERS.values() if provider.requires},
-    "languages": ("tree_sitter_ruby", "tree_sitter_language_pack"),
+    "languages": ("tree_sitter_ruby", "tree_sitter_language_pack", "tree_sitter_languages"),
     "mcp": ("mcp",),
     "python": ("jupyter_client",),
     "browse": ("trafilatura",),

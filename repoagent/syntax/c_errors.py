@@ -2,7 +2,7 @@
 
 The grammar does not know a file's macros, so it rejects much code that compiles. This module checks only the tokens:
 brackets (one branch of each `#if ... #else` counts), unterminated literals and comments, characters that C does not
-have, and prose.
+have, statements without a `;`, and prose.
 """
 
 from __future__ import annotations
@@ -30,14 +30,24 @@ _DIRECTIVE = re.compile(
 )
 _BRANCH = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|el\w+|endif)\b", re.MULTILINE)
 _OPENING = {b")": b"(", b"]": b"[", b"}": b"{"}
-_KEYWORDS = frozenset(
-    b"if for while switch catch constexpr return goto break continue throw co_return do case default else void char"
-    b" short int long float double signed unsigned bool auto const static struct union enum extern volatile register"
-    b" typedef inline class public private protected virtual template typename namespace using new delete operator"
-    b" friend explicit mutable override final noexcept try this sizeof restrict requires concept decltype and or not"
-    b" emit signals slots in out".split()
+_CONTROL = frozenset(b"if for while switch catch constexpr".split())
+_JUMPS = frozenset(b"return goto break continue throw co_return".split())
+_STATEMENTS = _JUMPS | frozenset(b"if for while switch do case default else".split())
+_TYPES = frozenset(
+    b"void char short int long float double signed unsigned bool auto const static struct union enum extern volatile"
+    b" constexpr register typedef".split()
 )
+_KEYWORDS = _STATEMENTS | _CONTROL | _TYPES | frozenset(
+    b"inline class public private protected virtual template typename namespace using new delete operator friend"
+    b" explicit mutable override final noexcept try this sizeof restrict requires concept decltype and or not"
+    b" emit signals slots in out".split()
+)  # fmt: skip
+_NO_STATEMENT = _KEYWORDS - {b"this", b"break", b"continue"}  # it does not end with these words
+_HEADS = _CONTROL | frozenset(b"case template using typedef operator".split())
+_CONTINUES = frozenset(b"and or not requires noexcept const".split())
+_ASSIGNS = frozenset(b"= += -= *= /= %= &= |= ^= <<= >>=".split())
 _PLAIN_WORD = re.compile(rb"[A-Za-z][a-z]*")
+_MACRO = re.compile(rb"[A-Z_][A-Z0-9_]*|__\w+")
 _PROSE_WORDS = 4  # so many plain words in a row are not a declaration
 
 
@@ -103,6 +113,8 @@ def _faults(text: bytes) -> list[CFault]:
     faults: list[CFault] = []
     tokens = list(_tokens(text, lines, faults))
     faults += _brackets(tokens, lines)
+    tokens = [token for token in tokens if token.kind != "directive"]
+    faults += _unfinished(tokens, lines)
     run, line = 0, -1
     for token in tokens:  # prose
         plain = token.kind == "word" and _PLAIN_WORD.fullmatch(token.text) and token.text not in _KEYWORDS
@@ -229,3 +241,104 @@ def _brackets(tokens: Sequence[_Token], lines: Sequence[bytes]) -> list[CFault]:
     for token in stack:
         add_open(token)
     return faults
+
+
+def _unfinished(tokens: Sequence[_Token], lines: Sequence[bytes]) -> Iterator[CFault]:
+    """Yield the statements that end with their line or block, but without a `;`."""
+    start, depth = 0, 0
+    blocks: list[str] = []
+    for n, token in enumerate(tokens):
+        text = token.text
+        if depth == 0 and token.first and n > start and (text == b"}" or token.kind == "word"):
+            statement = tokens[start:n]
+            if _lacks_end(statement, token, blocks[-1] if blocks else ""):
+                line = statement[-1].line
+                yield CFault(line, f"a `;` is missing on line {line + 1}", lines[line].strip())
+                start = n
+        if text in (b"(", b"["):
+            depth += 1
+        elif text in (b")", b"]"):
+            depth = max(depth - 1, 0)
+        elif text in (b";", b"{", b"}", b"else", b"do", b":"):
+            if text == b"{":
+                blocks.append(_block([head.text for head in tokens[max(start, n - 8) : n]]))
+            elif text == b"}" and blocks:
+                blocks.pop()
+            if text in (b"{", b"}"):
+                depth = 0
+            start = n + 1
+
+
+def _block(head: Sequence[bytes]) -> str:
+    """The kind of block that the `{` after these tokens opens: "code", "struct", or "" if unknown."""
+    if not head or head[-1] in (b")", b"else", b"do", b"try"):
+        return "code"
+    return "struct" if {b"struct", b"union", b"class"}.intersection(head) and b"=" not in head else ""
+
+
+def _lacks_end(statement: Sequence[_Token], after: _Token, block: str) -> bool:
+    """Whether the statement in a block of kind `block` lacks its end before the token `after`, the first of a line."""
+    if _MACRO.fullmatch(after.text) or after.text in _CONTINUES:
+        return False
+    statement = _without_head(statement)
+    first, last = statement[0], statement[-1]
+    outside, call = _outside(statement)
+    assigns = bool(outside & _ASSIGNS)
+    if last.kind == "word":
+        if last.text in _NO_STATEMENT:
+            return False
+        if _MACRO.fullmatch(last.text) and not (assigns and after.text in _STATEMENTS):
+            return False
+    elif last.text == b")":
+        before = statement[call - 1]
+        if not call or before.kind != "word" or before.text in _KEYWORDS:
+            return False  # a cast, or the head of a statement
+        if _MACRO.fullmatch(before.text) and not assigns:
+            return False
+    elif last.kind != "number" and last.text not in (b"]", b"++", b"--"):
+        return False
+    if first.text in _HEADS or first.text in _JUMPS:
+        return first.text in _JUMPS
+    if after.text == b"}" and (block != "code" or b"," in outside or first.text in (b".", b"[")):
+        return False
+    if assigns:
+        return True
+    if last.text == b")":
+        # a call, or a macro for a loop (`list_for_each(p, l)`), whose body is indented
+        callee = statement[:call]
+        words = sum(token.kind == "word" for token in callee)
+        signs = sum(token.text in (b".", b"->", b"::") for token in callee)
+        named = words + signs == call and words == signs + 1
+        return block == "code" and named and (after.text == b"}" or after.column <= first.column)
+    if last.kind != "word" or not block or after.text == b"}":
+        return False
+    declared = len(statement) > 1 and all(token.kind == "word" or token.text == b"*" for token in statement)
+    return declared and (after.text in _TYPES or (block == "code" and after.text in _STATEMENTS))
+
+
+def _without_head(statement: Sequence[_Token]) -> Sequence[_Token]:
+    """The statement without `if (…)` and the like, unless it is only that."""
+    if statement[0].text in _CONTROL and statement[1:2] and statement[1].text == b"(":
+        depth = 0
+        for n, token in enumerate(statement):
+            depth += (token.text == b"(") - (token.text == b")")
+            if depth == 0 and token.text == b")":
+                return statement[n + 1 :] or statement
+    return statement
+
+
+def _outside(statement: Sequence[_Token]) -> tuple[set[bytes], int]:
+    """The texts outside of brackets, and the index of the `(` that the last token closes, 0 if that is not a `)`."""
+    texts: set[bytes] = set()
+    depth = 0
+    for token in statement:
+        depth -= token.text in (b")", b"]")
+        if depth <= 0:
+            texts.add(token.text)
+        depth += token.text in (b"(", b"[")
+    depth = 0
+    for n in range(len(statement) - 1, -1, -1):
+        depth += (statement[n].text == b")") - (statement[n].text == b"(")
+        if depth == 0:
+            return texts, n if statement[-1].text == b")" else 0
+    return texts, 0

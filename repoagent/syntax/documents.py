@@ -1,7 +1,7 @@
 """Outline documents: headings of Markdown, HTML and plain text, landmarks of HTML, rules of style sheets.
 
 Each needs separate code. Sections of the Markdown grammar end too early at underlined headings; text without a grammar
-has underlined headings (reStructuredText); headings of HTML precede their section instead of
+has underlined headings (reStructuredText) or `== Title` (AsciiDoc); headings of HTML precede their section instead of
 containing it; style sheets have a rule on every third line.
 """
 
@@ -50,10 +50,13 @@ def _heading_symbols(headings: Sequence[tuple[int, int, str]], total: int) -> tu
 
 
 _UNDERLINED = (".rst", ".rest", ".txt", ".text")
+_ASCIIDOC = (".adoc", ".asciidoc", ".asc")
 _TEXT_NAMES = frozenset(
     {"README", "NEWS", "CHANGES", "CHANGELOG", "INSTALL", "HACKING", "TODO", "CONTRIBUTING", "COPYING"}
 )
 _UNDERLINE = re.compile(rb"([=\-~^\"'`#*+:.<>_])\1{2,}[ \t]*\r?$")
+_EQUALS = re.compile(rb"(={1,6})[ \t]+(\S.*)")
+_FENCE = re.compile(rb"(-{4,}|\.{4,}|={4,}|\+{4,}|/{4,}|```+)[ \t]*\r?$")
 _LONGEST = 200  # bytes of a title
 _SHORTER = 2  # characters by which an underline may be shorter than its title
 
@@ -61,15 +64,16 @@ _SHORTER = 2  # characters by which an underline may be shorter than its title
 def is_plain_text(path: str) -> bool:
     """Whether the file is text with headings that need no grammar, judging by its name."""
     name = path.rsplit("/", 1)[-1]
-    return name.lower().endswith(_UNDERLINED) or name in _TEXT_NAMES
+    return name.lower().endswith(_UNDERLINED + _ASCIIDOC) or name in _TEXT_NAMES
 
 
-def text_symbols(data: bytes) -> tuple[Symbol, ...]:
+def text_symbols(path: str, data: bytes) -> tuple[Symbol, ...]:
     """One symbol per heading of plain text."""
     if is_binary(data):
         return ()
     lines = source_text(data).split(b"\n")
-    return _heading_symbols(_underlined(lines), len(lines) - (not lines[-1]))
+    headings = _asciidoc(lines) if path.lower().endswith(_ASCIIDOC) else _underlined(lines)
+    return _heading_symbols(headings, len(lines) - (not lines[-1]))
 
 
 def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
@@ -90,6 +94,17 @@ def _underlined(lines: list[bytes]) -> list[tuple[int, int, str]]:
             continue
         level = levels.setdefault((line[:1], overlined), len(levels) + 1)
         headings.append((row - 1 - overlined, level, words))
+    return headings
+
+
+def _asciidoc(lines: list[bytes]) -> list[tuple[int, int, str]]:
+    headings: list[tuple[int, int, str]] = []
+    fence = b""
+    for row, line in enumerate(lines):
+        if match := _FENCE.match(line):
+            fence = b"" if fence == match[1] else fence or match[1]
+        elif not fence and (match := _EQUALS.match(line)):
+            headings.append((row, len(match[1]), clean(match[2], 120)))
     return headings
 
 

@@ -1,8 +1,9 @@
 """The language of a file, and the tree-sitter grammar of a language.
 
-The grammars of `LANGUAGES` are dependencies. Those of `LONG_TAIL` come with the extra `[languages]`, from a package for
-the language, such as `tree-sitter-ruby`, or from `tree-sitter-language-pack`, of which only downloaded grammars are
-used.
+The grammars of `LANGUAGES` are dependencies. Those of `LONG_TAIL` come with the extra `[languages]`, from three kinds
+of packages: one per language, such as `tree-sitter-ruby`, which is preferred; `tree-sitter-languages` (Python before
+3.13), a shared library that is opened here because its loader fails with current versions of tree-sitter; and
+`tree-sitter-language-pack`, of which only downloaded grammars are used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.errors import UsageError, install_extra, install_package
@@ -25,25 +27,28 @@ _CAPSULE = b"tree_sitter.Language"
 
 class LanguageSpec(NamedTuple):
     """A language by its suffixes, file names and `#!` programs, and its grammar: `function` of the package
-    `tree_sitter_` and `package`."""
+    `tree_sitter_` and `package`, and `library`, its name in tree-sitter-languages; "" if it is missing there, and for
+    Scala and Julia, whose old scanners overflow their buffer or crash the process."""
 
     suffixes: tuple[str, ...]
     names: tuple[str, ...]
     shebangs: tuple[str, ...]
     package: str
     function: str
+    library: str
 
 
 def _spec(
     suffixes: str,
     package: str = "",
+    library: str = "",
     *,
     function: str = "language",
     names: str = "",
     shebangs: str = "",
 ) -> LanguageSpec:
     files = tuple(names.split())
-    return LanguageSpec(tuple(suffixes.split()), files, tuple(shebangs.split()), package, function)
+    return LanguageSpec(tuple(suffixes.split()), files, tuple(shebangs.split()), package, function, library)
 
 
 LANGUAGES: dict[str, LanguageSpec] = {
@@ -80,52 +85,52 @@ LANGUAGES: dict[str, LanguageSpec] = {
 }  # fmt: skip
 LONG_TAIL: dict[str, LanguageSpec] = {
     "ruby": _spec(
-        ".rb .rake .gemspec .ru .podspec", "ruby", shebangs="ruby",
+        ".rb .rake .gemspec .ru .podspec", "ruby", "ruby", shebangs="ruby",
         names="Rakefile Gemfile Podfile Vagrantfile Fastfile Guardfile",
     ),
-    "php": _spec(".php .phtml .php5", "php", function="language_php", shebangs="php"),
-    "csharp": _spec(".cs .csx", "c_sharp"),
-    "kotlin": _spec(".kt .kts", "kotlin", shebangs="kotlin"),
+    "php": _spec(".php .phtml .php5", "php", "php", function="language_php", shebangs="php"),
+    "csharp": _spec(".cs .csx", "c_sharp", "c_sharp"),
+    "kotlin": _spec(".kt .kts", "kotlin", "kotlin", shebangs="kotlin"),
     "scala": _spec(".scala .sc .sbt", "scala", shebangs="scala"),
     "swift": _spec(".swift", "swift", shebangs="swift"),
-    "objc": _spec(".m .mm"),
+    "objc": _spec(".m .mm", library="objc"),
     "dart": _spec(".dart", "dart", shebangs="dart"),
     "groovy": _spec(".groovy .gradle", "groovy", names="Jenkinsfile", shebangs="groovy"),
-    "lua": _spec(".lua .rockspec", "lua", shebangs="lua luajit"),
-    "perl": _spec(".pl .pm .t .psgi", "perl", names="cpanfile", shebangs="perl"),
-    "r": _spec(".r", names=".Rprofile", shebangs="Rscript"),
+    "lua": _spec(".lua .rockspec", "lua", "lua", shebangs="lua luajit"),
+    "perl": _spec(".pl .pm .t .psgi", "perl", "perl", names="cpanfile", shebangs="perl"),
+    "r": _spec(".r", library="r", names=".Rprofile", shebangs="Rscript"),
     "julia": _spec(".jl", "julia", shebangs="julia"),
-    "haskell": _spec(".hs", "haskell", shebangs="runhaskell runghc"),
-    "elixir": _spec(".ex .exs", "elixir", shebangs="elixir"),
-    "erlang": _spec(".erl .hrl", names="rebar.config", shebangs="escript"),
-    "ocaml": _spec(".ml", "ocaml", function="language_ocaml"),
-    "elm": _spec(".elm"),
+    "haskell": _spec(".hs", "haskell", "haskell", shebangs="runhaskell runghc"),
+    "elixir": _spec(".ex .exs", "elixir", "elixir", shebangs="elixir"),
+    "erlang": _spec(".erl .hrl", library="erlang", names="rebar.config", shebangs="escript"),
+    "ocaml": _spec(".ml", "ocaml", "ocaml", function="language_ocaml"),
+    "elm": _spec(".elm", library="elm"),
     "fsharp": _spec(".fs .fsx"),
     "clojure": _spec(".clj .cljs .cljc .edn"),
-    "commonlisp": _spec(".lisp .lsp .cl .asd"),
+    "commonlisp": _spec(".lisp .lsp .cl .asd", library="commonlisp"),
     "scheme": _spec(".scm .ss"),
     "racket": _spec(".rkt", shebangs="racket"),
-    "elisp": _spec(".el", names=".emacs"),
+    "elisp": _spec(".el", library="elisp", names=".emacs"),
     "zig": _spec(".zig .zon", "zig"),
     "nim": _spec(".nim .nims"),
-    "fortran": _spec(".f90 .f95 .f03 .f08"),
+    "fortran": _spec(".f90 .f95 .f03 .f08", library="fortran"),
     "pascal": _spec(".pas .pp .dpr"),
     "ada": _spec(".adb .ads"),
     "solidity": _spec(".sol"),
-    "sql": _spec(".sql", "sql"),
+    "sql": _spec(".sql", "sql", "sql"),
     "graphql": _spec(".graphql .gql", "graphql"),
     "proto": _spec(".proto"),
     "thrift": _spec(".thrift"),
-    "toml": _spec(".toml", "toml", names="Cargo.lock poetry.lock Pipfile uv.lock"),
+    "toml": _spec(".toml", "toml", "toml", names="Cargo.lock poetry.lock Pipfile uv.lock"),
     "ini": _spec(
         ".ini .cfg .desktop .service", names=".editorconfig .gitconfig .npmrc .pylintrc .flake8"
     ),
     "properties": _spec(".properties"),
-    "hcl": _spec(".hcl .tf .tfvars .nomad", "hcl"),
+    "hcl": _spec(".hcl .tf .tfvars .nomad", "hcl", "hcl"),
     "nix": _spec(".nix"),
-    "make": _spec(".mk .mak", "make", names="Makefile makefile GNUmakefile Kbuild"),
+    "make": _spec(".mk .mak", "make", "make", names="Makefile makefile GNUmakefile Kbuild"),
     "cmake": _spec(".cmake", "cmake", names="CMakeLists.txt"),
-    "dockerfile": _spec(".dockerfile", "dockerfile", names="Dockerfile Containerfile"),
+    "dockerfile": _spec(".dockerfile", "dockerfile", "dockerfile", names="Dockerfile Containerfile"),
     "starlark": _spec(".star"),
     "vue": _spec(".vue"),
     "svelte": _spec(".svelte", "svelte"),
@@ -216,25 +221,29 @@ def grammar(language: str) -> tree_sitter.Language:
 
 def is_available(language: str) -> bool:
     """Whether the grammar of a language of the long tail can be loaded without a download."""
-    return bool(_package(language)) or language in _downloaded()
+    in_library = bool(LONG_TAIL[language].library) and _library() is not None
+    return bool(_package(language)) or in_library or language in _downloaded()
 
 
 def install_hint(language: str) -> str:
     """How to install the grammar of this language, as a clause."""
     package, has_pack = LONG_TAIL[language].package, find_spec(_PACK) is not None
-    if package and has_pack:
+    if package and (has_pack or _library() is not None):
         return install_package(f"tree-sitter-{package.replace('_', '-')}")
     if has_pack:
         return f"download it with python -c 'import {_PACK} as pack; pack.download([\"{language}\"])'"
+    if _library() is not None:
+        install = install_package("tree-sitter-language-pack")
+        return f"tree-sitter-languages lacks it; {install} and download it"
     return install_extra("languages")
 
 
 def grammar_capsule(language: str) -> object | None:
-    """The grammar from its package; None if that is not installed."""
+    """The grammar from its package or from tree-sitter-languages; None if neither is installed."""
     if package := _package(language):
         capsule: object = getattr(import_module(package), _SPECS[language].function)()
         return capsule
-    return None
+    return _library_capsule(language)
 
 
 @cache
@@ -243,6 +252,26 @@ def _package(language: str) -> str:
     package = _SPECS[language].package
     module = f"tree_sitter_{package}"
     return module if package and (language in LANGUAGES or find_spec(module) is not None) else ""
+
+
+def _library_capsule(language: str) -> object | None:
+    name, library = _SPECS[language].library, _library()
+    if not name or library is None:
+        return None
+    function = getattr(ctypes.CDLL(str(library)), f"tree_sitter_{name}")
+    function.restype = ctypes.c_void_p
+    return capsule_of(function())
+
+
+@cache
+def _library() -> Path | None:
+    """The shared library of tree-sitter-languages, without importing the package; None if it is not installed."""
+    spec = find_spec("tree_sitter_languages")
+    for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
+        for suffix in (".so", ".dll", ".dylib"):
+            if (file := Path(folder, f"languages{suffix}")).is_file():
+                return file
+    return None
 
 
 @cache

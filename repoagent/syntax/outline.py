@@ -41,8 +41,8 @@ SHEETS = frozenset({"css", "scss"})
 def outline(path: str, data: bytes) -> tuple[Symbol, ...]:
     """The symbols of a file in order, containers before their contents.
 
-    Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text
-    and reStructuredText, the headings. Syntax errors hide symbols near them, but do not raise.
+    Empty for a language without a grammar, a binary file, and a file that takes too long to parse. For plain text,
+    reStructuredText and AsciiDoc, the headings. Syntax errors hide symbols near them, but do not raise.
     """
     result = read_outline(path, data, language_of(path, data))
     return result[0] if result is not None else ()
@@ -52,7 +52,7 @@ def read_outline(path: str, data: bytes, language: str | None) -> tuple[tuple[Sy
     """As `outline` for a known language, with the number of syntax errors; None if it takes too long."""
     if language is not None:
         return _read(data, language)
-    return (text_symbols(data) if is_plain_text(path) else ()), 0
+    return (text_symbols(path, data) if is_plain_text(path) else ()), 0
 
 
 @lru_cache(

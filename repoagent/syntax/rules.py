@@ -383,6 +383,63 @@ RULES: dict[str, Rules] = {
 }  # fmt: skip
 
 
+_ELIXIR = {
+    b"def": "function", b"defp": "function", b"defmacro": "macro", b"defmacrop": "macro", b"defmodule": "namespace",
+    b"defprotocol": "interface", b"defimpl": "impl", b"defguard": "macro", b"defdelegate": "function",
+}  # fmt: skip
+_ZIG = {"struct_declaration": "struct", "enum_declaration": "enum", "union_declaration": "union"}
+_CMAKE = frozenset((b"project", b"add_executable", b"add_library", b"add_custom_target", b"add_test"))
+
+
+def _elixir_call(node: Node, _outer: Node | None, text: bytes) -> Match | None:
+    target, name = _field(node, "target"), _child(_child(node, 1), 0)
+    kind = _ELIXIR.get(text[target.start_byte : target.end_byte]) if target is not None else None
+    while name is not None and name.type in ("binary_operator", "call"):  # `def f(x) when x > 1`
+        name = _child(name, 0)
+    return None if kind is None or name is None else (kind, name, None)
+
+
+def _cmake_command(node: Node, _outer: Node | None, text: bytes) -> Match | None:
+    name = _child(node, 0)
+    if name is None or text[name.start_byte : name.end_byte].lower() not in _CMAKE:
+        return None
+    return "rule", None, None
+
+
+def _cmake_definition(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = _child(_child(_child(node, 0), 1), 0)
+    return None if name is None else (node.type.removesuffix("_def"), name, None)
+
+
+def _ocaml_binding(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = node.child_by_field_name("pattern")
+    if name is None or name.type not in ("value_name", "parenthesized_operator"):
+        return None
+    is_function = any(child.type == "parameter" for child in node.named_children)
+    return "function" if is_function else "variable", name, None
+
+
+def _zig_variable(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    """Match `const Point = struct {…};`."""
+    kind = next((_ZIG[child.type] for child in node.named_children if child.type in _ZIG), None)
+    return None if kind is None else (kind, _child(node, 0), None)
+
+
+def _zig_test(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    name = _child(node, 0)
+    return None if name is None or name.type == "block" else ("function", name, None)
+
+
+def _lua_function(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
+    """Match `M.f = function … end` and `{ f = function … end }`."""
+    if node.type == "field":
+        name, value = _field(node, "name"), _field(node, "value")
+    else:
+        name, value = _child(_child(node, 0), 0), _child(_child(node, 1), 0)
+    is_function = value is not None and value.type == "function_definition"
+    return ("function", name, None) if is_function and (name or node.type != "field") else None
+
+
 def _swift_init(node: Node, _outer: Node | None, _text: bytes) -> Match | None:
     name = next((child for child in node.children if child.type == "init"), None)
     return None if name is None else ("method", name, None)
@@ -411,6 +468,9 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
     "dockerfile": _kinds(rule="from_instruction"),
     "sql": {f"create_{what}{end}": kind for what, kind in _SQL.items() for end in ("", "_statement")},
     "perl": _kinds(function="subroutine_declaration_statement", namespace="package_statement"),
+    "zig": {
+        "variable_declaration": _zig_variable, "test_declaration": _zig_test, **dict.fromkeys(_ZIG, ""),
+    },
     "dart": {
         **_kinds(
             class_="mixin_declaration extension_declaration",
@@ -419,10 +479,37 @@ _TAIL_KINDS: dict[str, dict[str, str | Matcher]] = {
         ),
         "function_declaration": "",
     },
+    "cmake": {
+        "function_def": _cmake_definition, "macro_def": _cmake_definition, "normal_command": _cmake_command,
+    },
     "kotlin": _kinds(type="type_alias"),
     "swift": {"init_declaration": _swift_init, "typealias_declaration": "type"},
     "graphql": _kinds(function="operation_definition fragment_definition"),
+    "lua": {
+        "assignment_statement": _lua_function,
+        "field": _lua_function,
+        **_kinds(
+            function="function_definition_statement local_function_definition_statement function_declaration"
+        ),
+        "function_definition": "",
+    },
+    "ocaml": {
+        "let_binding": _ocaml_binding,
+        "module_binding": "namespace",
+        "type_binding": "type",
+        **dict.fromkeys(("constructor_declaration", "module_definition", "type_definition"), ""),
+    },
+    "elixir": {"call": _elixir_call},
+    "elm": _kinds(function="value_declaration", type="type_declaration type_alias_declaration"),
+    "haskell": {
+        **_kinds(type="adt newtype type_alias data_type type_synonym", interface="class"),
+        "function": _with("function"),  # a node for the type of a function has the same name
+        "bind": _with("variable"),
+        **dict.fromkeys(("class_decl", "constructor_pattern"), ""),
+    },
+    "r": {"left_assignment": _assigned("name", "value"), "equals_assignment": _assigned("name", "value")},
 }  # fmt: skip
+_TAIL_WRAPPERS = {"ocaml": _set("value_definition type_definition module_definition")}
 
 
 @cache
@@ -442,7 +529,8 @@ def tail_rules(language: str) -> Rules:
             if kind is not None:
                 kinds.setdefault(type_, kind)
     kinds = {type_: kind for type_, kind in kinds.items() if kind}
-    return Rules(kinds, comments=frozenset(comments), deep=True)
+    wrappers = _TAIL_WRAPPERS.get(language, frozenset())
+    return Rules(kinds, comments=frozenset(comments), deep=True, wrappers=wrappers)
 
 
 # Patterns for named functions in scripts, since most functions have no name.

@@ -225,6 +225,10 @@ CASES = [
      "# one\nkind: Deployment\nmetadata:\n  name: web\n---\nname: second\n---\n- a\n",
      "entry Deployment/web 1-4; key Deployment/web.kind 2-2; key Deployment/web.metadata 3-4; "
      "key Deployment/web.metadata.name 4-4; entry second 5-6; key second.name 6-6; entry [2] 7-8"),
+    ("a.adoc",
+     "= Top\n\n== One\n----\n== code\n----\n=== Deep\n\n== Two\n",
+     "heading Top 1-9; heading Top.One 3-8; heading Top.One.Deep 7-8; heading Top.Two 9-9"),
+    # plain text by its name
     ("README", "Title\n=====\n", "heading Title 1-2"),
     ("doc/a.txt", "Title\r\n=====\r\n", "heading Title 1-2"),
     # levels in order of appearance
@@ -433,7 +437,7 @@ def test_any_utf16(text: str) -> None:
         ("a.html", ["<h1>a</h1>", "<h2>b", "</h2>", "<h3 id=c>d</h3>", "<div id=e>", "</div>", "<section>",
                     "</section>", "\n"]),
         ("a.css", ["a {", "}", "@media x {", ";", "/* c */\n", "\n", "b: c;", "'", "#{"]),
-        ("a.rst", ["\n", "===\n", "ab\n", "---\n", "\r\n", "= x\n", " y\n", "\x00", "é\n"]),
+        ("a.rst a.adoc", ["\n", "===\n", "ab\n", "---\n", "\r\n", "= x\n", " y\n", "\x00", "é\n"]),
         ("a.yml", ["a: 1\n", "  b:\n", "- c: 2\n", "  - d\n", "---\n", "x: |\n", "    t\n", "{{ if }}\n",
                    "'q': {r: 1}\n", "\n"]),
     ],

@@ -9,18 +9,22 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, language_of
+from repoagent.errors import UsageError
+from repoagent.syntax.languages import LANGUAGES, LONG_TAIL, grammar, language_of
 from repoagent.syntax.outline import outline
-from tests.syntax.test_outline import shown
+from tests.syntax.test_outline import TOKENS, check_ranges, shown
 
+LIBRARY = pytest.mark.skipif(find_spec("tree_sitter_languages") is None, reason="the extra is not installed")
 # A Python in which only the dependencies of repoagent are visible, without the extra.
 WITHOUT = """
 import sys
 from importlib.abc import MetaPathFinder
 class Hidden(MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "tree_sitter_language_pack":
+        if name in ("tree_sitter_languages", "tree_sitter_language_pack"):
             raise ModuleNotFoundError(name)
 import importlib.util
 real = importlib.util.find_spec
@@ -78,6 +82,22 @@ def test_no_suffix_belongs_to_two_languages() -> None:
         assert len(every) == len(set(every))
 
 
+@LIBRARY
+@pytest.mark.parametrize("language", sorted(name for name, tail in LONG_TAIL.items() if tail.library))
+def test_each_grammar_of_the_library_loads_and_takes_any_bytes(language: str) -> None:
+    assert grammar(language) is grammar(language)
+    path = "x" + LONG_TAIL[language].suffixes[0]
+    assert language_of(path, b"") == language
+
+    @settings(max_examples=8, deadline=None, database=None)
+    @given(st.lists(TOKENS, max_size=30).map(lambda parts: "".join(parts).encode()))
+    def any_bytes(data: bytes) -> None:
+        check_ranges(outline(path, data), data)
+
+    any_bytes()
+
+
+@LIBRARY
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
@@ -106,16 +126,30 @@ def test_no_suffix_belongs_to_two_languages() -> None:
             "class A 2-4; method A.m 3-3; class O 5-8; method O.n 7-7",
         ),
         ("b.php", "<?php\nuse X as Y;\nfunction f() {}\n", "function f 3-3"),
+        ("a.ml", "let f x = 1\nlet () = f 2\nmodule M = struct let y = 1 end\ntype t = A | B\n",
+         "function f 1-1; namespace M 3-3; variable M.y 3-3; type t 4-4"),
         ("a.sql", "CREATE TABLE a (b int);\nCREATE VIEW v AS SELECT 1;\n", "struct a 1-1; struct v 2-2"),
+        ("a.r", "f <- function(x) 1\ng = function(y) 2\n", "function f 1-1; function g 2-2"),
         ("Makefile", "# all\nall: a\n\ttrue\n.PHONY: all\n", "rule all: a 1-3"),
+        ("a.ex", "defmodule A do\n  def f(x) when x do\n    1\n  end\nend\n",
+         "namespace A 1-5; function A.f 2-4"),
     ],
 )  # fmt: skip
 def test_golden(path: str, text: str, expected: str) -> None:
-    if language_of(path, text.encode()) is None:
-        pytest.skip("the extra is not installed")
     assert shown(outline(path, text.encode())) == expected
 
 
+@LIBRARY
+def test_a_grammar_missing_from_the_library() -> None:
+    if find_spec("tree_sitter_language_pack") is None:
+        with pytest.raises(UsageError, match="nim is not installed; tree-sitter-languages lacks it"):
+            grammar("nim")
+        if find_spec("tree_sitter_swift") is None:
+            with pytest.raises(UsageError, match="swift is not installed; pip install tree-sitter-swift"):
+                grammar("swift")
+
+
+@LIBRARY
 @pytest.mark.skipif(find_spec("tree_sitter_kotlin") is None, reason="the extra is not installed")
 def test_kotlin_is_read_with_either_grammar() -> None:
     text = (

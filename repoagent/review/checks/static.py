@@ -235,10 +235,12 @@ def no_longer_parses(path: str, old: bytes, new: bytes) -> tuple[str, str] | Non
     if language is None or not old or (language == "python" and parse_python(new)):
         return None
     if language in ("c", "cpp"):
-        # Macros make a grammar useless, so compare the tokens of the definitions around the change.
+        # Macros make a grammar useless, so compare the tokens of the definitions around the change. A macro may contain
+        # its `;`.
         from repoagent.syntax.c_errors import new_c_faults
 
         messages = [fault.message for fault in new_c_faults(*_changed_region(old, new))]
+        messages = [message for message in messages if not message.startswith("a `;`")]
         return (language, messages[0]) if messages else None
     from repoagent.syntax.parser import error_count
     from repoagent.syntax.regressions import parses_worse
