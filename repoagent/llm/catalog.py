@@ -224,9 +224,3 @@ def effort_of(name: str, wish: str | None) -> Effort | None:
     elif family_name(name) == "claude-opus-4-5":
         known = ("low", "medium", "high")
     return next((effort for effort in known if effort == wish), None)
-
-
-def refuse_unknown_effort(effort: str | None) -> None:
-    """Raise UsageError for an effort that does not exist."""
-    if effort is not None and effort not in EFFORTS:
-        raise UsageError(f"unknown effort {effort!r}: use one of {', '.join(EFFORTS)}")

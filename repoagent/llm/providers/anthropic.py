@@ -231,17 +231,13 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class AnthropicModel:
-    """`name` is the platform's name of the model. `refused` has prefixes whose thinking the server rejects. Raises
-    UsageError for an unknown effort."""
+    """`name` is the platform's name of the model. `refused` has prefixes whose thinking the server rejects."""
 
     name: str
     wishes: Wishes = field(default_factory=Wishes)
     read_seconds: float = 120.0  # limit without any data; a server sends pings while the model thinks
     platform: str = "anthropic"
     refused: set[str] = field(default_factory=set, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        catalog.refuse_unknown_effort(self.wishes.effort)
 
     @property
     def takes(self) -> frozenset[str]:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from repoagent.llm.media import MediaLimits
     from repoagent.llm.model import Model
 
-_USER_KEYS = ("base_url", "api_key_env", "traits")
-
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -102,14 +100,14 @@ def endpoint_names() -> tuple[str, ...]:
     return tuple(_known())
 
 
-def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpoint | None:
+def endpoint(name: str, configured: Mapping[str, Mapping[str, Any]]) -> Endpoint | None:
     """The endpoint `name`; None if neither endpoints.toml nor the user defines its address.
 
     `configured` is the `providers` table of the user's configuration, which overrides the known row and the
     environment. Raises UsageError for an invalid row or address.
     """
     known = _known().get(name, {})
-    user = _checked(name, configured.get(name, {}))
+    user = configured.get(name, {})
     variable = str(known.get("address_variable", ""))
     if "base_url" in user:
         address, source = str(user["base_url"]), f"providers.{name}.base_url of the configuration"
@@ -121,7 +119,13 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
         address, source = str(known["base_url"]), "endpoints.toml"
     else:
         return None
-    traits = frozenset(user.get("traits", known.get("traits", ())))
+    traits: frozenset[str] = frozenset(user.get("traits", known.get("traits", ())))
+    all_traits = {trait for server in _known().values() for trait in server.get("traits", ())}
+    if unknown := traits - all_traits:
+        table = f"providers.{name} of the configuration"
+        raise UsageError(
+            f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(all_traits))}"
+        )
     if "traits" not in user and address != known.get("base_url"):
         traits -= {"responses"}  # most gateways support only Chat Completions
     address = _checked_url(address, source)
@@ -129,27 +133,10 @@ def endpoint(name: str, configured: Mapping[str, Mapping[str, object]]) -> Endpo
     local = host == "localhost" or host.endswith(".localhost")
     with suppress(ValueError):
         local = local or ipaddress.ip_address(host).is_loopback
-    variables = user.get("api_key_env", known.get("key_variables", ()))
-    variables = (variables,) if isinstance(variables, str) else tuple(variables)
+    variables = (
+        (str(user["api_key_env"]),) if "api_key_env" in user else tuple(known.get("key_variables", ()))
+    )
     return Endpoint(name, address, variables, local, traits)
-
-
-def _checked(name: str, row: object) -> Mapping[str, Any]:
-    """Check a row of the user's configuration. Errors do not quote values, which could be keys."""
-    table = f"providers.{name} of the configuration"
-    if not isinstance(row, Mapping):
-        raise UsageError(f"{table} is not a table: set base_url in [providers.{name}]")
-    for key, value in row.items():
-        if key not in _USER_KEYS:
-            raise UsageError(f"{table} has an unknown key {key!r}: use {', '.join(_USER_KEYS)}")
-        is_list = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-        valid = is_list if key == "traits" else isinstance(value, str) or (is_list and key == "api_key_env")
-        if not valid:
-            raise UsageError(f"{key} in {table} is not a {'string' if key != 'traits' else 'list of names'}")
-    traits = {trait for server in _known().values() for trait in server.get("traits", ())}
-    if unknown := set(row.get("traits", ())) - traits:
-        raise UsageError(f"{table} has an unknown trait {min(unknown)!r}: use {', '.join(sorted(traits))}")
-    return row
 
 
 def _checked_url(text: str, source: str) -> str:

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import ModelError, UsageError, install_extra
+from repoagent.errors import ModelError, install_extra
 from repoagent.git.process import uninterrupted
 from repoagent.llm import catalog
 from repoagent.llm.media import refuse_any
@@ -225,11 +225,9 @@ class LocalModel:
     def complete(self, request: Request, on_text: OnText) -> Reply:
         """See `llm.model.Model`. The first call loads the file; ^C ends the loading or the generation.
 
-        Raises UsageError for an invalid window, or if an image or PDF is attached.
+        Raises UsageError if an image or PDF is attached.
         """
         refuse_any(request, self.spec, "model files run without image support")
-        if self.context_tokens < 1:
-            raise UsageError(f"a window of {self.context_tokens} tokens is invalid: use a positive number")
         engine = loaded_engine(self.path, self.context_tokens, self.on_progress)
         socket = str(engine.folder / SOCKET)
         traits = frozenset({"grammar"})

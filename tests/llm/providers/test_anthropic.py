@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from repoagent.errors import ModelError, UsageError
+from repoagent.errors import ModelError
 from repoagent.llm.catalog import EFFORTS, family_name, thinks
 from repoagent.llm.model import Message, Part, Reply, Request, Retryable, Usage, Wishes
 from repoagent.llm.providers.anthropic import _KEY_VARIABLES, AnthropicModel, may_have_credentials
@@ -422,11 +422,6 @@ def test_the_lifetime_of_the_prompt_cache(server_with: Start, cache: str, expect
     request = Request((Part("system", cache=True),), ask().messages)
     sent = sent_with(server_with("ok"), "claude-sonnet-5-5", Wishes(cache=cache), request)
     assert sent["system"][0].get("cache_control") == expected
-
-
-def test_an_unknown_effort() -> None:
-    with pytest.raises(UsageError, match="'much': use one of low, medium"):
-        AnthropicModel("claude-sonnet-5-5", Wishes(effort="much"))
 
 
 ALL, MOST = "low medium high xhigh max", "low medium high max"

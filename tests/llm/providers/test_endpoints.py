@@ -61,7 +61,6 @@ def test_a_users_own_row_adds_and_overrides() -> None:
         },
         "near": {"base_url": "http://[::1]:9/v1", "traits": ["grammar"]},
         "openai": {"base_url": "http://localhost:4000"},
-        "groq": {"api_key_env": ["A", "B"]},
     }
     assert made("mine", own) == Endpoint("mine", "https://host.example/v1", ("MY_KEY",))
     assert made("near", own) == Endpoint(
@@ -73,7 +72,6 @@ def test_a_users_own_row_adds_and_overrides() -> None:
         True,
         ("OPENAI_API_KEY",),
     )
-    assert made("groq", own).key_variables == ("A", "B")
     assert endpoint("unknown", own) is None
     assert endpoint("half", {"half": {"api_key_env": "X"}}) is None
 
@@ -116,21 +114,11 @@ def test_ollama_host(monkeypatch: pytest.MonkeyPatch, host: str, expected: str, 
     ("row", "words"),
     [
         ({"base_url": "host/v1"}, "providers.x.base_url of the configuration is not a URL ('host/v1')"),
-        ({"base_url": "ftp://host"}, "is not a URL"),
-        ({"base_url": "http://"}, "is not a URL"),
         ({"base_url": "http://[::1/v1"}, "is not a URL"),
         ({"base_url": "http://host:port/v1"}, "is not a URL"),
         ({"base_url": "http://a b/v1"}, "is not a URL"),
         ({"base_url": f"htp://me:{SECRET}@host"}, "is not a URL ('htp://host')"),
-        ({"base_url": 7}, "base_url in providers.x of the configuration is not a string"),
-        ({"base_url": "http://h", "api_key": SECRET}, "unknown key 'api_key': use base_url, api_key_env"),
-        ({"base_url": "http://h", "api_key_env": [1]}, "api_key_env in"),
-        (
-            {"base_url": "http://h", "traits": "grammar"},
-            "traits in providers.x of the configuration is not a list of names",
-        ),
         ({"base_url": "http://h", "traits": ["wings"]}, "unknown trait 'wings'"),
-        ("http://h", "is not a table"),
     ],
 )
 def test_rows_that_cannot_be_used(row: Any, words: str) -> None:
@@ -141,14 +129,14 @@ def test_rows_that_cannot_be_used(row: Any, words: str) -> None:
 
 
 def test_where_a_key_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = made("mine", {"mine": {"base_url": "https://h", "api_key_env": ["A_KEY", "B_KEY"]}})
-    assert find_key(mine) is None
-    monkeypatch.setenv("A_KEY", "")
-    monkeypatch.setenv("B_KEY", SECRET)
-    assert find_key(mine) == Key(SECRET, "environment B_KEY")
-    assert SECRET not in repr(find_key(mine))
-    monkeypatch.setenv("A_KEY", "a")
-    assert find_key(mine) == Key("a", "environment A_KEY")
+    google = made("google")
+    assert find_key(google) is None
+    monkeypatch.setenv("GEMINI_API_KEY", "")
+    monkeypatch.setenv("GOOGLE_API_KEY", SECRET)
+    assert find_key(google) == Key(SECRET, "environment GOOGLE_API_KEY")
+    assert SECRET not in repr(find_key(google))
+    monkeypatch.setenv("GEMINI_API_KEY", "a")
+    assert find_key(google) == Key("a", "environment GEMINI_API_KEY")
 
 
 def test_a_url_is_shown_without_its_password() -> None:

@@ -153,63 +153,37 @@ def got(screen: Screen, folder: Path) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("keys", "reply"),
-    [
-        ("caf\x7fé\r", "caé\n"),
-        ("\r  \rone\r", "one\n"),  # blank lines are no reply
-        ("see \x1b[200~here:\r\ta\r\rb\x1b[201~\r", "see here:\n\ta\n\nb\n"),
-    ],
-)
-def test_a_reply_that_is_typed_or_pasted(terminal: Open, tmp_path: Path, keys: str, reply: str) -> None:
-    with terminal() as screen:
-        screen.expect("paste its reply here")
-        screen.send(keys)
-        assert got(screen, tmp_path) == reply
-
-
-def test_a_line_longer_than_a_terminal_takes(terminal: Open, tmp_path: Path) -> None:
+def test_a_reply_is_pasted(terminal: Open, tmp_path: Path) -> None:
+    """A blank line and the prompt are no reply; a line may be longer than a terminal in line mode takes."""
     long = "x" * 20_000
     with terminal() as screen:
         screen.expect("paste its reply here")
-        screen.send("\x1b[200~")
+        for keys in ("  \r", "\x1b[200~" + render(ask()).replace("\n", "\r") + "\x1b[201~\r"):
+            screen.send(keys)
+            screen.expect("\x1b[?2004l")  # the end of this question
+            screen.expect("That is not a reply to the prompt")
+        screen.send("see caf\x7fé \x1b[200~here:\r\ta\r\r")
         for start in range(0, len(long), 1000):
             screen.send(long[start : start + 1000])
-        screen.send("\r\nshort\r\x1b[201~\r")
-        assert got(screen, tmp_path) == f"{long}\nshort\n"
+        screen.send("\x1b[201~\r")
+        assert got(screen, tmp_path) == f"see caé here:\n\ta\n\n{long}\n"
 
 
 def test_the_clipboard_both_ways(terminal: Open, tmp_path: Path) -> None:
     with terminal(clip=True) as screen:
         screen.expect("press Enter here")
         assert (tmp_path / "clip").read_text() == render(ask())
-        for content in (None, b" \n"):  # the prompt, and no text
+        for content in (None, b" \n", b""):  # the prompt; no text; the clipboard is gone
             if content is not None:
                 (tmp_path / "clip").write_bytes(content)
+            if content == b"":
+                (tmp_path / "clip").unlink()
             screen.send("\r")
+            screen.expect("\x1b[?2004l")  # the end of this question
             screen.expect("That is not a reply to the prompt")
         (tmp_path / "clip").write_bytes(b"one\r\ntwo\r\n")
         screen.send("\r")
         assert got(screen, tmp_path) == "one\ntwo\n"
-
-
-def test_a_clipboard_that_disappears(terminal: Open, tmp_path: Path) -> None:
-    with terminal(clip=True) as screen:
-        screen.expect("press Enter here")
-        (tmp_path / "clip").unlink()
-        screen.send("\r")
-        screen.expect("That is not a reply")
-        screen.send("a reply\r")
-        assert got(screen, tmp_path) == "a reply\n"
-
-
-def test_the_prompt_is_noticed_when_it_is_pasted(terminal: Open, tmp_path: Path) -> None:
-    with terminal() as screen:
-        screen.expect("paste its reply here")
-        screen.send("\x1b[200~" + render(ask()).replace("\n", "\r") + "\x1b[201~\r")
-        screen.expect("That is not a reply to the prompt")
-        screen.send("the reply\r")
-        assert got(screen, tmp_path) == "the reply\n"
 
 
 def test_nothing_typed_is_an_error(terminal: Open) -> None:
