@@ -31,22 +31,6 @@ def program(folder: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
-@pytest.mark.parametrize("display", ["", ":0"])
-def test_no_clipboard_program(bin_folder: Path, monkeypatch: pytest.MonkeyPatch, display: str) -> None:
-    monkeypatch.setenv("DISPLAY", display)
-    assert not manual.copy_to_clipboard("text")
-    assert manual.paste_from_clipboard() is None
-
-
-def test_copy_and_paste(bin_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DISPLAY", ":0")
-    store = bin_folder / "store"
-    program(bin_folder, "xclip", f'case "$*" in *-o*) cat {store};; *) cat > {store};; esac')
-    assert manual.copy_to_clipboard("café\r\n")
-    store.write_bytes(b"\xef\xbb\xbfcaf\xc3\xa9\r\n")
-    assert manual.paste_from_clipboard() == "café\n"
-
-
 @pytest.mark.parametrize("script", ["echo 'Error: no display' >&2; exit 1", "exit 0", "printf '\\377'"])
 def test_a_program_that_drops_the_text(
     bin_folder: Path, monkeypatch: pytest.MonkeyPatch, script: str

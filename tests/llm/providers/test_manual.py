@@ -181,7 +181,7 @@ def test_the_clipboard_both_ways(terminal: Open, tmp_path: Path) -> None:
             screen.send("\r")
             screen.expect("\x1b[?2004l")  # the end of this question
             screen.expect("That is not a reply to the prompt")
-        (tmp_path / "clip").write_bytes(b"one\r\ntwo\r\n")
+        (tmp_path / "clip").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
         screen.send("\r")
         assert got(screen, tmp_path) == "one\ntwo\n"
 
