@@ -45,11 +45,6 @@ _SCHEMES = (
 )
 
 
-def markup(text: str) -> str:
-    """Text as markup, in an element or an attribute."""
-    return escape(text, quote=True)
-
-
 def _style() -> str:
     """The CSS rules of the drawing. Colours are written out: not every SVG viewer knows CSS variables."""
     root, schemes = "svg.graph", []
@@ -93,19 +88,19 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
         width = max(width, min(columns(graph.title) * _HEAD_SIZE * 0.63 + 2 * MARGIN, 1100.0))
     foot = head + graph.size[1]
     height = foot + 24.0 * len(legend) + MARGIN
-    title = markup(graph.title)
+    title = escape(graph.title)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" viewBox="0 0 {width:g} {height:g}" '
         f'width="{width:g}" height="{height:g}" role="{"group" if page else "img"}" aria-label="{title}">'
     ]
     if not page:
         room = width - 2 * MARGIN
-        heading = markup(shorten(graph.title, int(room / (_HEAD_SIZE * 0.63))))
+        heading = escape(shorten(graph.title, int(room / (_HEAD_SIZE * 0.63))))
         parts.append(f"<title>{title}</title><style>{_style()}</style>")
         parts.append('<rect class="ground" width="100%" height="100%"/>')
         parts.append(f'<text class="title" x="{MARGIN:g}" y="42">{heading}</text>')
         for number, line in enumerate(lines):
-            text = markup(shorten(line, int(room / 7.3)))
+            text = escape(shorten(line, int(room / 7.3)))
             parts.append(f'<text class="prose dim" x="{MARGIN:g}" y="{66 + 18 * number}">{text}</text>')
     parts.append(f'<g transform="translate({width / 2:g} {head + graph.size[1] / 2:g})">')
     for one, other, strength in graph.between:
@@ -116,8 +111,8 @@ def _drawing(graph: Graph, *, page: bool = False) -> str:
     inside = set[int]()
     for number, area in enumerate(graph.areas):
         inside.update(area.members)
-        label = markup(f"{area.name}, {len(area.members)} files")
-        name, at = markup(shorten(area.name, 22)), f'x="{area.x:g}" text-anchor="middle"'
+        label = escape(f"{area.name}, {len(area.members)} files")
+        name, at = escape(shorten(area.name, 22)), f'x="{area.x:g}" text-anchor="middle"'
         parts += [
             f'<g data-area="{number}" tabindex="0" role="button" aria-label="{label}">'
             f'<circle class="area" cx="{area.x:g}" cy="{area.y:g}" r="{area.radius:.1f}"/>',
@@ -166,11 +161,11 @@ def _stroke(line: str, strength: float, *, faint: bool) -> str:
 def _node(number: int, node: Node, *, page: bool) -> str:
     label = f"{node.path}: {node.summary}"
     focus = (
-        f' tabindex="0" role="button" aria-label="{markup(label)}"' if page and node.side is not None else ""
+        f' tabindex="0" role="button" aria-label="{escape(label)}"' if page and node.side is not None else ""
     )
     place = f'data-node="{number}" transform="translate({node.x:g} {node.y:g})"{focus}'
     title = _tooltip(label, node.commits)
-    name, folder = map(markup, node.label)
+    name, folder = map(escape, node.label)
     if node.side == 0:
         return (
             f'<g class="node query" {place}>{title}<rect class="box" x="{-node.reach:.1f}" y="{-BOX_HEIGHT / 2:g}" '
@@ -189,7 +184,7 @@ def _tooltip(text: str, commits: Sequence[CommitHeader]) -> str:
     lines = [text, *(f"{c.date} {c.short} {c.author}: {c.subject}" for c in commits[:_TOOLTIP_COMMITS])]
     if len(commits) > _TOOLTIP_COMMITS:
         lines.append(f"and {len(commits) - _TOOLTIP_COMMITS} more")
-    return f"<title>{markup(chr(10).join(lines))}</title>"
+    return f"<title>{escape(chr(10).join(lines))}</title>"
 
 
 def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
@@ -205,45 +200,21 @@ def _legend(graph: Graph, *, page: bool) -> Iterator[tuple[float, str]]:
             yield x + 2 * MARGIN, line
             x, line = 0.0, ""
         line += f'<circle class="spot {colour}" cx="{x + 6:.1f}" cy="-4" r="6"/>'
-        line += f'<text class="dim" x="{x + 18:.1f}">{markup(label)}</text>'
+        line += f'<text class="dim" x="{x + 18:.1f}">{escape(label)}</text>'
         x += entry_width
     yield x + 2 * MARGIN, line
     text = "a ringed file also changes with another cluster" if graph.areas else "thicker lines are surer"
     for sentence in (text,) if page else (f"{text}; one colour: they change together", graph.guidance):
-        yield len(sentence) * 6.6 + 2 * MARGIN, f'<text class="prose dim">{markup(sentence)}</text>'
-
-
-def page(title: str, rules: str, body: Iterable[str], *, script: str = "", data: object = None) -> str:
-    """An HTML page. `title` and `body` are markup; the script reads `data` from "#data"."""
-    policy = f"default-src 'none'; style-src {_digest(rules)};"
-    policy += f" script-src {_digest(script)};" if script else ""
-    scripts = ""
-    if script:
-        content = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-        for character in "<>&":  # nothing can end the element
-            content = content.replace(character, f"\\u{ord(character):04x}")
-        scripts = f'<script type="application/json" id="data">{content}</script>\n<script>{script}</script>\n'
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"{policy} base-uri 'none'; form-action 'none'\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n"
-        f"{''.join(body)}{scripts}</body>\n</html>\n"
-    )
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+        yield len(sentence) * 6.6 + 2 * MARGIN, f'<text class="prose dim">{escape(sentence)}</text>'
 
 
 def html(graph: Graph) -> str:
     """The picture with a search field and a table of the files, as a page; its script shows commits and marks links."""
     assets = files("repoagent.history") / "pages"
-    title = markup(graph.title)
+    title = escape(graph.title)
     body = [
-        f"<header>\n<div><h1>{title}</h1>\n<p>{markup(graph.headline)}</p>\n",
-        f'<p class="note">{markup(graph.note)}</p>\n' if graph.note else "",
+        f"<header>\n<div><h1>{title}</h1>\n<p>{escape(graph.headline)}</p>\n",
+        f'<p class="note">{escape(graph.note)}</p>\n' if graph.note else "",
         '</div>\n<label>Find a file <input id="find" type="search" autocomplete="off" spellcheck="false">'
         '<output id="hits" aria-live="polite"></output></label>\n</header>\n<main>\n',
         '<div class="picture" tabindex="0" role="region" aria-label="Picture">\n',
@@ -256,11 +227,11 @@ def html(graph: Graph) -> str:
     ]
     for number, (below, *cells) in graph.rows:
         button = (
-            f'<button type="button">{markup(graph.nodes[number].path)}</button><small>{markup(below)}</small>'
+            f'<button type="button">{escape(graph.nodes[number].path)}</button><small>{escape(below)}</small>'
         )
         body.append(f'<tr data-row="{number}"><td class="file">{button}</td>')
-        body += [f"<td>{markup(cell)}</td>" for cell in cells] + ["</tr>\n"]
-    body.append(f"</tbody>\n</table>\n</div>\n</main>\n<footer><p>{markup(graph.guidance)}</p></footer>\n")
+        body += [f"<td>{escape(cell)}</td>" for cell in cells] + ["</tr>\n"]
+    body.append(f"</tbody>\n</table>\n</div>\n</main>\n<footer><p>{escape(graph.guidance)}</p></footer>\n")
     data = {
         "nodes": [[n.path, n.summary, n.x, n.y, _commits(n.commits)] for n in graph.nodes],
         "links": [
@@ -269,7 +240,24 @@ def html(graph: Graph) -> str:
         ],
     }
     rules, script = ((assets / f"graph.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    return page(title, _style() + rules, body, script=script, data=data)
+    rules = _style() + rules
+    content = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    for character in "<>&":  # nothing can end the element
+        content = content.replace(character, f"\\u{ord(character):04x}")
+    style_hash, script_hash = (b64encode(sha256(text.encode()).digest()).decode() for text in (rules, script))
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{title}</title>\n<style>{rules}</style>\n</head>\n<body>\n{''.join(body)}"
+        f'<script type="application/json" id="data">{content}</script>\n<script>{script}</script>\n'
+        "</body>\n</html>\n"
+    )
 
 
 def _commits(headers: Iterable[CommitHeader]) -> list[list[str]]:

@@ -163,7 +163,7 @@ def test_a_clone_without_trees_says_what_it_can(
 
 
 def test_odd_names(repo: GitRepo) -> None:
-    for path in ("-x.py", ":top.py", "a\nb.py", os.fsdecode(b"caf\xe9.py"), "[a]*.py"):
+    for path in ("-x.py", ":top.py", "a\nb\t.py", os.fsdecode(b"caf\xe9 \xff.py"), "[a]*.py"):
         repo.write(path, "def f():\n    pass\n")
         repo.commit("add")
         repo.write(path, "def f():\n    return 1\n")

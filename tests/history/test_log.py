@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
-from repoagent.history.file_log import FileHistory, file_log, read_log
+from repoagent.history.file_log import FileHistory, file_log
 from repoagent.history.log import (
     FileCommit,
     Record,
@@ -99,13 +98,6 @@ def test_renames_are_followed(repo: GitRepo) -> None:
     assert subjects(repo, "new.txt", 3) == ["last", "rename two", "rename one"]
 
 
-def test_odd_names(repo: GitRepo) -> None:
-    for path in ("a[b]*.py", "ab.py", ":top", "-x", "tab\there\nline", os.fsdecode(b"caf\xe9 \xff.txt")):
-        repo.write(path, path.encode("utf-8", "surrogateescape"))
-        repo.commit("made " + str(len(path)))
-        assert subjects(repo, path) == ["made " + str(len(path))]
-
-
 def test_authors(repo: GitRepo) -> None:
     repo.git(
         "-c", "user.name=A. Tester", "-c", "user.email=ada@old", "commit", "-q", "--allow-empty", "-m", "x"
@@ -167,15 +159,6 @@ def test_settings_of_the_user_change_no_file_log(repo: GitRepo) -> None:
     }.items():  # fmt: skip
         repo.git("config", key, value)
     assert recent_commits(repo.top, "new.txt", seconds=20) == expected
-
-
-def test_shallow_clone(repo: GitRepo, tmp_path: Path) -> None:
-    grow(repo, "g.txt", 4)
-    subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), tmp_path / "shallow"], check=True)
-    history = whole(tmp_path / "shallow", "g.txt")
-    assert [(c.subject, c.added) for c in history.commits] == [("grow 3", 1), ("grow 2", None)]
-    assert history.partial
-    assert not read_log(tmp_path / "shallow", "g.txt", 1, seconds=20).partial
 
 
 def test_the_module_is_light() -> None:
