@@ -202,9 +202,12 @@ def did(step: Step, *, names: int = NAMES) -> str:
         said.append(_listed("adds" if commit.status != "A" else "with", touched.added, names))
         said.append(_listed("changes", touched.changed, names))
         said.append(_listed("removes", touched.removed, names))
-        said.append(
-            _listed("renames", [f"{old} to {_short(old, new)}" for old, new in touched.renamed], names)
-        )
+        renamed = []
+        for old, new in touched.renamed:
+            holder, dot, name = new.rpartition(".")
+            is_inside = dot and old.rpartition(".")[0] == holder
+            renamed.append(f"{old} to {name if is_inside else new}")
+        said.append(_listed("renames", renamed, names))
     if step.files is not None and step.files > BULK:
         said.append(f"one of {step.files:,} files")
     return "; ".join(filter(None, said))
@@ -224,12 +227,6 @@ def _listed(verb: str, found: Sequence[str], most: int) -> str:
     if rest == 1:
         most, rest = most + 1, 0
     return f"{verb} {', '.join(found[:most])}" + (f" and {rest} more" if rest > 0 else "")
-
-
-def _short(old: str, new: str) -> str:
-    """The new name, without its container if that is the same."""
-    holder, dot, name = new.rpartition(".")
-    return name if dot and old.rpartition(".")[0] == holder else new
 
 
 def _mode(commit: FileCommit) -> list[str]:

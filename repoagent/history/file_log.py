@@ -103,8 +103,10 @@ def read_log(
     commits: list[FileCommit] = []
     try:
         data, partial = log("--no-merges", deadline=deadline_in(seconds))
-        if not data and not partial and _is_there(top, revision, path):
-            data, partial = log("--diff-merges=first-parent", deadline=deadline_in(seconds))
+        if not data and not partial:
+            listing = ("ls-tree", "-z", "--full-tree", revision, "--", path)
+            if git_output(top, *listing, ok=(0, 128), env=OFFLINE).stdout:
+                data, partial = log("--diff-merges=first-parent", deadline=deadline_in(seconds))
     except GitError:
         if not is_commit(top, revision):  # no commit yet
             return FileHistory(path, ())
@@ -141,11 +143,6 @@ def is_commit(top: Path, revision: str, ok: tuple[int, ...] = (0, 1)) -> bool:
     """Whether `revision` names a commit. Raises GitError if git exits with a code that is not `ok`."""
     options = ("--verify", "--quiet", "--end-of-options")
     return git_output(top, "rev-parse", *options, f"{revision}^{{commit}}", ok=ok).returncode == 0
-
-
-def _is_there(top: Path, revision: str, path: str) -> bool:
-    listing = ("ls-tree", "-z", "--full-tree", revision, "--", path)
-    return bool(git_output(top, *listing, ok=(0, 128), env=OFFLINE).stdout)
 
 
 def _at_boundary(commit: FileCommit) -> FileCommit:

@@ -146,16 +146,12 @@ def _link(graph: Graph, number: int, link: Link) -> str:
         line = f"M{start.x:g} {start.y:g}Q{x:.1f} {y:.1f} {end.x:g} {end.y:g}"
         colour = colour if start.group == end.group != ALONE else "across"
     title = _tooltip(f"{start.path} and {end.path}: {link.label}", link.commits)
-    stroke = _stroke(line, link.strength, faint=link.faint)
+    thickness = 1.0 + (1.6 if link.faint else 6.0) * link.strength
+    opacity = (0.18 if link.faint else 0.45) + (0.27 if link.faint else 0.35) * link.strength
     return (
-        f'<g class="link {colour}" data-link="{number}">{title}<path d="{line}" class="reach"/>{stroke}</g>'
+        f'<g class="link {colour}" data-link="{number}">{title}<path d="{line}" class="reach"/>'
+        f'<path d="{line}" stroke-width="{thickness:.1f}" stroke-opacity="{opacity:.2f}"/></g>'
     )
-
-
-def _stroke(line: str, strength: float, *, faint: bool) -> str:
-    thickness = 1.0 + (1.6 if faint else 6.0) * strength
-    opacity = (0.18 if faint else 0.45) + (0.27 if faint else 0.35) * strength
-    return f'<path d="{line}" stroke-width="{thickness:.1f}" stroke-opacity="{opacity:.2f}"/>'
 
 
 def _node(number: int, node: Node, *, page: bool) -> str:

@@ -69,7 +69,7 @@ def review(change: Change, request: ReviewRequest) -> Report:
             findings, dismissed = split_dismissed(change, findings, verdicts_on(change, worktree, layout))
         except Refused as error:
             notes.append(f"could not read the dismissals, so all findings are shown: {error}")
-    findings.sort(key=_order)
+    findings.sort(key=lambda f: (-f.level, f.location.path, f.location.start, f.rule, f.key))
     applied = [rule.id for rule in RULES.values() if rule.source != "model" and level_of(rule.id, settings)]
     rules = tuple(
         rule for rule in applied if rule != untrusted_change.RULE or untrusted_change.is_foreign(change)
@@ -79,10 +79,6 @@ def review(change: Change, request: ReviewRequest) -> Report:
         dropped=dropped, unseen=tuple(unseen), notes=tuple(dict.fromkeys(notes)), model=model, tokens=tokens,
         cost=cost, base=change.base, head=change.head, by_file=_texts(change, findings, static.secrets), rules=rules,
     )  # fmt: skip
-
-
-def _order(finding: Finding) -> tuple[int, str, int, str, str]:
-    return -finding.level, finding.location.path, finding.location.start, finding.rule, finding.key
 
 
 def _texts(change: Change, findings: list[Finding], secrets: tuple[str, ...]) -> dict[str, bytes]:

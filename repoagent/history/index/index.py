@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from repoagent.errors import Busy, Refused, UsageError
@@ -275,15 +274,15 @@ def mine_in_background(worktree: WorkTree) -> bool:
         return True
     except Refused:
         return False
-    # GIT_INDEX_FILE may name an index that git deletes after the commit
-    env = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
-    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"], env)
+    spawn_apart(["-C", str(worktree.top), "mine", "--quiet", "--background"])
     return True
 
 
-def spawn_apart(arguments: list[str], env: Mapping[str, str]) -> None:
+def spawn_apart(arguments: list[str]) -> None:
     """Start a background process that holds nothing open: neither our streams nor an inherited pipe, whose reader
     would wait for its end."""
+    # GIT_INDEX_FILE may name an index that git deletes after the commit
+    env = {name: value for name, value in os.environ.items() if name != "GIT_INDEX_FILE"}
     nothing = subprocess.DEVNULL
     command = [sys.executable, *ITSELF, *arguments]
     process = subprocess.Popen(command, env=env, stdin=nothing, stdout=nothing, stderr=nothing)

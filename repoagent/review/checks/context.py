@@ -123,10 +123,10 @@ def is_comment(path: str, line: bytes) -> bool:
 def only_comments(change: Change, *files: ChangedFile) -> bool:
     """Whether only comments and empty lines changed in these files; in Python also docstrings and layout, in prose also
     corrections of a few lines. False for an added or deleted file and one without changed lines."""
-    return bool(files) and all(_only_comments(change, file) for file in files)
+    return bool(files) and all(_has_only_comments(change, file) for file in files)
 
 
-def _only_comments(change: Change, file: ChangedFile) -> bool:
+def _has_only_comments(change: Change, file: ChangedFile) -> bool:
     if file.status != "modified" or file.old_mode != file.new_mode:
         return False
     hunks = change.read_lines(file)

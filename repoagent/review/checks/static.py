@@ -201,8 +201,12 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
         if context.remaining() < 0:
             context.unseen.append("whether all files still parse: the review took too long")
             break
-        if file.path.endswith(_C) and not _may_break_c(context, file):
-            continue
+        if file.path.endswith(_C):
+            from repoagent.syntax.c_errors import may_add_faults
+
+            hunks = context.change.read_lines(file)
+            if not any(may_add_faults(b"".join(hunk.removed), b"".join(hunk.added)) for hunk in hunks):
+                continue
         texts = context.texts(file)
         error = no_longer_parses(file.path, *texts) if texts else None
         if texts is None or error is None:
@@ -216,13 +220,6 @@ def find_parse_errors(context: CheckContext) -> Iterator[Finding]:
         yield _line_finding(
             context, "parse-error", file.path, [number], title, body=body, quote=quote, key="parse"
         )
-
-
-def _may_break_c(context: CheckContext, file: ChangedFile) -> bool:
-    from repoagent.syntax.c_errors import may_add_faults
-
-    hunks = context.change.read_lines(file)
-    return any(may_add_faults(b"".join(hunk.removed), b"".join(hunk.added)) for hunk in hunks)
 
 
 @cache

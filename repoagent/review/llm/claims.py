@@ -286,7 +286,11 @@ def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
         if number is None:
             merged.append(finding)
         else:
-            merged[number] = max(merged[number], finding, key=_detail)
+            merged[number] = max(
+                merged[number],
+                finding,
+                key=lambda each: (each.level, each.suggestion is not None, len(each.body)),
+            )
     counts: Counter[str] = Counter()
     numbered = []
     for finding in merged:
@@ -301,7 +305,3 @@ def _is_duplicate(finding: Finding, other: Finding) -> bool:
     if (finding.rule, location.path, location.old) != (other.rule, there.path, there.old):
         return False
     return location.start <= there.end and there.start <= location.end
-
-
-def _detail(finding: Finding) -> tuple[Level, bool, int]:
-    return finding.level, finding.suggestion is not None, len(finding.body)

@@ -107,7 +107,9 @@ def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
     title, body = plain_line(finding.title), plain(finding.body).strip()
     commits = "\n".join(f"{commit.commit[:12]} {plain_line(commit.subject)}" for commit in finding.evidence)
     message = "\n\n".join(filter(None, (title, body, commits)))
-    location: dict[str, object] = {"artifactLocation": _artifact_location(finding.location.path)}
+    # a relative reference (RFC 3986), with all bytes but unreserved ones and the slash percent-encoded
+    uri = quote_from_bytes(os.fsencode(finding.location.path), safe="/")
+    location: dict[str, object] = {"artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"}}
     if lines := region(finding):
         location["region"] = {"startLine": lines[0], "endLine": lines[1]}
     result: dict[str, object] = {
@@ -121,8 +123,3 @@ def _result(finding: Finding, *, suppressed: bool) -> dict[str, object]:
     if finding.confidence is not None:
         result["rank"] = round(100 * min(1.0, max(0.0, finding.confidence)), 1)
     return result
-
-
-def _artifact_location(path: str) -> dict[str, object]:
-    """A path as a relative reference (RFC 3986), with all bytes but unreserved ones and the slash percent-encoded."""
-    return {"uri": quote_from_bytes(os.fsencode(path), safe="/"), "uriBaseId": "%SRCROOT%"}

@@ -399,7 +399,7 @@ index.ITSELF = ("-c", "")
 reading, writing = os.pipe()
 os.set_inheritable(writing, True)
 for _ in range(3):
-    index.spawn_apart([], os.environ)
+    index.spawn_apart([])
 os.close(writing)
 assert os.read(reading, 1) == b""
 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
@@ -409,7 +409,7 @@ while os.path.exists(f"/proc/{os.getpid()}/task/{os.getpid()}/children"):
         if not children.read():
             break
 index.ITSELF = ("-c", "import time; time.sleep(1)")
-index.spawn_apart([], os.environ)
+index.spawn_apart([])
 """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
