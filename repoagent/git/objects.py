@@ -20,25 +20,19 @@ def to_blob(worktree: WorkTree, path: str, content: Content, staged: Entry | Non
     """Store `content`, the file `path` of the work tree, as `git add` would if the index has `staged`."""
     if content.is_link:
         return Entry(content.mode, store(worktree, content.data))
-    filtered = f"--path={path}"
+    filtered: tuple[str, ...] = (f"--path={path}",)
     # if line endings are left to git, `git add` keeps CRLF if the staged blob has it too; hash-object does not know
     # the index
-    if staged is None or b"\r\n" not in content.data:
-        return Entry(content.mode, _store(worktree, content.data, filtered))
-    if b"\r\n" not in read_blobs(worktree, [staged.oid])[staged.oid]:
-        return Entry(content.mode, _store(worktree, content.data, filtered))
-    fields = os.fsdecode(git(worktree.top, "check-attr", "-z", *_ATTRIBUTES, "--", path)).split("\0")
-    values = dict(zip(fields[1::3], fields[2::3], strict=False))
-    specified = {name: value for name, value in values.items() if value != "unspecified"}
-    if specified.get("text") == "auto" and not specified.keys() & {
-        "filter",
-        "ident",
-        "working-tree-encoding",
-    }:
-        return Entry(content.mode, store(worktree, content.data))
-    if not specified.keys() & {"text", "eol", "crlf"}:
-        return Entry(content.mode, _store(worktree, content.data, filtered, "-c", "core.autocrlf=false"))
-    return Entry(content.mode, _store(worktree, content.data, filtered))
+    crlf = b"\r\n"
+    if staged and crlf in content.data and crlf in read_blobs(worktree, [staged.oid])[staged.oid]:
+        fields = os.fsdecode(git(worktree.top, "check-attr", "-z", *_ATTRIBUTES, "--", path)).split("\0")
+        values = dict(zip(fields[1::3], fields[2::3], strict=False))
+        specified = {name for name, value in values.items() if value != "unspecified"}
+        if values.get("text") == "auto" and not specified & {"filter", "ident", "working-tree-encoding"}:
+            return Entry(content.mode, store(worktree, content.data))
+        if not specified & {"text", "eol", "crlf"}:
+            filtered = (*filtered, "-c", "core.autocrlf=false")
+    return Entry(content.mode, _store(worktree, content.data, *filtered))
 
 
 def store(worktree: WorkTree, data: bytes) -> str:

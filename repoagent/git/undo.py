@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from repoagent.dataclass import dataclass
@@ -77,8 +78,10 @@ def undo(
     if is_tip and is_as_stored(worktree, made) and not is_shared(worktree, commit):
         renamed = {old: new for new, old in _renames(record).items()}
         staged = {planned.path: (planned.stage, planned.staged_here) for planned in record.planned}
-        move = HeadMove(commit, made.parent or "", made.changed, made.was, renamed, staged)
-        return _move_head(worktree, edit, changes, move, "undo")
+        planned = partial(
+            _plan_move, worktree, was=made.changed, becomes=made.was, renamed=renamed, staged=staged
+        )
+        return _move_head(worktree, edit, changes, "undo", ends=(commit, made.parent or ""), planned=planned)
     # in the words of `git revert`
     subject = os.fsdecode(git(worktree.top, "log", "-n1", "--format=%s", "--encoding=UTF-8", commit)).strip()
     part = "" if whole else f"the edit {edit.id} in "
@@ -110,8 +113,11 @@ def redo(
     if edit.commit and is_stored and head_commit(worktree) == edit.parent:
         made = read_commit(worktree, edit.commit)
         staged = {planned.path: (planned.staged_here, planned.stage) for planned in record.planned}
-        move = HeadMove(edit.parent, made.oid, made.was, made.changed, _renames(record), staged)
-        return _move_head(worktree, edit, changes, move, "redo")
+        renamed = _renames(record)
+        planned = partial(
+            _plan_move, worktree, was=made.was, becomes=made.changed, renamed=renamed, staged=staged
+        )
+        return _move_head(worktree, edit, changes, "redo", ends=(edit.parent, made.oid), planned=planned)
     message = os.fsencode(record.message or "")
     if edit.commit and is_stored:  # the final message, including changes by hooks and the user
         text = git(worktree.top, "log", "-n1", "--format=%B", "--encoding=UTF-8", edit.commit)
@@ -202,33 +208,22 @@ def _carry(
     raise Refused(f"{path} has later changes on the same lines{where}: resolve them by hand")
 
 
-@dataclass(frozen=True)
-class HeadMove:
-    """A move of HEAD from the commit `start` to the commit `to` ("": the branch becomes unborn), in which the entries
-    `was` become `becomes`.
-
-    `renamed` has the old path of each renamed path. `staged` has, by path, the index entry that the edit left, and the
-    one to restore if all are unchanged since.
-    """
-
-    start: str | None
-    to: str
-    was: Mapping[str, Entry | None]
-    becomes: Mapping[str, Entry | None]
-    renamed: Mapping[str, str]
-    staged: Mapping[str, tuple[Entry | None, Entry | None]]
+Planned = Callable[[Status], Iterator[PlannedPath]]
 
 
-def _move_head(worktree: WorkTree, edit: Edit, changes: Changes, move: HeadMove, event: str) -> UndoResult:
-    def planned(status: Status) -> Iterator[PlannedPath]:
-        return _plan_move(worktree, status, move)
-
-    with MoveTransaction(
-        worktree, changes, event, edit.id, (move.start, move.to), planned=planned
-    ) as transaction:
+def _move_head(
+    worktree: WorkTree,
+    edit: Edit,
+    changes: Changes,
+    event: str,
+    *,
+    ends: tuple[str | None, str],
+    planned: Planned,
+) -> UndoResult:
+    with MoveTransaction(worktree, changes, event, edit.id, ends, planned=planned) as transaction:
         transaction.write()
         transaction.move()
-    return UndoResult(edit, move.to or None, True, edit.paths)
+    return UndoResult(edit, ends[1] or None, True, edit.paths)
 
 
 class MoveTransaction(BaseTransaction):
@@ -245,7 +240,7 @@ class MoveTransaction(BaseTransaction):
         edit_id: str,
         ends: tuple[str | None, str],
         *,
-        planned: Callable[[Status], Iterator[PlannedPath]],
+        planned: Planned,
     ) -> None:
         super().__init__(worktree, changes, event, edit_id, commits=True)
         self._start, self._target = ends
@@ -288,35 +283,48 @@ class MoveTransaction(BaseTransaction):
             super()._finish(journal, made)
 
 
-def _plan_move(worktree: WorkTree, status: Status, move: HeadMove) -> Iterator[PlannedPath]:
-    """The index entries for a `move` of HEAD. Raises Refused if something else is staged on the same lines."""
-    paths = [*move.was, *(path for path in move.staged if path not in move.was)]
+def _plan_move(
+    worktree: WorkTree,
+    status: Status,
+    *,
+    was: Mapping[str, Entry | None],
+    becomes: Mapping[str, Entry | None],
+    renamed: Mapping[str, str],
+    staged: Mapping[str, tuple[Entry | None, Entry | None]],
+) -> Iterator[PlannedPath]:
+    """The index entries for a move of HEAD, in which the entries `was` become `becomes`. Raises Refused if something
+    else is staged on the same lines.
+
+    `renamed` has the old path of each renamed path. `staged` has, by path, the index entry that the edit left, and the
+    one to restore if all are unchanged since.
+    """
+    paths = [*was, *(path for path in staged if path not in was)]
     versions = Versions(worktree, status, read_entries(worktree, paths))
-    as_left = all(versions.staged(path) == left for path, (left, _) in move.staged.items())
+    as_left = all(versions.staged(path) == left for path, (left, _) in staged.items())
     for path in paths:
-        staged = versions.staged(path)
-        old, new = move.was.get(path), move.becomes.get(path)
-        if path not in move.was:
+        current = versions.staged(path)
+        old, new = was.get(path), becomes.get(path)
+        if path not in was:
             old = new = versions.in_head(path)
-        stage: Entry | Conflict | None = staged
-        source = move.renamed.get(path, path)
-        before = move.staged[path][1] if path in move.staged else None
+        stage: Entry | Conflict | None = current
+        source = renamed.get(path, path)
+        before = staged[path][1] if path in staged else None
         # a blob that was only staged may have been removed
-        if as_left and path in move.staged and (before is None or has_object(worktree, before.oid)):
+        if as_left and path in staged and (before is None or has_object(worktree, before.oid)):
             stage = before
         elif old == new:
             pass
-        elif path in move.renamed.values():
+        elif path in renamed.values():
             stage = None
-        elif source != path and staged is not None:
+        elif source != path and current is not None:
             stage = Conflict()
         else:  # other staged work follows a rename
-            stage = project(worktree, versions.staged(source), move.was[source], move.becomes[path])
+            stage = project(worktree, versions.staged(source), was[source], becomes[path])
         if isinstance(stage, Conflict):
             raise Refused(
                 f"{path} has other staged changes{conflict_lines(stage)}: commit, stash or unstage them first"
             )
-        yield PlannedPath(path, old, staged, old, new, new, stage, versions.index.get(path))
+        yield PlannedPath(path, old, current, old, new, new, stage, versions.index.get(path))
 
 
 def unstage_changes(
@@ -327,16 +335,12 @@ def unstage_changes(
 
     Other staged work on the same lines stays, too. Raises what a Transaction raises.
     """
-
-    def planned(status: Status) -> Iterator[PlannedPath]:
-        return _plan_unstage(worktree, status, steps)
-
+    planned = partial(_plan_unstage, worktree, steps=steps)
     if not any(planned(read_status(worktree))):
         return False
     head = head_commit(worktree)
-    with MoveTransaction(
-        worktree, changes, event, edit_id, (head, head or ""), planned=planned
-    ) as transaction:
+    ends = head, head or ""
+    with MoveTransaction(worktree, changes, event, edit_id, ends, planned=planned) as transaction:
         transaction.write()
         transaction.move()
     return True

@@ -19,16 +19,9 @@ from repoagent.git.index import Entry, staged_entries
 from repoagent.git.merge import Conflict, carry, project
 from repoagent.git.objects import Commit, from_blob, head_commit, read_commit, switch_back, to_blob
 from repoagent.git.process import uninterrupted
-from repoagent.git.transaction import hook_changes, locks, other_files
+from repoagent.git.transaction import hook_changes, locks, other_files, results
 from repoagent.git.transaction.commit import committed_since, find_commit, has_moved
 from repoagent.git.transaction.journal import COMMITTING, DONE, PlannedPath, Record, load, save, store_steps
-from repoagent.git.transaction.results import (
-    KEPT_FOLDER,
-    CommitResult,
-    OtherChanges,
-    restored_notes,
-    step_after_hook,
-)
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage import json_files
 from repoagent.storage.folders import SystemFailed
@@ -145,7 +138,7 @@ def complete(
     *,
     key: str | None = None,
     leave: Collection[str] = (),
-) -> CommitResult:
+) -> results.CommitResult:
     """Complete the transaction after the commit `made`: remove other work that hooks added to it, update the user's
     files and index, release the lock, and turn the journal into the record of the edit.
 
@@ -172,7 +165,7 @@ def complete(
     archive(worktree, journal, done)
     branch = record.new_branch or record.branch
     folded, taken_out = tuple(verdict.folded), tuple(verdict.taken_out) if commit != made.oid else ()
-    return CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
+    return results.CommitResult(commit, made.parent, branch, folded, taken_out, others.restored, tuple(notes))
 
 
 def _steps_after_hooks(
@@ -194,7 +187,7 @@ def _steps_after_hooks(
         committed = content(path, verdict.corrections.get(path, made.changed.get(path)))
         if step is not None and record.in_place:
             before = content(path, plans[path].commit)
-            steps[path] = step_after_hook(worktree, step, look(worktree.top, path), before, committed)
+            steps[path] = results.step_after_hook(worktree, step, look(worktree.top, path), before, committed)
         elif step is not None:
             steps[path] = replace(step, new=committed)
         else:
@@ -206,14 +199,14 @@ def _steps_after_hooks(
     return tuple(steps.values())
 
 
-def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChanges:
+def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> results.OtherChanges:
     """Restore the state before the transaction, and end the journal.
 
     If a file of the edit was saved since, only the edit is removed from it; if that fails, the file stays unchanged.
     Both are reported in the result. If bytes are left that the user may want, the folder of the journal is moved to
     `kept`.
     """
-    others = OtherChanges()
+    others = results.OtherChanges()
     folder = folder_after(worktree, journal, record, done=False)
     # revert what the steps wrote themselves, not the content after hooks
     steps = tuple(
@@ -241,10 +234,10 @@ def roll_back(worktree: WorkTree, journal: Journal, record: Record) -> OtherChan
 
 def _remove_edit(
     worktree: WorkTree, journal: Journal, record: Record, number: int, step: Step
-) -> OtherChanges:
+) -> results.OtherChanges:
     """Remove the edit from a file that has changed since, by a three-way merge as in `undo`."""
     path, event = step.path, record.event
-    before = f" is in {KEPT_FOLDER}/old-{number}"
+    before = f" is in {results.KEPT_FOLDER}/old-{number}"
     for _ in range(_TRIES):
         current = look(worktree.top, path)
         by_hook = (
@@ -268,19 +261,21 @@ def _remove_edit(
             continue
         if by_hook and current is not None:
             copy = other_files.keep_copy(journal, "found-own", current)
-            return OtherChanges(sentences=(f"the hook's version of {path} is in {KEPT_FOLDER}/{copy}",))
+            return results.OtherChanges(
+                sentences=(f"the hook's version of {path} is in {results.KEPT_FOLDER}/{copy}",)
+            )
         sentence = f"{path} changed after the {event} was written"
         if same(current, target):
             sentence += " and was left unchanged"
         else:
             sentence += f": the {event} was removed and your other changes were kept"
         sentence += f"; the text from before the {event}{before}" if step.old is not None else ""
-        return OtherChanges(left=(path,), sentences=(sentence,))
+        return results.OtherChanges(left=(path,), sentences=(sentence,))
     journal.keep(f"new-{number}", step.new.data if step.new else b"")
     sentence = f"{path} changed on the lines of the {event} and was left unchanged, with both in it"
-    sentence += f"; the edited text is in {KEPT_FOLDER}/new-{number}"
+    sentence += f"; the edited text is in {results.KEPT_FOLDER}/new-{number}"
     sentence += f", the text from before{before}" if step.old is not None else ""
-    return OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
+    return results.OtherChanges(left=(path,), conflicts=(path,), sentences=(sentence,))
 
 
 def _is_staged(
@@ -376,7 +371,7 @@ def _complete_recovered(worktree: WorkTree, journal: Journal, record: Record, co
         leave = {p.path for p in record.planned if staged.get(p.path) not in (p.staged_here, p.stage)}
     if record.moves_to is None and commit == head_commit(worktree):
         result = complete(worktree, journal, record, read_commit(worktree), leave=leave)
-        return (*result.notes, *restored_notes(result.restored))
+        return (*result.notes, *results.restored_notes(result.restored))
     others = other_files.restore_other_files(worktree, journal, record)
     folder = folder_after(worktree, journal, record, done=True)
     other_files.update_user_index(worktree, journal, record, {}, leave)

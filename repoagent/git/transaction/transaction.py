@@ -17,22 +17,13 @@ from types import TracebackType
 from typing import TypeVar
 
 from repoagent.errors import Busy, NothingDone, Refused, RepoagentError
+from repoagent.git import file_writer
 from repoagent.git.facts import current_branch
-from repoagent.git.file_writer import (
-    Moved,
-    Step,
-    new_folders,
-    refuse_moved,
-    steps_in_place,
-    steps_of,
-    with_permissions,
-    write_step,
-)
 from repoagent.git.files import Content, FileChange, look, same
 from repoagent.git.index import Status, index_path, read_status
 from repoagent.git.objects import Commit, head_commit, refuse_invalid_branch
 from repoagent.git.process import GitError, uninterrupted
-from repoagent.git.transaction import commit, finish, locks, other_files
+from repoagent.git.transaction import commit, finish, locks, other_files, results
 from repoagent.git.transaction.commit import OnOutput, encode, find_commit, run_commit
 from repoagent.git.transaction.hook_changes import CommitWithdrawn
 from repoagent.git.transaction.journal import (
@@ -45,16 +36,6 @@ from repoagent.git.transaction.journal import (
     to_dict,
 )
 from repoagent.git.transaction.plan import Plan, make_plan, refuse_operation, refuse_unmerged
-from repoagent.git.transaction.results import (
-    CommitResult,
-    HookFailed,
-    InPlace,
-    Options,
-    OtherChanges,
-    UnfinishedTransaction,
-    merged,
-    step_after_hook,
-)
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage.journal import Journal, create_journal
 from repoagent.storage.layout import to_stderr
@@ -84,11 +65,11 @@ class BaseTransaction(ABC):
         edit_id: str,
         *,
         commits: bool,
-        in_place: InPlace | None = None,
+        in_place: results.InPlace | None = None,
     ) -> None:
         self.id = edit_id
         self.plan = Plan(None, None)
-        self.other_changes = OtherChanges()
+        self.other_changes = results.OtherChanges()
         self._kept_folder = Path()  # the folder with the bytes that `other_changes` mentions
         self._worktree = worktree
         self._changes = tuple(changes)
@@ -99,9 +80,9 @@ class BaseTransaction(ABC):
         self._changes_head = True
         self._is_edit = event == "edit"  # an undo or redo has no option --no-commit
         steps = (
-            steps_of(changes, edit_id)
+            file_writer.steps_of(changes, edit_id)
             if in_place is None
-            else steps_in_place(changes, in_place.current, edit_id)
+            else file_writer.steps_in_place(changes, in_place.current, edit_id)
         )
         self._record = Record(edit_id, event, LOCKED, commits, steps=steps, in_place=in_place is not None)
 
@@ -137,16 +118,18 @@ class BaseTransaction(ABC):
     def write(self) -> None:
         """Write the files. Raises Moved, with nothing written, if one of them has changed since the change was made."""
         journal, top, steps = self._open(), self._worktree.top, self._record.steps
-        refuse_moved(top, steps)
+        file_writer.refuse_moved(top, steps)
         if not self._record.in_place:
-            steps = with_permissions(top, steps, self._changes)
-        self._record = replace(self._record, state=WRITING, steps=steps, folders=new_folders(top, steps))
+            steps = file_writer.with_permissions(top, steps, self._changes)
+        self._record = replace(
+            self._record, state=WRITING, steps=steps, folders=file_writer.new_folders(top, steps)
+        )
         store_steps(journal, self._record)
         save(journal, self._record)
         for number, step in enumerate(steps if not self._record.in_place else ()):
             try:
-                write_step(top, step)
-            except Moved:
+                file_writer.write_step(top, step)
+            except file_writer.Moved:
                 self._record = replace(self._record, steps=steps[:number])  # the rest was not written
                 raise
 
@@ -200,7 +183,7 @@ class BaseTransaction(ABC):
                 self._finish(journal, self._find_commit())
             except (RepoagentError, OSError) as error:
                 self._close(journal)
-                raise UnfinishedTransaction(self._record.event, self.id, error) from error
+                raise results.UnfinishedTransaction(self._record.event, self.id, error) from error
         self._close(journal)
 
     def _finish(self, journal: Journal, made: Commit | None) -> None:
@@ -228,24 +211,24 @@ class Transaction(BaseTransaction):
         self,
         worktree: WorkTree,
         changes: Sequence[FileChange],
-        options: Options | None = None,
+        options: results.Options | None = None,
         edit_id: str | None = None,
         *,
         event: str = "edit",
         listen: OnOutput | None = None,
-        in_place: InPlace | None = None,
+        in_place: results.InPlace | None = None,
     ) -> None:
-        self.options = options or Options()
+        self.options = options or results.Options()
         commits = not self.options.no_commit
         super().__init__(
             worktree, changes, event, edit_id or new_edit_id(), commits=commits, in_place=in_place
         )
-        self.result: CommitResult | None = None
+        self.result: results.CommitResult | None = None
         self._listen = listen
         self._written: dict[str, Content | None] = {}  # the content of the files when hooks start
         self._withdrawn = ""
 
-    def commit(self, message: str | bytes, *, at_once: bool = False) -> CommitResult:
+    def commit(self, message: str | bytes, *, at_once: bool = False) -> results.CommitResult:
         """Make the commit, with the user's hooks, signature and identity.
 
         A str is encoded in i18n.commitEncoding. `at_once`: no program has run and no question was asked since the
@@ -271,14 +254,17 @@ class Transaction(BaseTransaction):
                 by_git = code == _GIT_FAILED or code < 0 or self.options.edit_message or bool(self._withdrawn)
                 output = output.rstrip() + self._withdrawn.encode()
                 remarks = self.other_changes.remarks(self._kept_folder)
-                raise HookFailed(output, by_git=by_git, remarks=remarks)
-        notes = [*self.plan.notes, *merged(self.other_changes.notes(self._kept_folder), self.result.notes)]
+                raise results.HookFailed(output, by_git=by_git, remarks=remarks)
+        notes = [
+            *self.plan.notes,
+            *results.merged(self.other_changes.notes(self._kept_folder), self.result.notes),
+        ]
         if code > 0:
             notes.append("git failed, but the commit exists: a hook made it")
         self.result = replace(
             self.result,
-            folded=merged(rewritten, self.result.folded),
-            restored=merged(self.other_changes.restored, self.result.restored),
+            folded=results.merged(rewritten, self.result.folded),
+            restored=results.merged(self.other_changes.restored, self.result.restored),
             notes=tuple(notes),
             output=output,
         )
@@ -336,7 +322,7 @@ class Transaction(BaseTransaction):
             return None, 1, output + b"A hook removed the change from the commit.\n"
         return made, code, output
 
-    def _is_ours(self, step: Step) -> bool:
+    def _is_ours(self, step: file_writer.Step) -> bool:
         """Whether the file had what the step wrote when hooks started, not a save by another program."""
         return step.path in self._written and same(self._written[step.path], step.new)
 
@@ -355,7 +341,7 @@ class Transaction(BaseTransaction):
             if step.new is not None and self._is_ours(step) and not same(now, step.new):
                 wrote = step.wrote or step.new
                 if self._record.in_place:
-                    step = step_after_hook(worktree, step, now, step.new, now)
+                    step = results.step_after_hook(worktree, step, now, step.new, now)
                 step = replace(step, new=now, wrote=wrote)
             steps.append(step)
         rewritten = self._record.steps != tuple(steps)
