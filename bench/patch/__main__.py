@@ -23,18 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         repo=((Path,), "clones to make cases from; without it the listed ones are cloned"),
         cases=(1500, "how many"),
         seed=(1, ""),
-        split=(str, "only repositories of this split", {"choices": ("dev", "test")}),
         only=((str,), "only kinds with this in their name", {"metavar": "KIND"}),
         case=((str,), "only this case", {"metavar": "KIND#N"}),
         show_failures=(0, "print so many answers that went wrong"),
         json=(Path, "write a line for each case"),
         jobs=(os.cpu_count() or 1, "processes"),
         no_baselines=(False, "measure only repoagent"),
-        progress=(False, "count on standard error"),
     )  # fmt: skip
     origins = with_history(given.repo)
-    if given.split:
-        origins = [(origin, path) for origin, path in origins if origin.split == given.split]
     settings = Settings(tuple(origins), given.seed, not given.no_baselines)
     for name in set(BASELINES) - set(available()):
         print(f"not installed and not measured: {name}")
@@ -47,8 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             unmade[one] = unmade.get(one, 0) + 1
         else:
             found.append(one)
-            if given.progress and len(found) % 100 == 0:
-                print(f"{len(found)} of {len(cases)}", file=sys.stderr, flush=True)
     for kind, count in sorted(unmade.items()):
         print(f"no commit suits {kind} ({count})")
     print(table(found))
@@ -72,7 +66,7 @@ def _record(one: Measured) -> dict[str, object]:
     case = one.case
     return {
         "case": case.name, "slips": case.slips, "repository": case.repository, "commit": case.commit,
-        "split": one.split, "language": case.language, "lines": case.lines, "refuse": case.expected is None,
+        "language": case.language, "lines": case.lines, "refuse": case.expected is None,
         "may_refuse": case.may_refuse,
         "verdicts": one.verdicts, "ms": {name: round(ms, 2) for name, ms in one.ms.items()},
         "text": one.ours.text if one.ours.files is None else "", "canonical": one.canonical,

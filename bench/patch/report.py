@@ -47,14 +47,13 @@ class Measured:
     """One case and what each applier made of it."""
 
     case: Case
-    split: str
     ours: Result
     verdicts: dict[str, str] = field(default_factory=dict)
     ms: dict[str, float] = field(default_factory=dict)
     canonical: str = ""
 
 
-def measure(case: Case, split: str, *, baselines: bool) -> Measured:
+def measure(case: Case, *, baselines: bool) -> Measured:
     result = ours(case)
     verdicts, ms = {OURS: verdict(case, result)}, {OURS: result.ms}
     for name, command in available().items() if baselines else ():
@@ -62,7 +61,7 @@ def measure(case: Case, split: str, *, baselines: bool) -> Measured:
         verdicts[name], ms[name] = verdict(case, other), other.ms
     sampled = zlib.crc32(case.name.encode()) % SAMPLED == 0
     wrong = wrong_with(case, result.diff, git=sampled) if result.diff else ""
-    return Measured(case, split, result, verdicts, ms, wrong)
+    return Measured(case, result, verdicts, ms, wrong)
 
 
 def measured(settings: Settings, cases: Sequence[tuple[str, int]], jobs: int) -> Iterator[Measured | str]:
@@ -86,12 +85,8 @@ def _chunk(settings: Settings, cases: Sequence[tuple[str, int]]) -> list[Measure
     if settings not in _open:
         _open[settings] = [Repository(origin, path) for origin, path in settings.origins]
     repositories = _open[settings]
-    splits = {origin.name: origin.split for origin, _ in settings.origins}
     made = ((kind, make(kind, number, settings.seed, repositories)) for kind, number in cases)
-    return [
-        kind if case is None else measure(case, splits[case.repository], baselines=settings.baselines)
-        for kind, case in made
-    ]
+    return [kind if case is None else measure(case, baselines=settings.baselines) for kind, case in made]
 
 
 LARGE = 5_000  # lines
@@ -113,10 +108,6 @@ def table(found: Sequence[Measured]) -> str:
     )
     head = f"{len(found):,} cases of {len(repositories)} repositories, {len(languages)} languages"
     parts = [f"{head}, {len({one.case.kind for one in found})} kinds\n{_appliers(found)}"]
-    for split in ("dev", "test"):
-        if chosen := [one for one in found if one.split == split]:
-            count = len({one.case.repository for one in chosen})
-            parts.append(f"{split} ({count} repositories)\n{_appliers(chosen)}")
     return "\n\n".join([*parts, _kinds(found), *_combined(found), _times(found)])
 
 

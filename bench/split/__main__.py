@@ -29,7 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         kind=((str,), "only these kinds", {"choices": KINDS}),
         per_kind=(14, "files of each kind"),
         large=(1, "how many of them of 1 MB and more, where there are any"),
-        split=("all", "half of the files is held out: `test`", {"choices": ("all", "dev", "test")}),
         seed=(1, ""),
         target=(16_384, "the largest segment in bytes"),
         edits=(20, "local edits of a file"),
@@ -75,8 +74,6 @@ def _files(given: argparse.Namespace) -> Iterable[File]:
         return [file for path in given.file if (file := local(path))]
     clones = with_files(given.repo, given.mirrors)
     sources = [one for origin, clone in clones for one in candidates(origin, clone)]
-    if given.split != "all":
-        sources = [one for one in sources if one.held_out == (given.split == "test")]
     return chosen(sources, given.seed, given.per_kind, given.kind or KINDS, given.large)
 
 

@@ -27,7 +27,7 @@ _CPP = re.compile(rb"^\s*(?:class\s+\w|namespace\b|template\s*<|public:|private:
 
 @dataclass(frozen=True)
 class Source:
-    """A file of a repository at a commit; `held_out` ones are not for tuning."""
+    """A file of a repository at a commit."""
 
     kind: str
     repository: str
@@ -35,7 +35,6 @@ class Source:
     blob: str
     size: int
     clone: Path
-    held_out: bool
 
     @property
     def name(self) -> str:
@@ -60,8 +59,7 @@ def candidates(origin: Origin, clone: Path) -> Iterator[Source]:
             continue
         _, _, blob, size = fields.split()
         if size.isdigit() and int(size) >= SMALLEST:  # git says BAD of what a partial copy lacks
-            digest = hashlib.sha256(blob).digest()
-            yield Source(kind, origin.name, path, blob.decode(), int(size), clone, digest[0] % 2 == 1)
+            yield Source(kind, origin.name, path, blob.decode(), int(size), clone)
 
 
 def chosen(
@@ -128,7 +126,7 @@ def local(path: Path, kind: str | None = None) -> File | None:
     known = kind or _KIND.get(path.suffix.lower())
     if known is None:
         return None
-    source = Source(known, "file", str(path), hashlib.sha256(data).hexdigest(), len(data), path.parent, True)
+    source = Source(known, "file", str(path), hashlib.sha256(data).hexdigest(), len(data), path.parent)
     try:
         return File(source, data, marks_of(known, data))
     except Unjudged:

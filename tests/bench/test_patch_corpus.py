@@ -106,7 +106,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]
         for number in range(way, 12, 4):
             paths[number].write_text(_changed(paths[number].read_text(), number))
         git("commit", "-qam", f"change {way}")
-    made = Repository(Origin("some/stores", git("rev-parse", "HEAD").strip(), "dev"), top)
+    made = Repository(Origin("some/stores", git("rev-parse", "HEAD").strip()), top)
     yield made
     made.close()
 
