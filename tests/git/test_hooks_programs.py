@@ -15,10 +15,11 @@ import pytest
 from repoagent.git.files import blob_hash
 from repoagent.git.transaction.finish import recover
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, Script
+from tests.edit.conftest import GREET, Script, script
 from tests.git.edits import change, edit, journals, lines, staged, worktree
 from tests.git.snapshot import nothing_left, seen, unchanged
 
+__all__ = ["script"]  # a fixture
 pytestmark = pytest.mark.soak
 
 LINES = lines()
@@ -45,6 +46,7 @@ def start(repo: GitRepo, tmp_path: Path) -> Iterator[Callable[..., subprocess.Po
     running: list[subprocess.Popen[bytes]] = []
 
     def start(script: Script, *args: str) -> subprocess.Popen[bytes]:
+        script.replies(GREET)
         process = subprocess.Popen(
             [sys.executable, "-m", "repoagent", *args],
             cwd=repo.top,
@@ -62,18 +64,6 @@ def start(repo: GitRepo, tmp_path: Path) -> Iterator[Callable[..., subprocess.Po
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    from tests.edit.conftest import MODEL
-
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "model.sh").write_text(MODEL)
-    made = Script(folder)
-    made.replies(GREET)
-    return made
 
 
 def until(condition: Callable[[], bool]) -> None:

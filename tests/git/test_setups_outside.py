@@ -13,10 +13,11 @@ import pytest
 
 from repoagent.git.transaction.results import HookFailed
 from tests.conftest import GitRepo
-from tests.edit.conftest import GREET, MODEL, Done, Script
+from tests.edit.conftest import GREET, Done, Script, script
 from tests.git.edits import edit, shout
 from tests.git.snapshot import nothing_left, seen, unchanged
 
+__all__ = ["script"]  # a fixture
 pytestmark = pytest.mark.soak
 
 Run = Callable[..., Done]
@@ -31,18 +32,9 @@ EDIT = ("edit", "src/app.py", "greet with a comma", "--yes")
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Script:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    (folder / "model.sh").write_text(MODEL)
-    made = Script(folder)
-    made.replies(GREET)
-    return made
-
-
-@pytest.fixture
 def git(script: Script) -> Run:
     """`git ARGS`, which finds git-repoagent, with the scripted model."""
+    script.replies(GREET)
 
     def run(*args: str, cwd: Path, **env: str) -> Done:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -344,39 +344,21 @@ def test_several_processes_edit_one_file(repo: GitRepo) -> None:
 
 OWN = {"file a.txt", "index a.txt", "status a.txt"}
 
+PLUMBING = "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})"
+ONCE = 'test -n "$AGAIN" && exit; export AGAIN=1; '
 MEDDLING_HOOKS = {
     # the hook, its script, and whether the edit is committed
-    "before, by plumbing": (
-        "pre-commit",
-        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
-        False,
-    ),
-    "before, in prepare-commit-msg": (
-        "prepare-commit-msg",
-        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
-        False,
-    ),
-    "after": (
-        "post-commit",
-        'if [ -z "$AGAIN" ]; then echo 1 > COUNT; git add COUNT; AGAIN=1 git commit -qm theirs; fi',
-        True,
-    ),
+    "before, by plumbing": ("pre-commit", PLUMBING, False),
+    "before, in prepare-commit-msg": ("prepare-commit-msg", PLUMBING, False),
+    "after": ("post-commit", ONCE + "echo 1 > COUNT; git add COUNT; git commit -qm theirs", True),
     "after, two": (
         "post-commit",
-        "if [ -z \"$AGAIN\" ]; then export AGAIN=1; for n in 1 2; do git commit -q --allow-empty -m theirs; done; fi",
+        ONCE + "for n in 1 2; do git commit -q --allow-empty -m theirs; done",
         True,
     ),
-    "after, by plumbing": (
-        "post-commit",
-        "git update-ref HEAD $(git commit-tree -p HEAD -m theirs HEAD^{tree})",
-        True,
-    ),
-    "amended after": (
-        "post-commit",
-        'if [ -z "$AGAIN" ]; then AGAIN=1 git commit -q --amend -m "edit, numbered"; fi',
-        True,
-    ),
-}  # fmt: skip
+    "after, by plumbing": ("post-commit", PLUMBING, True),
+    "amended after": ("post-commit", ONCE + 'git commit -q --amend -m "edit, numbered"', True),
+}
 
 
 @pytest.mark.parametrize(
