@@ -107,7 +107,16 @@ def join(
         request = replace(request, targets=(Target(name),))
         preflight(worktree, request)
         source = _source(worktree, edits, request)
-        merged = _merged(worktree, edits, source, request, discards)
+        merged = segments.merge_edits(worktree, edits, source.data or b"")
+        if merged.conflicts and discards is None:
+            raise segments.JoinConflict(name, merged.conflicts)
+        if merged.conflicts and discards and not discards(name, merged.conflicts, merged.discarded):
+            raise NothingDone("cancelled: nothing was changed.")
+        if request.parse_check and (reason := parses_worse(name, source.data or b"", merged.data)):
+            files = ", ".join(segments.breaking_segments(edits)) or "the segments"
+            raise Refused(
+                f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check"
+            )
         if merged.data != source.data:
             change = FileChange(name, name, source.data, merged.data, source.mode, source.mode)
             session = EditSession(worktree, request, Draft({name: source}).with_changes([change]))
@@ -116,22 +125,33 @@ def join(
             edit_id, result = commit_change(
                 session, settings, ui, lambda _: words, kind="join", remarks=remarks
             )
-            diff, number = folder / "join.diff", 1
-            while diff.exists() or diff.is_symlink():
-                number += 1
-                diff = folder / f"join-{number}.diff"
+            saved = None
             with uninterrupted():
                 try:
+                    diff, number = folder / "join.diff", 1
+                    while diff.exists() or diff.is_symlink():
+                        number += 1
+                        diff = folder / f"join-{number}.diff"
                     if result.written:
                         data = result.proposal.diff.encode("utf-8", "surrogateescape")
                         write_whole(diff, data, private=False)
+                        saved = diff
                 except (RepoagentError, OSError) as error:
                     ui.say(f"warning: could not save the diff ({error})")
-            done = edit_id, result, diff if result.written and diff.is_file() else None
+            done = edit_id, result, saved
     fresh = False
     if not request.dry_run:
+        # from the current source, except files that were saved after the join, which is done: a failure is a warning
         with uninterrupted():
-            fresh = _refresh_folder(edits, cwd, ui.say)
+            try:
+                refreshed = refresh(folder, cwd, joined={edit.file: edit.file_hash for edit in edits.edits})
+            except (RepoagentError, OSError) as error:
+                again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
+                ui.say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
+            else:
+                fresh = True
+                if refreshed.edited:
+                    ui.say(f"note: kept your newer changes in {', '.join(refreshed.edited)}")
     if done is None:
         updated = f", and {display_path(folder, cwd)} is up to date" if fresh else ""
         raise NothingDone(f"nothing to join: {name} already has your edits{updated}")
@@ -164,23 +184,6 @@ def _source(worktree: WorkTree, edits: SegmentEdits, request: EditRequest) -> So
     return source
 
 
-def _merged(
-    worktree: WorkTree, edits: SegmentEdits, source: Source, request: EditRequest, discards: Discards | None
-) -> MergeResult:
-    """Merge the edits with the current source. Raises JoinConflict, and Refused if the result parses worse."""
-    name, present = edits.index.source.path, source.data or b""
-    merged = segments.merge_edits(worktree, edits, present)
-    if merged.conflicts:
-        if discards is None:
-            raise segments.JoinConflict(name, merged.conflicts)
-        if not discards(name, merged.conflicts, merged.discarded):
-            raise NothingDone("cancelled: nothing was changed.")
-    if request.parse_check and (reason := parses_worse(name, present, merged.data)):
-        files = ", ".join(segments.breaking_segments(edits)) or "the segments"
-        raise Refused(f"joined, {reason.rstrip('.')}; fix {files} and join again, or use --no-parse-check")
-    return merged
-
-
 def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[str]:
     """Notes for the user on the merge."""
     path = edits.index.source.path
@@ -200,25 +203,6 @@ def _remarks(edits: SegmentEdits, source: Source, merged: MergeResult) -> list[s
         files = ", ".join(dict.fromkeys(file for conflict in merged.conflicts for file in conflict.files))
         remarks.append(f"changes of {path} were discarded for {files}; `repoagent undo` restores them")
     return remarks
-
-
-def _refresh_folder(edits: SegmentEdits, cwd: Path, say: Callable[[str], None]) -> bool:
-    """Refresh the segments from the current source, except files that were saved after the join.
-
-    The join is done, so a failure is only a warning, and `--refresh` can retry. Returns whether the folder is up to
-    date.
-    """
-    joined = {edit.file: edit.file_hash for edit in edits.edits}
-    folder = edits.index.folder
-    try:
-        done = refresh(folder, cwd, joined=joined)
-    except (RepoagentError, OSError) as error:
-        again = f"`repoagent split --refresh {quoted_path(folder, cwd)}` retries"
-        say(f"warning: could not update {display_path(folder, cwd)} ({error}); {again}")
-        return False
-    if done.edited:
-        say(f"note: kept your newer changes in {', '.join(done.edited)}")
-    return True
 
 
 def _default_subject(edits: SegmentEdits) -> str:
