@@ -19,7 +19,7 @@ from repoagent.memory.editing import ArchivedParts, archived_parts
 from repoagent.memory.identity.hints import EARLIER, PATH, folders, open_index
 from repoagent.memory.identity.record import Memory
 from repoagent.memory.identity.resolve import file_at
-from repoagent.memory.identity.store import copy_of, recognize, resolve
+from repoagent.memory.identity.store import recognize, resolve
 from repoagent.memory.listing import FileLocation, FileLocator, Measure, measured
 from repoagent.memory.notes import Note, older_texts, read_notes, stale_notes
 from repoagent.storage.layout import Layout, Warn
@@ -128,32 +128,12 @@ def require_memory(layout: Layout, worktree: WorkTree, target: MemoryTarget, *, 
         return target.memory
     message = f"no memory of {target.path}"
     relink = f"`repoagent memory relink {quote(target.typed)} --from"
-    original = copy_of(layout, worktree, target.path, target.data or b"", warn=warn)
-    if original is not None:
-        copy = is_copy(original, worktree, target.typed)
-        raise NothingDone(f"{message}; it {copy}; {relink} {original.folder.name}` moves the memory here")
     if earlier := _deleted(layout, worktree, target.path, warn):
         name = earlier.folder.name
         raise NothingDone(
             f"{message}; an earlier file at this path had one: {relink} {name}` links it to this file"
         )
     raise NothingDone(message)
-
-
-def is_copy(original: Memory, worktree: WorkTree, typed: str) -> str:
-    """A predicate, "is a copy of …", with the command that copies the notes of `original`. `typed` is the user's name
-    of the copy."""
-    message = f"is a copy of {original.identity.path_in(str(worktree.top))} and does not inherit its memory"
-    if read_notes(original.notes):
-        note = f"repoagent memory note {quote(typed)} --from {original.folder.name}"
-        message += f": `{note}` copies its notes"
-    return message
-
-
-def by_prefix(layout: Layout, worktree: WorkTree, prefix: str, limit: int) -> list[str]:
-    """At most `limit` paths with a memory and this prefix, sorted, without warnings: for shell completion."""
-    with open_index(layout, lambda message: None) as index:
-        return index.paths_from(prefix, limit)
 
 
 @dataclass(frozen=True)

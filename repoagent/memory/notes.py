@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Busy, NothingDone, UsageError
+from repoagent.errors import Busy, UsageError
 from repoagent.git.files import blob_hash
 from repoagent.git.process import OFFLINE, git
 from repoagent.git.worktree import WorkTree
@@ -368,25 +368,9 @@ def add_user_notes(memory: Memory, worktree: WorkTree, texts: list[str], data: b
     masked = [mask(text) for text in texts]
     notes = [make_note(text, blob=blob, source=USER) for text in masked]
     is_stale = None if data is None else staleness(memory, data, older_texts(worktree))
-    return _added(memory, notes, is_stale, masked=masked != texts)
-
-
-def copy_notes(memory: Memory, source: Memory) -> AddedNotes:
-    """Copy the notes on another file, with day, version and author, to the notes of `memory`.
-
-    Events of that file and the lines of its archived exchanges are left out. Raises NothingDone if there is nothing to
-    copy, and as `add_notes`.
-    """
-    learned = [note for note in read_notes(source.notes) if note.source not in (PROGRAM, COMPACTED)]
-    if not learned:
-        raise NothingDone(f"no notes on {source.identity.path} to copy")
-    return _added(memory, learned, None, masked=False)
-
-
-def _added(memory: Memory, notes: list[Note], is_stale: IsStale | None, *, masked: bool) -> AddedNotes:
     before = set(read_notes(memory.notes))
     current = add_notes(memory.notes, notes, is_stale=is_stale)
-    return AddedNotes(tuple(current), len(set(current) - before), masked)
+    return AddedNotes(tuple(current), len(set(current) - before), masked != texts)
 
 
 _MARKS = re.compile(  # words that change the meaning of an otherwise equal sentence

@@ -309,18 +309,14 @@ def _entry_object(entry: ConversationEntry) -> dict[str, object]:
     return {**row, "file": entry.about or None, "turns": None if entry.problem else entry.turns}
 
 
-_RANGE = re.compile(r"(-?\d{1,9})?(\.\.)?(-?\d{1,9})?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
 _STYLES = {"user": "green", "assistant": "cyan", "observation": "dim"}
 
 
-@click.command(epilog=examples("show money --turns -2..", "show file:src/app.py"))
+@click.command(epilog=examples("show money", "show file:src/app.py"))
 @name_argument
-@click.option(
-    "--turns", "which", metavar="A..B", help="Show only these turns: 3, 2..5, 4.., ..2, or -2.. for the last two."
-)  # fmt: skip
 @pass_repository
-def show_command(repo: Repository, /, *, name: str, which: str | None) -> None:
+def show_command(repo: Repository, /, *, name: str) -> None:
     """Show the turns of NAME, numbered.
 
     The text of each turn is indented, so that it cannot look like the heading of a turn.
@@ -330,35 +326,20 @@ def show_command(repo: Repository, /, *, name: str, which: str | None) -> None:
 
     stored = find(resolver(repo), name)
     ref, turns = stored.place, stored.conversation.turns
-    numbers = range(1, len(turns) + 1) if which is None else _chosen(which, len(turns), ref.name)
-    chosen = {number: turns[number - 1] for number in numbers}
     shown: list[dict[str, Any]] = [
         {"number": number, "role": turn.role, "meta": dict(turn.meta), "text": turn.text}
-        for number, turn in chosen.items()
+        for number, turn in enumerate(turns, 1)
     ]
     head = {**select(ref, "name", "kind", "path"), "sha256": digest(stored.data)}
     page = Page.of(repo.terminal, least=20)
     notes = [] if turns else [f"{ref.name} has no turns"]
-    repo.emit({**head, "total": len(turns), "turns": shown}, _turns(chosen, page), notes=notes)
+    repo.emit({**head, "total": len(turns), "turns": shown}, _turns(turns, page), notes=notes)
 
 
-def _chosen(text: str, count: int, name: str) -> range:
-    """The turn numbers of a range such as 2..5. Raises UsageError if it is invalid."""
-    match = _RANGE.fullmatch(text)
-    if match is None or text in ("", "..") or (match[3] and not match[2]):
-        raise UsageError(f"--turns {text}: use 3, 2..5, 4.., ..2 or -2..")
-    first = int(match[1]) if match[1] else 1
-    last = first if not match[2] else int(match[3]) if match[3] else count
-    first, last = (count + 1 + end if end < 0 else end for end in (first, last))
-    if not 1 <= first <= last or first > count:
-        raise UsageError(f"--turns {text}: {name} has {plural(count, 'turn')}")
-    return range(first, min(last, count) + 1)
-
-
-def _turns(turns: dict[int, Turn], page: Page) -> Iterator[str]:
+def _turns(turns: tuple[Turn, ...], page: Page) -> Iterator[str]:
     """Each turn as a heading and its indented text; in a pipe, the exact text."""
-    for position, (number, turn) in enumerate(turns.items()):
-        if position:
+    for number, turn in enumerate(turns, 1):
+        if number > 1:
             yield ""
         time, commit = turn.meta.get("time", ""), turn.meta.get("commit", "")[:12]
         time = time[:16].replace("T", " ") if _TIME.match(time) else time

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ from repoagent.cli.ui.terminal_text import one_line
 from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from repoagent.memory.identity.record import Memory
     from repoagent.memory.lookup import MemoryTarget
 
@@ -67,31 +64,7 @@ def find_memory(repo: Repository, target: str | MemoryTarget, *, rekey: bool = F
     return require_memory(repo.layout, repo.worktree, target, warn=repo.terminal.warn)
 
 
-def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Remembered paths with this prefix, relative to the current folder; any file if there are none or on an error."""
-    from click.shell_completion import CompletionItem
-
-    from repoagent.git.worktree import layout, open_worktree
-    from repoagent.memory.lookup import by_prefix
-
-    cwd, paths = Path(os.path.realpath(Path.cwd())), []
-    begun = incomplete[: incomplete.rfind("/") + 1]  # the shell compares with the typed text
-    try:
-        worktree = open_worktree(cwd)
-        beginning = os.path.relpath(os.path.normpath(cwd / incomplete), worktree.top)
-        if not incomplete or incomplete.endswith("/"):
-            beginning = "" if beginning == "." else f"{beginning}/"
-        if not beginning.startswith("../"):
-            remembered = by_prefix(layout(worktree), worktree, beginning, 500)  # more than a shell shows
-            paths = [begun + os.path.relpath(worktree.top / path, cwd / begun) for path in remembered]
-    except (RepoagentError, OSError):
-        pass  # no repository; a shell would print an error into the command line
-    chosen = ctx.params.get(param.name or "") or ()
-    items = [CompletionItem(path) for path in paths if path not in chosen and path.isprintable()]
-    return items or [CompletionItem(incomplete, type="file")]
-
-
-file_argument = click.argument("file", metavar="FILE", shell_complete=complete)
+file_argument = click.argument("file", metavar="FILE", type=click.Path())
 
 
 def amount(size: float) -> str:
@@ -112,51 +85,36 @@ NOTE_EXAMPLES = """\b
 Examples:
   repoagent memory note src/app.py "the order of the results is relied on"
   repoagent memory note src/app.py - < lessons.md
-  repoagent memory note src/copy.py --from src/app.py
+  repoagent memory note src/copy.py - < .repoagent/memory/app-py-1f2e3d4c/notes.md
 
 From standard input, each bullet and each paragraph becomes a note. Name code
 in `backticks`: when it disappears from the file, the note is marked as stale.
---from copies the notes of another file.
 
 The exit code is 1 if all notes exist already."""
 
 
 @click.command("note", epilog=NOTE_EXAMPLES)
 @file_argument
-@click.argument("text", metavar="[TEXT|-]", required=False)
-@click.option(
-    "--from", "source", metavar="PATH|ID", shell_complete=complete, help="The file that has the memory."
-)
+@click.argument("text", metavar="TEXT|-")
 @pass_repository
-def note_command(repo: Repository, /, *, file: str, text: str | None, source: str | None) -> int:
+def note_command(repo: Repository, /, *, file: str, text: str) -> int:
     """Add a note about FILE, which every later edit of it gets. `-` reads it from standard input.
 
     The note is marked as yours, with the date and the version of the file. It is never rewritten or archived. Keys and
     tokens in it are masked.
     """
-    from repoagent.memory.notes import add_user_notes, check_notes, copy_notes, parse_notes
+    from repoagent.memory.notes import add_user_notes, check_notes, parse_notes
 
-    if source is not None and text is not None:
-        raise UsageError("--from cannot be combined with TEXT")
-    if source is None and text is None:
-        raise UsageError('no text: use `repoagent memory note FILE "TEXT"`, or --from FILE')
-    texts = [text or ""]
+    texts = [text]
     if text == "-":
         texts = parse_notes(sys.stdin.buffer.read().decode("utf-8", "replace"))
-    if source is None:
-        check_notes(texts)
-    origin = None if source is None else find_memory(repo, source)
+    check_notes(texts)
     target = find(repo, file, rekey=True)
     memory = target.memory
-    if origin is not None and memory is not None and origin.folder == memory.folder:
-        raise UsageError(f"{source} and FILE have the same memory; name another file")
     moved = memory is not None and memory.identity.path_in(str(repo.worktree.top)) != target.path
     if memory is None or (moved and target.data is not None):
         memory = _remember(repo, target)
-    if origin is None:
-        added = add_user_notes(memory, repo.worktree, texts, target.data)
-    else:
-        added = copy_notes(memory, origin)
+    added = add_user_notes(memory, repo.worktree, texts, target.data)
     if added.masked:
         repo.terminal.warn("masked what looks like a key or token in the note")
     sentence = f"already noted: {one_line(added.notes[0].text)}"
@@ -252,7 +210,7 @@ for good, delete that folder. The memory stays attached to its file."""
 
 
 @click.command("clear", epilog=CLEAR_EXAMPLES)
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, shell_complete=complete)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 @click.option("--notes", "parts", flag_value="notes", multiple=True, help="Clear only the notes.")
 @click.option(
     "--conversation", "parts", flag_value="conversation", multiple=True, help="Clear only the conversation."
@@ -330,7 +288,7 @@ notes are marked as being about an older text."""
     "source",
     metavar="PATH|ID",
     required=True,
-    shell_complete=complete,
+    type=click.Path(),
     help="The file that has the memory.",
 )
 @pass_repository

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from repoagent.cli.commands.memory import amount, complete
+from repoagent.cli.commands.memory import amount
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
@@ -35,7 +35,7 @@ def _count(**numbers: int) -> str:
 
 
 @click.command("export", epilog=EXPORT_EXAMPLES)
-@click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option("-o", "--output", metavar="FILE|-", help="Write the archive to FILE; `-` is standard output.")
 @click.option("--no-conversations", is_flag=True, help="Export notes and edits only.")
 @pass_repository

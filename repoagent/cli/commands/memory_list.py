@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from repoagent.cli.commands.memory import amount, complete, file_argument, find, find_memory, quoted_name
+from repoagent.cli.commands.memory import amount, file_argument, find, find_memory, quoted_name
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import one_line
@@ -179,7 +179,7 @@ Columns:
 
 
 @click.command("list", epilog=LIST_EXAMPLES)
-@click.argument("paths", metavar="[PATH]...", nargs=-1, shell_complete=complete)
+@click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path())
 @click.option(
     "--state", "states", type=click.Choice(list(_STYLES)), multiple=True,
     help="List only memories in this state. Repeatable.",

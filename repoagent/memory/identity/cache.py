@@ -23,7 +23,6 @@ from repoagent.memory.database import (
     sqlite_errors,
 )
 from repoagent.memory.identity.hints import (
-    PATH,
     Change,
     Hint,
     IdentityIndex,
@@ -98,11 +97,6 @@ class IdentityCache(IdentityIndex):
     def hints_of(self, name: str) -> Collection[Hint]:
         rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (_packed(name),))
         return [(kind, _unpacked(value)) for kind, value in rows]
-
-    def paths_from(self, prefix: str, limit: int) -> list[str]:
-        low = _packed(prefix)  # no byte of a path in UTF-8 is 0xff
-        sql = "SELECT DISTINCT value FROM hint WHERE kind = ? AND value >= ? AND value < ? ORDER BY 1 LIMIT ?"
-        return self._column(sql, PATH, low, low + b"\xff", limit)
 
     def count(self, limit: int) -> int:
         rows = self.connection.execute("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", (limit,))

@@ -75,10 +75,6 @@ class IdentityIndex:
         """All hints of this folder."""
         return hints(self._all[name]) if name in self._all else ()
 
-    def paths_from(self, prefix: str, limit: int) -> list[str]:
-        """At most `limit` of the paths with this prefix, sorted, including those in other work trees."""
-        return sorted(path for kind, path in self._names if kind == PATH and path.startswith(prefix))[:limit]
-
     def count(self, limit: int) -> int:
         """The number of memories, at most `limit`."""
         return min(len(self._all), limit)

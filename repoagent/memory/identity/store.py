@@ -13,7 +13,6 @@ from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity.hints import (
-    BLOB,
     KEY,
     Change,
     IdentityIndex,
@@ -108,23 +107,6 @@ def remember(
         else:
             match = MemoryMatch(memory.folder.name, f"renamed from {former}", moved=True)
         return _store(layout, index, file, match or MemoryMatch(_new_folder(layout, path)), commit=commit)
-
-
-def copy_of(
-    layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
-) -> Memory | None:
-    """The memory of another file with exactly the bytes `data`, of which a file without a memory may be a copy.
-
-    The first by path if there are several; None if the content is empty. One query of the index, without git.
-    """
-    file = WorkTreeFile(worktree, path, data, "")
-    if not file.says_something:
-        return None
-    with open_index(layout, warn) as index:
-        memories = [_load(layout, index, MemoryMatch(name)) for name in index.names(BLOB, file.blob)]
-    top = str(worktree.top)
-    others = [memory for memory in memories if memory is not None and memory.identity.path_in(top) != path]
-    return min(others, key=lambda memory: (memory.identity.path, memory.folder.name), default=None)
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:

@@ -29,9 +29,6 @@ WRONG = {
     "show file:../x.py": (2, "is outside the work tree"),
     "show file:README.md": (3, "no conversation about README.md yet"),
     "show file:.git/config": (3, ".git"),
-    "show fast --turns x": (2, "--turns x: use 3, 2..5"),
-    "show fast --turns 6": (2, "fast has 5 turns"),
-    "show fast --turns 3..2": (2, "fast has 5 turns"),
     "save edit-1": (2, "is reserved"),
     "save fast": (3, "already exists; choose another name or use --force"),
     "save x --from nothing": (2, "no conversation 'nothing'"),
@@ -132,13 +129,6 @@ def test_shown_text_cannot_control_the_terminal_or_look_like_a_turn(talked: GitR
     piped = ui("show", "hostile").out
     assert [line for line in piped.split("\n") if line.startswith("[")] == ["[1] user"]
     assert texts(ui("show", "hostile", "--json")) == [HOSTILE]
-
-
-def test_some_turns(ui: Talk) -> None:
-    for which, numbers in {"3": [3], "2..3": [2, 3], "4..": [4, 5], "..1": [1], "-2..": [4, 5]}.items():
-        done = ui("show", "fast", f"--turns={which}", "--json")
-        assert [turn["number"] for turn in done.json["turns"]] == numbers
-        assert done.json["total"] == 5
 
 
 def test_a_broken_conversation_can_be_shown_and_deleted(talked: GitRepo, ui: Talk) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.memory.notes import add_note, read_notes
+from repoagent.memory.notes import read_notes
 from tests.cli.applying import program
 from tests.cli.memory.conftest import Ask, known
 from tests.memory.conftest import Desk
@@ -23,6 +23,7 @@ WRONG = (
     (["src", "x"], "src is a folder; name a file (`repoagent memory list src`"),
     (["../x", "x"], "../x is outside the work tree"),
     (["00000000", "x"], "no file or memory 00000000"),
+    (["src/a.py"], "missing argument"),
 )
 
 
@@ -61,29 +62,3 @@ def test_several_notes_from_standard_input_are_masked(context: Desk) -> None:
         "#3 is a ticket the token is <<secret"
     )
     assert TOKEN not in known(context, "src/a.py").notes.read_text() and TOKEN not in done.err
-
-
-def test_notes_are_copied(ask: Ask, context: Desk) -> None:
-    memory = known(context, "src/a.py")
-    context.repo.write("src/copy.py", context.repo.read("src/a.py"))
-    src = context.worktree.top / "src"
-    assert "copies its notes" not in ask("show", "copy.py", cwd=src).err  # there are none
-    add_note(memory.notes, "the order matters", blob=memory.identity.blob, source="m/x")
-    add_note(memory.notes, "a line of an old exchange; archive/x.md)", source="compact")
-    add_note(memory.notes, "tried and failed its check", source="repoagent")
-    done = ask("show", "copy.py", cwd=src)
-    assert (
-        done.code == 1 and f"`repoagent memory note copy.py --from {memory.folder.name}` copies" in done.err
-    )
-    assert ask("note", "copy.py", "--from", memory.folder.name, cwd=src).code == 0
-    assert read_notes(known(context, "src/copy.py").notes) == read_notes(memory.notes)[:1]
-    assert known(context, "src/a.py").folder == memory.folder
-    assert ask("note", "src/copy.py", "--from", "src/a.py").code == 1
-    for arguments, sentence in (
-        (["src/a.py", "--from", "src/a.py"], "have the same memory"),
-        (["src/a.py", "x", "--from", "src/b.py"], "--from cannot be combined with TEXT"),
-        (["src/a.py"], "no text: use"),
-    ):
-        done = ask("note", *arguments)
-        assert done.code == 2 and sentence in done.err
-    assert "no notes on src/b.py to copy" in ask("note", "src/a.py", "--from", "src/b.py").err

@@ -53,14 +53,6 @@ def test_names_without_a_memory(ask: Ask, context: Desk) -> None:
     top = context.worktree.top
     done = ask("show", "a.txt")
     assert done.code == 1 and "no memory of a.txt" in done.err
-    context.repo.write("copy.py", text("a"))
-    done = ask("show", "copy.py")
-    name = known(context, "src/a.py").folder.name
-    assert done.code == 1
-    assert (
-        f"it is a copy of src/a.py and does not inherit its memory; `repoagent memory relink copy.py --from {name}`"
-        in done.err
-    )
     other = ask("show", "src/a.py", cwd=top / "src")  # a path from the top, as `memory list` prints it
     assert other.code == 0 and other.out == ask("show", "a.py", cwd=top / "src").out
     assert ask("show", "./src/a.py", cwd=top / "src").code == 2

@@ -1,4 +1,4 @@
-"""A memory is tied to another file by hand, and a re-keying is taken back; a copy says what it is a copy of."""
+"""A memory is tied to another file by hand, and a re-keying is taken back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import Memory, identity_file
-from repoagent.memory.identity.store import copy_of, memories, relink
+from repoagent.memory.identity.store import memories, relink
 from tests.memory.conftest import Desk, atomic_save, edited, text
 
 
@@ -76,19 +76,3 @@ def test_invalid_links_are_refused(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot read the memory"):
         link(desk, Memory(desk.layout.memory / "gone", mine.identity), "a.py")
     assert len(memories(desk.layout)) == 2 and desk.folder("a.py") == mine.folder.name
-
-
-def test_a_copy_names_the_original(desk: Desk) -> None:
-    mine = known(desk, "a.py")
-    desk.repo.write("copy.py", text("a"))
-    desk.repo.write("empty.py", "\n")
-    desk.repo.write("other.py", text("other"))
-
-    def original(path: str) -> Path | None:
-        assert desk.resolve(path) is None
-        memory = copy_of(desk.layout, desk.worktree, path, desk.repo.read(path))
-        return None if memory is None else memory.folder
-
-    assert original("copy.py") == mine.folder
-    assert original("empty.py") is original("other.py") is None
-    assert copy_of(desk.layout, desk.worktree, "a.py", text("a")) is None  # it is the original
