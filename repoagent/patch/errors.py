@@ -54,7 +54,10 @@ class PatchRefused(Refused):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        shown = [_shortened(str(problem)) for problem in self.problems[:MOST_SHOWN]]
+        shown = list(map(str, self.problems[:MOST_SHOWN]))
+        for number, text in enumerate(shown):
+            if len(text) > LONGEST_SHOWN:  # it begins with the error and ends with the advice
+                shown[number] = f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
         more = len(self.problems) - len(shown)
         super().__init__(
             "\n\n".join([NOTHING, *shown, *([f"… and {more} more like these."] if more else [])])
@@ -72,13 +75,6 @@ class PatchRefused(Refused):
     def reasons(self) -> frozenset[str]:
         """The codes of all problems, such as "not-found"."""
         return frozenset(problem.reason for problem in self.problems)
-
-
-def _shortened(text: str) -> str:
-    """`text` without its middle if it is long: it begins with the error and ends with the advice."""
-    if len(text) <= LONGEST_SHOWN:
-        return text
-    return f"{text[: 3 * LONGEST_SHOWN // 4]} … {text[-LONGEST_SHOWN // 4 :]}"
 
 
 class NoPatch(Refused):

@@ -301,11 +301,3 @@ def name_claimed_whole(line: str) -> str | None:
     if claim["more"] and _IN_PART.search(claim["more"]):
         return None
     return (claim["ticked"] or claim["bold"]).strip().removeprefix("./")
-
-
-def single_known(name: str, known: Collection[str]) -> str | None:
-    """The known file with that name, or the only one whose path ends in it."""
-    if name in known:
-        return name
-    tails = [path for path in known if path.endswith(f"/{name}")]
-    return tails[0] if len(tails) == 1 else None

@@ -156,11 +156,20 @@ def _file_diff(change: FileChange, hash_name: str) -> bytes:
             b"new mode " + (change.mode or "").encode(),
         ]
     if old != new:
-        lines.append(b"similarity index %d%%" % _similarity(before, after))
+        # The share of the larger side's bytes in unchanged lines; git may print a slightly different number.
+        same, larger = len(before), max(1, len(before), len(after))
+        rows = io.BytesIO(before).readlines()
+        for i1, i2, _, _ in differing(rows, io.BytesIO(after).readlines()):
+            same -= sum(map(len, rows[i1:i2]))
+        percent = 100 if before == after else min(99, 100 * same // larger)
+        lines.append(b"similarity index %d%%" % percent)
         lines += [b"rename from " + quoted(old), b"rename to " + quoted(new)]
     body = b""
     if before != after and (b"\0" in before or b"\0" in after):
-        lines.append(f"index {_blob_id(before, hash_name)}..{_blob_id(after, hash_name)}".encode())
+        ids = [
+            hashlib.new(hash_name, b"blob %d\0" % len(data) + data).hexdigest() for data in (before, after)
+        ]
+        lines.append(f"index {ids[0]}..{ids[1]}".encode())
         lines.append(b"GIT binary patch")
         body = _binary_literal(after) + b"\n" + _binary_literal(before) + b"\n"
     elif before != after:
@@ -200,7 +209,12 @@ def _hunks(old: Sequence[bytes], new: Sequence[bytes]) -> bytes:
     for group in groups:
         i1, j1 = max(0, group[0][0] - _CONTEXT), max(0, group[0][2] - _CONTEXT)
         i2, j2 = min(len(old), group[-1][1] + _CONTEXT), min(len(new), group[-1][3] + _CONTEXT)
-        result.append(b"@@ -%s +%s @@%s\n" % (_extent(i1, i2), _extent(j1, j2), _heading(old, i1)))
+        heading = b""  # the nearest line above that starts with a letter, as git prints by default
+        for line in reversed(old[max(0, i1 - 2000) : i1]):
+            if line[:1].isalpha() or line[:1] in {b"_", b"$"}:
+                heading = b" " + line.rstrip()[:80].decode("utf-8", "ignore").encode()
+                break
+        result.append(b"@@ -%s +%s @@%s\n" % (_extent(i1, i2), _extent(j1, j2), heading))
         at = i1
         for a, b, c, d in group:
             result += [_signed(b" ", line) for line in old[at:a]]
@@ -234,29 +248,8 @@ def _extent(start: int, end: int) -> bytes:
     return b"%d,%d" % (start + 1 if count else start, count)
 
 
-def _heading(lines: Sequence[bytes], row: int) -> bytes:
-    """The nearest line above that starts with a letter, as git prints after `@@` by default."""
-    for line in reversed(lines[max(0, row - 2000) : row]):
-        if line[:1].isalpha() or line[:1] in {b"_", b"$"}:
-            return b" " + line.rstrip()[:80].decode("utf-8", "ignore").encode()
-    return b""
-
-
 def _signed(sign: bytes, line: bytes) -> bytes:
     return sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
-
-
-def _similarity(before: bytes, after: bytes) -> int:
-    """The percentage of the larger side's bytes in unchanged lines; git may print a slightly different number."""
-    if before == after:
-        return 100
-    old, new = io.BytesIO(before).readlines(), io.BytesIO(after).readlines()
-    deleted = sum(len(line) for i1, i2, _, _ in differing(old, new) for line in old[i1:i2])
-    return min(99, 100 * (len(before) - deleted) // max(1, len(before), len(after)))
-
-
-def _blob_id(data: bytes, hash_name: str) -> str:
-    return hashlib.new(hash_name, b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def _binary_literal(data: bytes) -> bytes:

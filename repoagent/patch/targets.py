@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.git.files import FileChange
@@ -15,9 +14,6 @@ from repoagent.patch.model import FilePatch, SourceText, decode
 from repoagent.patch.parse.answer import decide_readings
 from repoagent.patch.paths import NO_FILE, bad_path, known_path, same_tail, spellings
 from repoagent.patch.splice import looks_whole
-
-if TYPE_CHECKING:
-    pass
 
 ParsesWorse = Callable[[str, bytes, bytes], "str | None"]
 _MODES = {None, "100644", "100755"}
@@ -89,13 +85,24 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         try:
             target = _target(patch, files)
         except PatchError as error:
-            _, names = spellings(patch.old or patch.new, patch.new or patch.old)
-            problems.append(error.at(names[0] if names and patch.form == "diff" else patch.name))
+            _, spelled = spellings(patch.old or patch.new, patch.new or patch.old)
+            problems.append(error.at(spelled[0] if spelled and patch.form == "diff" else patch.name))
             continue
         if target is None:
             continue
-        if files.strict and (needed := _needed_tolerances(target.patch)):
-            problems += [error.at(target.name) for error in needed]
+        needed = [(target.patch.tolerances, 0)] if files.strict else []
+        for hunk in target.patch.hunks if files.strict else ():
+            needed.append((hunk.tolerances - target.patch.tolerances, hunk.number))
+        strict = []  # one problem for the patch, and one for each hunk that needed tolerances to be parsed
+        for tolerances, number in needed:
+            if tolerances:
+                names = [
+                    f"{name} ({READING[name]})" if name in READING else name for name in sorted(tolerances)
+                ]
+                text = f"not tolerated in strict mode: {'; '.join(names)}. Send it as `git diff` writes it."
+                strict.append(Problem(target.name, number, "strict", text))
+        if strict:
+            problems += strict
             continue
         group = groups.setdefault(target.source or target.name, [])
         if patch.old is None and patch.new is None and group and group[0].patch.action in {"rename", "copy"}:
@@ -106,21 +113,6 @@ def resolve(patches: Sequence[FilePatch], files: Files) -> tuple[list[list[Targe
         problems.append(Problem(path, 0, "overlap", "two files of the answer would have this path."))
     bad = {problem.path for problem in problems}
     return [group for group in groups.values() if group[-1].name not in bad], problems
-
-
-def _needed_tolerances(patch: FilePatch) -> list[PatchError]:
-    """One error ("strict") for the patch and for each hunk that needed tolerances to be parsed."""
-    needed = [(patch.tolerances, 0)]
-    needed += [(hunk.tolerances - patch.tolerances, hunk.number) for hunk in patch.hunks]
-    errors = []
-    for tolerances, number in needed:
-        if tolerances:
-            names = "; ".join(
-                f"{name} ({READING[name]})" if name in READING else name for name in sorted(tolerances)
-            )
-            text = f"not tolerated in strict mode: {names}. Send it as `git diff` writes it."
-            errors.append(PatchError("strict", text, number))
-    return errors
 
 
 def _target(patch: FilePatch, files: Files) -> Target | None:

@@ -143,19 +143,6 @@ def test_a_script_that_writes_files_is_not_a_file(command: str) -> None:
         run(f"app.py\n```sh\n{command}\n{WHOLE}EOF\n```\n")
 
 
-def test_a_whole_markdown_file_in_a_longer_fence() -> None:
-    before = b"# A\n\n```sh\nmake\n```\n\n```\nout\n```\n"
-    answer = f"README.md\n````markdown\n{before.decode().replace('# A', '# B')}````\nbye\n"
-    applied = apply_answer(answer, {"README.md": SourceText(before)})
-    assert applied.changes[0].after == before.replace(b"# A", b"# B")
-
-
-def test_an_open_fence_is_truncated() -> None:
-    with pytest.raises(PatchRefused) as caught:
-        run(f"app.py\n```python\n{WHOLE}")
-    assert caught.value.reasons == {"cut-off"}
-
-
 def test_a_script_inside_another_file_is_not_a_patch() -> None:
     before = b"steps:\n  - run: |\n      cat <<'EOF' >Dockerfile\n      FROM x\n      EOF\nend: 1\n"
     answer = f"Here it is:\n\n```yaml\n{before.decode().replace('FROM x', 'FROM y')}```\n"

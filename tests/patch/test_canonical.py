@@ -6,7 +6,6 @@ import random
 import time
 
 import pytest
-import unidiff
 
 from repoagent.git.files import FileChange
 from repoagent.patch.render import canonical_diff, differing
@@ -70,15 +69,6 @@ def test_git_applies_it_forward_and_back(repo: GitRepo, number: int) -> None:
         assert repo.read(case.path) == case.after
         assert bool((repo.top / case.path).stat().st_mode & 0o100) == (case.mode == "100755")
     repo.git("apply", "-R", "--check", "-", stdin=diff)
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 10, 13, 16])
-def test_unidiff_reads_every_line_of_it(number: int) -> None:
-    diff = canonical_diff([CHANGES[number]])
-    (parsed,) = unidiff.PatchSet(diff.splitlines(keepends=True))
-    body = diff.split("\n@@", 1)[1].split("\n")[1:]
-    assert parsed.added + parsed.removed == sum(line[:1] in {"+", "-"} for line in body)
-    assert len(parsed) == diff.count("\n@@ ")
 
 
 def test_git_applies_one_diff_of_several_files(repo: GitRepo) -> None:

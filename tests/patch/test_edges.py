@@ -41,25 +41,18 @@ def test_line_numbers_in_a_block_are_not_text(numbers: str, rule: str) -> None:
     assert after(f"app.py\n{block}") == APP.replace(b"import sys", b"import os")
 
 
-def test_prose_between_two_diffs_of_one_fence_withdraws_the_first() -> None:
-    diff = "--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-import sys\n+import {}\n"
-    answer = f"```diff\n{diff.format('os')}Scratch that, use this instead:\n\n{diff.format('re')}```\n"
-    assert after(answer) == APP.replace(b"import sys", b"import re")
-
-
 @pytest.mark.parametrize(
-    ("before", "expected"),
+    ("hunk", "before", "expected"),
     [
-        (b"one\r\ntwo\nthree\n", b"one\r\nnew\r\ntwo\nthree\n"),
-        (b"one\ntwo\r\nthree\r\n", b"one\nnew\ntwo\r\nthree\r\n"),
+        ("@@\n one\n+new\n two\n", b"one\r\ntwo\nthree\n", b"one\r\nnew\r\ntwo\nthree\n"),
+        ("@@\n one\n+new\n two\n", b"one\ntwo\r\nthree\r\n", b"one\nnew\ntwo\r\nthree\r\n"),
+        ("@@ -1 +1,2 @@\n+new\n one\n", b"one\r\ntwo\n", b"new\r\none\r\ntwo\n"),  # nothing is above
+        ("@@\n-one\n-two\n+1\n+2\n+3\n", b"one\r\ntwo\nx\r\n", b"1\r\n2\n3\nx\r\n"),
+        ("@@\n x\n-two\n+2\n+3\n", b"x\r\ntwo", b"x\r\n2\r\n3"),
     ],
 )
-def test_an_insertion_ends_like_the_line_above(before: bytes, expected: bytes) -> None:
-    assert after(fenced("@@\n one\n+new\n two\n"), before) == expected
-
-
-def test_an_insertion_at_the_top_ends_like_the_line_below() -> None:
-    assert after(fenced("@@ -1 +1,2 @@\n+new\n one\n"), b"one\r\ntwo\n") == b"new\r\none\r\ntwo\n"
+def test_the_endings_of_added_lines(hunk: str, before: bytes, expected: bytes) -> None:
+    assert after(fenced(hunk), before) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,6 +64,8 @@ def test_an_insertion_at_the_top_ends_like_the_line_below() -> None:
         (b"{\n1\n}\n{\n2\n}\n", b"{\n1\n}\n{\n3\n}\n{\n2\n}\n"),
         (b"".join(b"%d\n" % n for n in range(20)), b"".join(b"%d\n" % n for n in range(20) if n != 8)),
         (b"a\n" * 9 + b"b\n", b"a\n" * 12 + b"b\n"),
+        (b"1\n2\n3\n4\n5\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nx\nb\n"),
+        (b"1\n2\n3\n4\n5\nx\nx\nx\nb\n", b"1\n2\n3\n4\n5\nx\nx\nb\n"),
     ],
 )
 def test_a_change_with_several_positions_is_placed_as_by_git(

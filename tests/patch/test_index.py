@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repoagent.patch.locate.exact import EXACT, LEVELS, PUNCTUATION, TRAILING_SPACE, WHITESPACE, FileIndex
-from repoagent.patch.model import decode
+from repoagent.patch.locate.exact import EXACT, LEVELS, FileIndex
 
 ODD = [chr(code) for code in (*range(0x3100), *range(0xD800, 0xE000, 64), *range(0xF900, 0x10000), 0x1F600)]
 LINES = tuple(f"{odd} a {odd}e\u0301\u2026{odd}\t" for odd in ODD if odd != "\n")
@@ -24,20 +23,9 @@ def test_rows_are_all_rows_in_order() -> None:
     assert rows.get("c", []) == []
 
 
-def test_levels_with_equal_keys_share_a_table() -> None:
-    index = FileIndex(("def f():", "    return 1"))
-    one, *others = [index.rows(level) for level in (EXACT, TRAILING_SPACE, PUNCTUATION, WHITESPACE)]
-    assert [other is one for other in others] == [True, True, False]
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_runs_are_found_at_every_row(level: str) -> None:
     index = FileIndex(("}", "", "x", "}", "", "}", "", "y"))
     assert index.find(["}", ""], level) == [0, 3, 5]
     assert index.find(["}", "", "}"], level) == [3]
     assert index.find(["", "}", "x"], level) == [] == index.find([], level) == index.find(["z"], level)
-
-
-def test_a_text_is_read_once_for_all_readings_of_an_answer() -> None:
-    data = b"one\ntwo\n"
-    assert decode(data) is decode(data)

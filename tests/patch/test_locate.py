@@ -136,12 +136,6 @@ def test_a_refusal(reason: str, lines: tuple[str, ...], source: bytes) -> None:
     assert reasons(hunk(*lines), source) == {reason}
 
 
-def test_a_deleted_line_must_exist() -> None:
-    error = refused(hunk(*GREET[:2], OLD.replace("hello", "hello,"), NEW))
-    assert error.reasons == {"deleted-line-missing"}
-    assert '     6      return "hello " + name' in str(error)
-
-
 def test_two_equal_locations_are_refused_with_their_lines() -> None:
     error = refused(fenced(f"@@\n{RETURN}"), TWICE)
     assert error.reasons == {"ambiguous"}

@@ -86,15 +86,6 @@ def test_no_header_among_several_files_is_the_only_exact_match() -> None:
     assert [change.path for change in applied.changes] == ["app.py"]
 
 
-def test_a_fence_in_a_context_line_does_not_end_the_diff() -> None:
-    before = b"# Title\n```sh\nmake\n```\nend\n"
-    diff = "@@ -1,5 +1,5 @@\n # Title\n ```sh\n-make\n+make test\n ```\n end\n"
-    answer = f"```diff\n--- a/app.py\n+++ b/app.py\n{diff}```\nDone\n"
-    assert after(answer, before) == b"# Title\n```sh\nmake test\n```\nend\n"
-    (span,) = patch_spans(answer)
-    assert answer[span.end :] == "Done\n"
-
-
 def test_spans_of_all_kinds_and_not_of_examples() -> None:
     answer = (
         "Run:\n```sh\nmake\n```\n```diff\n-a\n+b\n```\nand\n\nsrc/x.py\n```python\nx = 1\n```\n"
@@ -175,29 +166,6 @@ def test_format_patch_signature_is_not_a_deletion() -> None:
 def test_blank_line_inside_added_lines_is_added() -> None:
     diff = "@@\n import sys\n+import os\n\n+import re\n \n \n def greet(name):\n"
     assert after(fenced(diff)) == APP.replace(b"import sys\n", b"import sys\nimport os\n\nimport re\n")
-
-
-def test_search_replace_blocks_of_one_file_all_count() -> None:
-    block = "<<<<<<< SEARCH\n{}\n=======\n{}\n>>>>>>> REPLACE\n"
-    answer = (
-        "app.py\n"
-        + block.format("import sys", "import os")
-        + "\n"
-        + block.format("def part(name):", "def leave(name):")
-    )
-    assert after(answer) == APP.replace(b"import sys", b"import os").replace(b"def part", b"def leave")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "app.py\n<<<<<<< SEARCH\na\n=======\nb\n",
-        "app.py\n<<<<<<< SEARCH\na\n",
-        "app.py\n```\n<<<<<<< SEARCH\na\n=======\nb\n```",
-    ],
-)
-def test_search_replace_without_its_end_is_truncated(answer: str) -> None:
-    assert reasons(answer) == {"cut-off"}
 
 
 @pytest.mark.parametrize(

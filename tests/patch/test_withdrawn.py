@@ -7,7 +7,7 @@ import pytest
 from repoagent.patch.apply_answer import apply_answer
 from repoagent.patch.errors import PatchRefused
 from repoagent.patch.model import Revision, SourceText
-from repoagent.patch.parse.retractions import is_only_last, revision_of, withdraws_all, withdraws_last
+from repoagent.patch.parse.retractions import revision_of
 from tests.patch.helpers import refused
 
 SOURCE = "".join(
@@ -191,20 +191,6 @@ def test_unclear_withdrawals(answer: str) -> None:
     with pytest.raises(PatchRefused) as caught:
         apply_answer(answer, sources)
     assert caught.value.reasons == {"ambiguous"}
-
-
-def test_the_scope_of_a_withdrawal() -> None:
-    assert [
-        withdraws_all(text) for text in ("Ignore all of the above.", "Scratch that, all tests fail.")
-    ] == [
-        True,
-        False,
-    ]
-    assert [is_only_last(text) for text in ("Use the second one.", "The first change adds x.")] == [
-        True,
-        False,
-    ]
-    assert [withdraws_last(text) for text in ("Hmm, scratch that.", "Run the tests.")] == [True, False]
 
 
 def test_the_messages_of_mails_withdraw_nothing() -> None:

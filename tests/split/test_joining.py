@@ -49,24 +49,57 @@ def join(edits: SegmentEdits, present: bytes) -> MergeResult:
 
 
 ONE, TWO, THREE = (b"".join(b"%d.%d\n" % (n, line) for line in range(1, 6)) for n in (1, 2, 3))
+ALL, ONE_CHANGED = (ONE, TWO, THREE), ONE.replace(b"1.5\n", b"1.5 changed\n")
 
 
-def test_an_unchanged_source_is_the_concatenation_of_its_segments() -> None:
-    joined = join(parts(b"a\0", b"b\r", b"\xff", s2=b"B"), b"a\0b\r\xff")
-    assert joined.data == b"a\0B\xff" and joined.how == {"s2": "applied"}
-
-
-def test_edits_merge_with_source_changes_in_other_segments() -> None:
-    edited = parts(ONE, TWO, THREE, s2=TWO.replace(b"2.3", b"two"))
-    joined = join(edited, ONE.replace(b"1.1\n", b"new\n1.1\n") + TWO + THREE.replace(b"3.5\n", b""))
-    assert joined.data == b"new\n" + ONE + TWO.replace(b"2.3", b"two") + THREE.replace(b"3.5\n", b"")
-    assert joined.how == {"s2": "applied"}
-
-
-def test_edits_merge_with_source_changes_in_the_same_segment() -> None:
-    joined = join(parts(ONE, TWO, s2=TWO.replace(b"2.1", b"two")), ONE + TWO.replace(b"2.4", b"four"))
-    assert joined.data == ONE + TWO.replace(b"2.1", b"two").replace(b"2.4", b"four")
-    assert joined.how == {"s2": "merged"}
+@pytest.mark.parametrize(
+    ("texts", "edits", "present", "replaced", "how"),
+    [
+        ((b"a\0", b"b\r", b"\xff"), {"s2": b"B"}, b"a\0b\r\xff", [(b"b\r", b"B")], {"s2": "applied"}),
+        (  # the source changed in other segments,
+            ALL,
+            {"s2": TWO.replace(b"2.3", b"two")},
+            b"new\n" + ONE + TWO + THREE.replace(b"3.5\n", b""),
+            [(b"2.3", b"two")],
+            {"s2": "applied"},
+        ),
+        (  # in the same one,
+            (ONE, TWO),
+            {"s2": TWO.replace(b"2.1", b"two")},
+            ONE + TWO.replace(b"2.4", b"four"),
+            [(b"2.1", b"two")],
+            {"s2": "merged"},
+        ),
+        (  # across a boundary
+            ALL,
+            {"s1": ONE.replace(b"1.1", b"one"), "s2": TWO.replace(b"2.5", b"five")},
+            (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n"),
+            [(b"1.1", b"one"), (b"2.5", b"five")],
+            {"s1": "merged", "s2": "merged"},
+        ),
+        *(  # the source has the edit already
+            (
+                ALL,
+                {"s1": ONE_CHANGED},
+                ONE_CHANGED + (TWO + THREE).replace(also, b"x\n"),
+                [],
+                {"s1": "already"},
+            )
+            for also in (b"2.2\n", b"3.5\n")
+        ),
+    ],
+)
+def test_edits_are_merged_with_changes_of_the_source(
+    texts: tuple[bytes, ...],
+    edits: dict[str, bytes],
+    present: bytes,
+    replaced: list[tuple[bytes, bytes]],
+    how: dict[str, str],
+) -> None:
+    joined = join(parts(*texts, **edits), present)
+    for old, new in replaced:
+        present = present.replace(old, new)
+    assert joined.data == present and joined.how == how
 
 
 def test_changes_of_the_same_lines_conflict_and_name_the_lines_of_both() -> None:
@@ -105,22 +138,6 @@ def test_neighboring_lines_conflict_as_in_git() -> None:
 
 def test_insertions_of_both_at_one_boundary_conflict() -> None:
     assert join(parts(ONE, TWO, s1=ONE + b"ours\n"), ONE + b"theirs\n" + TWO).conflicts[0].files == ("s1",)
-
-
-def test_a_change_across_a_boundary_is_merged_with_both_neighbours() -> None:
-    edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.1", b"one"), s2=TWO.replace(b"2.5", b"five"))
-    present = (ONE + TWO + THREE).replace(b"1.5\n2.1\n", b"between\n")
-    joined = join(edited, present)
-    assert joined.data == present.replace(b"1.1", b"one").replace(b"2.5", b"five")
-    assert joined.how == {"s1": "merged", "s2": "merged"}
-
-
-@pytest.mark.parametrize("also", [b"2.2\n", b"3.5\n"])
-def test_an_edit_already_in_the_source_is_not_applied_twice(also: bytes) -> None:
-    edited = parts(ONE, TWO, THREE, s1=ONE.replace(b"1.5\n", b"1.5 changed\n"))
-    present = ONE.replace(b"1.5\n", b"1.5 changed\n") + (TWO + THREE).replace(also, b"other\n")
-    joined = join(edited, present)
-    assert joined.data == present and joined.how == {"s1": "already"}
 
 
 def test_half_of_an_edit_in_the_source_is_not_the_edit() -> None:

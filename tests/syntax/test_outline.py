@@ -425,12 +425,6 @@ def test_any_bytes(language: str, data: bytes) -> None:
     render_outline(symbols, limit=5)
 
 
-@settings(max_examples=30, deadline=None)
-@given(text=st.lists(TOKENS, max_size=30).map("".join))
-def test_any_utf16(text: str) -> None:
-    check_ranges(outline("a.py", text.encode("utf-16")), text.encode())
-
-
 @pytest.mark.parametrize(
     ("paths", "parts"),
     [

@@ -282,17 +282,13 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#39|#34|#x27|#x2F|#x60);", r
 _UNESCAPED = {HTML: re.compile(r"[<>]|&(?!\w+;|#\w+;)"), PUNCTUATION: re.compile("[\"']")}
 
 
-def _decode_entities(text: str) -> str:
-    return _ENTITY.sub(lambda match: html.unescape(match.group()).replace("\u00a0", " "), text)
-
-
 def _decoder(dashes: dict[str, str]) -> Callable[[str], str]:
     table = str.maketrans({**_QUOTES, **_NO_BREAK, **dashes, "\u2026": "..."})
     return lambda text: text.translate(table)
 
 
 _DECODERS: tuple[tuple[str, Callable[[str], str]], ...] = (
-    (HTML, _decode_entities),
+    (HTML, lambda text: _ENTITY.sub(lambda match: html.unescape(match[0]).replace("\u00a0", " "), text)),
     (PUNCTUATION, _decoder(dict.fromkeys(_DASHES, "-"))),
     (PUNCTUATION, _decoder(dict.fromkeys(_DASHES, "--"))),
     (PUNCTUATION, _decoder(dict.fromkeys("\u2014\u2015", "--"))),
@@ -321,7 +317,14 @@ def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
             continue
         changed = (line for hunk in result for line in hunk.lines if line.kind != CONTEXT or line.rewritten)
         added_too = not any(_UNESCAPED[name].search(line.text) for line in changed)
-        result = [_decoded(hunk, name, decode, added_too) for hunk in result]
+        for number, hunk in enumerate(result):
+            decoded = tuple(
+                replace(line, text=decode(line.text)) if added_too or line.kind != ADD else line
+                for line in hunk.lines
+            )
+            if decoded != hunk.lines:
+                section, tolerances = decode(hunk.section), hunk.tolerances | {name}
+                result[number] = replace(hunk, lines=decoded, section=section, tolerances=tolerances)
     for hunk in result:
         # Escapes in added lines, none in the file, and in no hunk a character that would be escaped.
         if (
@@ -340,13 +343,3 @@ def unescape(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[Hunk]:
                 hunk.number,
             )
     return result
-
-
-def _decoded(hunk: Hunk, name: str, decode: Callable[[str], str], added_too: bool) -> Hunk:
-    lines = tuple(
-        replace(line, text=decode(line.text)) if added_too or line.kind != ADD else line
-        for line in hunk.lines
-    )
-    if lines == hunk.lines:
-        return hunk
-    return replace(hunk, lines=lines, section=decode(hunk.section), tolerances=hunk.tolerances | {name})

@@ -15,7 +15,6 @@ from repoagent.patch.paths import (
     name_in_info,
     name_in_lead,
     name_on_line,
-    single_known,
 )
 
 DIFF, SEARCH_REPLACE, WHOLE_FILE, CODE = "diff", "search-replace", "whole-file", "code"
@@ -207,9 +206,9 @@ def classify(
         return WHOLE_FILE, name, body, none
     above = next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
     claimed = name_claimed_whole(above)
-    path = single_known(claimed, known) if claimed else None
-    if path:
-        return WHOLE_FILE, path, body, frozenset({"header"})
+    paths = [claimed] if claimed in known else [path for path in known if path.endswith(f"/{claimed}")]
+    if claimed and len(paths) == 1:
+        return WHOLE_FILE, paths[0], body, frozenset({"header"})
     return CODE, claimed or None, body, none
 
 

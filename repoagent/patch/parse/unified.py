@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 from repoagent.patch.errors import PatchError
 from repoagent.patch.model import ADD, CONTEXT, DELETE, FilePatch, Hunk, Line, unchanged_as_context
@@ -71,7 +72,8 @@ def _parse_file(lines: Sequence[str], at: int) -> tuple[FilePatch | None, int]:
                 break
             patch, at = _with_command_names(patch, line), at + 1
         elif markers.is_file_header(lines, at):
-            if hunks or _is_other_file(patch, lines[at], lines[at + 1]):
+            below = [plain_name(row[4:]) for row in lines[at : at + 2] if not is_no_file(row[4:])]
+            if hunks or (below and patch.name and not _is_same_file(patch, below)):
                 break
             sides = {"old", "new"} if line.startswith("-") else {"new"}
             patch, at = _with_header_names(patch, line[4:], lines[at + 1][4:]), at + 2
@@ -133,21 +135,15 @@ def _after_mail_head(lines: Sequence[str], at: int) -> int:
     return len(lines)
 
 
-def _is_other_file(patch: FilePatch, old_line: str, new_line: str) -> bool:
-    """Whether the names after `---` and `+++` belong to another file than the names in the lines above."""
-    above = [name for name in (patch.old, patch.new) if name]
-    below = [plain_name(line[4:]) for line in (old_line, new_line) if not is_no_file(line[4:])]
-    if patch.old is None and patch.new is None:
-        return False
-    return bool(below) and not any(_can_be_equal(name, header) for name in above for header in below)
-
-
-def _can_be_equal(left: str, right: str) -> bool:
-    """Whether two names can belong to the same file: equal except for the first folder, or one is a tail of the
-    other."""
-    left, right = left.strip('"').replace("\\", "/"), right.strip('"').replace("\\", "/")
-    lefts, rights = {left, left.partition("/")[2]} - {""}, {right, right.partition("/")[2]} - {""}
-    return bool(lefts & rights) or f"/{left}".endswith(f"/{right}") or f"/{right}".endswith(f"/{left}")
+def _is_same_file(patch: FilePatch, names: Sequence[str]) -> bool:
+    """Whether the names after `---` and `+++` can belong to the file of the lines above: equal except for the first
+    folder, or one is a tail of the other."""
+    for left, right in product(filter(None, (patch.old, patch.new)), names):
+        left, right = left.strip('"').replace("\\", "/"), right.strip('"').replace("\\", "/")
+        same = {left, left.partition("/")[2]} & {right, right.partition("/")[2]} - {""}
+        if same or f"/{left}".endswith(f"/{right}") or f"/{right}".endswith(f"/{left}"):
+            return True
+    return False
 
 
 def _with_command_names(patch: FilePatch, line: str) -> FilePatch:
@@ -309,7 +305,16 @@ def _is_next_header(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
 
 
 def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
-    body = [_line(line, first=(hunk.start or 1) <= 1) for line in raw]
+    body: list[Line] = []
+    for line in raw:
+        text, cr = line.removesuffix("\r"), line.endswith("\r")
+        kind = text[:1] if text[:1] in {CONTEXT, DELETE, ADD} and text else ""
+        text = text[len(kind) :]
+        if (
+            kind != ADD or (hunk.start or 1) <= 1
+        ):  # below its first line, a file may contain a byte-order mark
+            text = text.removeprefix("\ufeff")
+        body.append(Line(kind or CONTEXT, text, bare=not kind, cr=cr))
     old_marker = new_marker = False
     for row in marks:
         kind = body[row].kind if 0 <= row < len(body) else CONTEXT
@@ -334,15 +339,3 @@ def _with_lines(hunk: Hunk, raw: Sequence[str], marks: Sequence[int]) -> Hunk:
     if result.counts is not None and not result.exact_counts:
         tolerances.add("counts")
     return replace(result, tolerances=frozenset(tolerances))
-
-
-def _line(line: str, *, first: bool) -> Line:
-    """A line of a hunk, without a byte-order mark unless it is added. `first`: it may be the first line of the file, so
-    remove the mark from an added line too."""
-    has_cr = line.endswith("\r")
-    text = line[:-1] if has_cr else line
-    if text[:1] == ADD and not first:
-        return Line(ADD, text[1:], cr=has_cr)
-    if text[:1] in {CONTEXT, DELETE, ADD}:
-        return Line(text[0], text[1:].removeprefix("\ufeff"), cr=has_cr)
-    return Line(CONTEXT, text.removeprefix("\ufeff"), bare=True, cr=has_cr)
