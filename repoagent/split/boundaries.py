@@ -345,8 +345,9 @@ def walk(
             cost = cost_before(frame, role, start, blank, candidates)
             if frame.role == PARTS and (opened or role == COMMENT):
                 cost += HEAD
-            if role == frame.seen == COMMENT and not blank and _after_empty_comment(text, line):
-                cost -= PARAGRAPH
+            if role == frame.seen == COMMENT and not blank:
+                line_above = text[text.rfind(b"\n", 0, line - 1) + 1 : line].strip()
+                cost -= PARAGRAPH if _EMPTY_COMMENT.fullmatch(line_above) else 0.0
             if not first:
                 cost += INLINE_TAG if markup else SAME_LINE
             elif frame.broken:
@@ -415,11 +416,6 @@ def _anchors(text: bytes, line: int) -> int:
             break
         at = above
     return line
-
-
-def _after_empty_comment(text: bytes, line: int) -> bool:
-    above = text[text.rfind(b"\n", 0, line - 1) + 1 : line]
-    return _EMPTY_COMMENT.fullmatch(above.strip()) is not None
 
 
 def _above(text: bytes, line: int, start: int) -> int:

@@ -182,7 +182,15 @@ def parse_index(path: Path, data: bytes) -> Index:
         if index["target"] == 0:
             raise _Invalid("target has the invalid value '0'")
         index["source"] = IndexedSource(**_fields(index["source"], _types(IndexedSource), "source"))
-        _check_source_path(index["source"].path)
+        source = index["source"].path
+        if source.startswith("/"):
+            if "\0" in source or any(part in ("", ".", "..") for part in source[1:].split("/")):
+                raise _Invalid(f"the path of its source, {source!r}, is not normalized")
+        elif source:
+            try:
+                check_path(source)
+            except Refused as error:
+                raise _Invalid(f"the path of its source is invalid: {error}") from error
         index["segments"] = _segments(index["segments"], index["source"].size)
         for name, replaced in index["pending"].items():
             _fields({"file": name, "based_on": replaced}, {"file": str, "based_on": str}, "pending")
@@ -193,17 +201,6 @@ def parse_index(path: Path, data: bytes) -> Index:
 
 def _broken(path: Path, why: str) -> BrokenIndex:
     return BrokenIndex(f"{path} is invalid: {why}; repair it, or split the file into another folder")
-
-
-def _check_source_path(path: str) -> None:
-    if path.startswith("/"):
-        if "\0" in path or any(part in ("", ".", "..") for part in path[1:].split("/")):
-            raise _Invalid(f"the path of its source, {path!r}, is not normalized")
-    elif path:
-        try:
-            check_path(path)
-        except Refused as error:
-            raise _Invalid(f"the path of its source is invalid: {error}") from error
 
 
 def _segments(items: list[Any], size: int) -> tuple[IndexedSegment, ...]:

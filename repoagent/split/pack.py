@@ -97,7 +97,10 @@ def pack(
         ]
     chosen = prune(candidates, first, last, limit)
     offsets = [first, *(candidate[0] for candidate in chosen), last]
-    fill = _fill_costs()
+    fill = []  # the cost of a segment by its size in steps of the limit: 1, and more if it is small
+    for step in range(_STEPS + 1):
+        size = step / _STEPS
+        fill.append(1 + max(0.0, 0.6 - size) * 1.5 + (size < 1 / 4) + 3.5 * (size <= 1 / 8))
     scale = _STEPS / limit
     best = [0.0] * len(offsets)
     before = [0] * len(offsets)
@@ -123,15 +126,6 @@ def pack(
         at = before[at]
     cuts.reverse()
     return cuts
-
-
-def _fill_costs() -> list[float]:
-    """The cost of a segment by its size in steps of the limit: 1, and more if it is small."""
-    costs = []
-    for step in range(_STEPS + 1):
-        size = step / _STEPS
-        costs.append(1 + max(0.0, 0.6 - size) * 1.5 + (size < 1 / 4) + 3.5 * (size <= 1 / 8))
-    return costs
 
 
 def prune(candidates: Sequence[Candidate], first: int, last: int, limit: int) -> list[Candidate]:

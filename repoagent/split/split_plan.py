@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from hashlib import sha1
+from itertools import islice, product
 from pathlib import Path, PurePosixPath
 
 from repoagent.dataclass import dataclass
@@ -127,15 +128,12 @@ def fill_names(names: Sequence[str | None], suffix: str) -> list[str]:
             while after and (stem + "n" >= after or after.startswith(stem + "n")):
                 stem += "a"
             width = next(width for width in range(count) if len(_LETTERS) ** width >= count) if count else 0
-            new = [f"{stem}n{_letters(number, width)}" for number in range(count)]
+            new = [
+                "".join((f"{stem}n", *letters)) for letters in islice(product(_LETTERS, repeat=width), count)
+            ]
         stems[start:end] = new
         before, start = stems[min(end, len(stems) - 1)], end + 1
     return [name or stem + suffix for name, stem in zip(names, stems, strict=True)]
-
-
-def _letters(number: int, width: int) -> str:
-    weights = [len(_LETTERS) ** power for power in reversed(range(width))]
-    return "".join(_LETTERS[number // weight % len(_LETTERS)] for weight in weights)
 
 
 def default_folder(text: SourceText) -> Path:

@@ -62,7 +62,16 @@ def segments(
     """
     if not data:
         return ()
-    text = _parsable(data)
+    # The parser gets a text with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond ASCII;
+    # if it has no line feed (old Mac), with line feeds instead of carriage returns.
+    text = data
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            text = data.translate(_HIGH)
+    if b"\r" in text and b"\n" not in text:
+        text = text.replace(b"\r", b"\n")
     if language is None:
         language = language_of(path, data)
     earlier = frozenset(kept)
@@ -80,7 +89,13 @@ def segments(
         elif tree is not None and language is not None:
             walk(tree, text, target, candidates, (language, 0, 0, 0))
             if earlier and tree.root_node.has_error:
-                candidates = _with_earlier(candidates, earlier, text)
+                # After a syntax error, cuts of an earlier split at line starts are better than the tree.
+                by_offset = {candidate[0]: candidate for candidate in candidates}
+                for offset in earlier:
+                    if 0 < offset < len(text) and text[offset - 1] == 10 and text[offset] not in b"\r\n":
+                        _, cost, why = by_offset.get(offset, (offset, FAIR, "line"))
+                        by_offset[offset] = (offset, min(cost, FAIR), why)
+                candidates = [by_offset[offset] for offset in sorted(by_offset)]
             candidates = _closed(candidates, text, target)
             starts = _unit_starts(tree, text, language) if natural else []
             if parsed is not data or data.startswith(UTF8_MARK):
@@ -113,18 +128,6 @@ def number_lines(
         result.append(Segment(start, end, line, last, why, end - start > target, inside, outline))
         line, inside = line + breaks, inside if start == end else not whole
     return tuple(result)
-
-
-def _parsable(data: bytes) -> bytes:
-    """`data` for the parser, with the same offsets: if it is not UTF-8, with a letter instead of each byte beyond
-    ASCII; if it has no line feed (old Mac), with line feeds instead of carriage returns."""
-    text = data
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            text = data.translate(_HIGH)
-    return text.replace(b"\r", b"\n") if b"\r" in text and b"\n" not in text else text
 
 
 def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int]:
@@ -179,16 +182,6 @@ def _line_candidates(text: bytes, limit: int) -> list[Candidate]:
         candidates.extend(in_slice if len(text) <= _SLICE else prune(in_slice, start, end, limit))
         start = end
     return candidates
-
-
-def _with_earlier(candidates: list[Candidate], earlier: Collection[int], text: bytes) -> list[Candidate]:
-    """Add the cuts of an earlier split at line starts: after a syntax error they are better than the tree."""
-    by_offset = {candidate[0]: candidate for candidate in candidates}
-    for offset in earlier:
-        if 0 < offset < len(text) and text[offset - 1] == 10 and text[offset] not in b"\r\n":
-            _, cost, why = by_offset.get(offset, (offset, FAIR, "line"))
-            by_offset[offset] = (offset, min(cost, FAIR), why)
-    return [by_offset[offset] for offset in sorted(by_offset)]
 
 
 def _closed(candidates: list[Candidate], text: bytes, limit: int) -> list[Candidate]:

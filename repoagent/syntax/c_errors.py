@@ -101,9 +101,7 @@ def new_c_faults(before: bytes, after: bytes) -> list[CFault]:
     for fault in new:
         if known[key(fault)]:
             known[key(fault)] -= 1
-        elif (
-            more_brackets or not fault.bracket
-        ):  # otherwise another bracket is unbalanced instead of an old one
+        elif more_brackets or not fault.bracket:  # else another bracket is unbalanced instead of an old one
             added.append(fault)
     return added
 

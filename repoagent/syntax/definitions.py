@@ -300,12 +300,15 @@ def program_symbols(root: Node, language: str, text: bytes) -> tuple[Symbol, ...
             or (node.type == "assignment_expression" and not text.startswith(b"this.", node.start_byte))
         ):
             continue  # a local prototype or variable, or a handler of some object
-        if (
-            node.type in ("pair", "method_definition")
-            and (inside in _FUNCTIONS or inside in ("constant", "variable"))
-            and _is_short_handler(node, text)
+        if node.type in ("pair", "method_definition") and (
+            inside in _FUNCTIONS or inside in ("constant", "variable")
         ):
-            continue
+            anonymous = node.parent.parent if node.parent is not None else None
+            one_line = node.end_point[0] == node.start_point[0]
+            if one_line and anonymous is not None and anonymous.type in _ANONYMOUS_HOLDERS:
+                before = text[max(anonymous.start_byte - 20, 0) : anonymous.start_byte]
+                if not before.endswith((b"assign", b"extend")):
+                    continue  # a one-line function in an anonymous object that is an argument or in a list
         if kind == "function" and inside in _WITH_METHODS:
             kind = "method"
         first, last = line_range(outer, comments, text)
@@ -328,14 +331,6 @@ def _is_value(node: Node, holder: Node) -> bool:
         return False
     value = holder.child_by_field_name("right") or holder.child_by_field_name("value")
     return value is not None and value.start_byte == node.start_byte
-
-
-def _is_short_handler(node: Node, text: bytes) -> bool:
-    """Whether `node` is a one-line function in an anonymous object that is an argument or in a list."""
-    holder = node.parent.parent if node.parent is not None else None
-    if node.end_point[0] > node.start_point[0] or holder is None or holder.type not in _ANONYMOUS_HOLDERS:
-        return False
-    return not text[max(holder.start_byte - 20, 0) : holder.start_byte].endswith((b"assign", b"extend"))
 
 
 _LEADS = re.compile(rb"([(\[<])\s*\n\s*")

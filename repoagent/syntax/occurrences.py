@@ -141,7 +141,12 @@ def _parsed(
             continue
         if not node.is_named or _NO_CODE.search(node.type):
             string = node.parent
-            if string is not None and string.type == "string" and _is_key(string):
+            holder = string.parent if string is not None and string.type == "string" else None
+            # a key of a dictionary or an object: `{"name": 1}`, `record["name"]`
+            if holder is not None and (
+                holder.type in ("subscript", "subscript_expression")
+                or (holder.type == "pair" and holder.child_by_field_name("key") == string)
+            ):
                 rows.append((start, word, row, "key", frozenset()))
             continue
         role, scope = _role(node, language, text)
@@ -286,7 +291,14 @@ def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tre
         if parent.child_by_field_name(field) == node:
             if qualified:
                 return ("field" if _is_function_head(parent) else "qualified"), None
-            return _member_role(parent, text), None
+            owner, assignment = _owner(parent), parent.parent
+            if owner and assignment and assignment.child_by_field_name("left") == parent:
+                name = text[owner.start_byte : owner.end_byte]
+                if name.split(b".")[0] in _EXPORTS:
+                    return "definition", None
+                if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
+                    return "attribute", None
+            return "member", None  # also a method that is called without an object: no variable hides it
     if (type_ in _KEYS and parent.child_by_field_name(_KEYS[type_]) == node) or type_ in _KEY_NODES:
         return "key", None
     if type_ == "literal_element" and parent.parent is not None and parent.parent.type == "keyed_element":
@@ -296,29 +308,8 @@ def _role(node: tree_sitter.Node, language: str, text: bytes) -> tuple[Role, tre
     return _binding_role(node, parent, language)
 
 
-def _member_role(parent: tree_sitter.Node, text: bytes) -> Role:
-    owner, assignment = _owner(parent), parent.parent
-    if owner is not None and assignment is not None and assignment.child_by_field_name("left") == parent:
-        name = text[owner.start_byte : owner.end_byte]
-        if name.split(b".")[0] in _EXPORTS:
-            return "definition"
-        if name in _SELF and assignment.type in ("assignment", "assignment_expression"):
-            return "attribute"
-    return "member"  # also a method that is called without an object: no variable hides it
-
-
 def _owner(parent: tree_sitter.Node) -> tree_sitter.Node | None:
     return next(filter(None, map(parent.child_by_field_name, _OWNERS)), None)
-
-
-def _is_key(string: tree_sitter.Node) -> bool:
-    """Whether a string is a key of a dictionary or an object: `{"name": 1}`, `record["name"]`."""
-    parent = string.parent
-    if parent is None:
-        return False
-    if parent.type in ("subscript", "subscript_expression"):
-        return True
-    return parent.type == "pair" and parent.child_by_field_name("key") == string
 
 
 def _is_function_head(node: tree_sitter.Node) -> bool:
