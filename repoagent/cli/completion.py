@@ -47,35 +47,26 @@ def command(ctx: click.Context, shell: str) -> None:
 Candidates = Iterable[tuple[str, str]]
 Find = Callable[[str], Candidates]
 MAX_NAMES = 500  # of branches, tags and runs
-_HEADS = ("HEAD", "HEAD~", "HEAD^", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD")
-_REFS = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote branch"}
 
 
 def revisions(incomplete: str) -> Candidates:
     """HEAD, branches, tags and remote branches, also after the dots of a range."""
     from repoagent.git.process import git
 
-    if ":" in incomplete:
-        return
     before, dots, begin = incomplete.rpartition("..")
     if dots and begin.startswith("."):
         dots, begin = "...", begin[1:]
-    head = f"{before}{dots}"
-    if not head and begin.startswith("^"):
-        head, begin = "^", begin[1:]
-    for name in _HEADS[:3] if not begin else _HEADS:
-        if name.startswith(begin):
-            yield f"{head}{name}", ""
     escaped = re.sub(r"[*?[\\]", r"\\\g<0>", begin)
-    is_full = begin.startswith("refs/")
-    patterns = [f"{kind}{escaped}{end}" for kind in ([""] if is_full else _REFS) for end in ("*", "*/**")]
+    patterns = [f"{kind}{escaped}{end}" for kind in _REFS for end in ("*", "*/**")]
     refs = git(Path.cwd(), "for-each-ref", f"--count={MAX_NAMES}", "--format=%(refname)", *patterns)
+    for name in ("HEAD", "HEAD~", "HEAD^"):
+        yield f"{before}{dots}{name}", ""
     for ref in os.fsdecode(refs).splitlines():
-        if is_full:
-            yield f"{head}{ref}", ""
-        elif not ref.endswith("/HEAD"):
-            kind = next(kind for kind in _REFS if ref.startswith(kind))
-            yield f"{head}{ref.removeprefix(kind)}", _REFS[kind]
+        kind = next(kind for kind in _REFS if ref.startswith(kind))
+        yield f"{before}{dots}{ref.removeprefix(kind)}", _REFS[kind]
+
+
+_REFS = {"refs/heads/": "branch", "refs/tags/": "tag", "refs/remotes/": "remote branch"}
 
 
 def models(incomplete: str) -> Candidates:
@@ -104,25 +95,6 @@ def keys(incomplete: str) -> Candidates:
     return ((option.key, option.doc) for option in OPTIONS)
 
 
-def _rules(incomplete: str) -> Candidates:
-    from repoagent.review.rules import RULES
-
-    return ((name, rule.line) for name, rule in RULES.items())
-
-
-def _edits(incomplete: str) -> Candidates:
-    """The edits of this work tree, newest first, by the id that undo takes."""
-    from repoagent.storage.json_files import read_records
-
-    layout = find_layout()
-    entries = [] if layout is None else list(read_records(layout.edits, warn=lambda sentence: None))
-    by_id: dict[str, str] = {}
-    for entry in reversed(entries):
-        if "id" in entry:
-            by_id.setdefault(str(entry["id"]), " ".join(map(str, entry.get("paths", ()))))
-    return by_id.items()
-
-
 def runs(incomplete: str) -> Candidates:
     """The runs, newest first, by name or by its last part."""
     from repoagent.tasks.runs.list import runs as all_runs
@@ -138,38 +110,14 @@ def runs(incomplete: str) -> Candidates:
         yield "last", "the newest"
 
 
-def _languages(incomplete: str) -> Candidates:
-    from repoagent.syntax.languages import LANGUAGES
-
-    return ((name, "") for name in sorted(LANGUAGES))
-
-
-def _symbol_kinds(incomplete: str) -> Candidates:
-    from repoagent.cli.commands.outline import KINDS
-
-    return ((name, "") for name in KINDS)
-
-
 # by the word in the help, or the name of the parameter in capitals; "file" and "dir" are completed by the shell
 PARAMETERS: Mapping[str, Find | str] = {
     **dict.fromkeys(("FILE", "PATH", "INDEX", "ARCHIVE"), "file"),
     **dict.fromkeys(("DIR", "FOLDER"), "dir"),
     **dict.fromkeys(("REV", "REF", "RANGE", "COMMIT"), revisions),
     **dict.fromkeys(("SPEC", "MODEL"), models),
-    "RULE": _rules,
-    "LANGUAGE": _languages,
-    "KIND": _symbol_kinds,
     "KEY": keys,
-    "EDIT": _edits,
     "RUN": runs,
-}
-# (command, parameter) for which the word is misleading
-EXCEPTIONS: Mapping[tuple[str, str], Find | str | None] = {
-    ("test", "name"): models,
-    ("outline", "language"): _languages,
-    ("split", "language"): _languages,
-    ("edit", "sign"): None,
-    ("apply", "sign"): None,
 }
 
 
@@ -194,28 +142,22 @@ class Completed(click.types.StringParamType):
 def add_completion(command: click.Command) -> None:
     """Complete the parameters of `command` and of its subcommands."""
     for param in command.params:
-        find = finder_of(param, command.name or "")
-        if find is not None:
+        if (find := finder_of(param)) is not None:
             param.type = Completed(find)
-    if isinstance(command, click.Group):
-        for inner in command.commands.values():
-            add_completion(inner)
+    for inner in getattr(command, "commands", {}).values():
+        add_completion(inner)
 
 
-def finder_of(param: click.Parameter, command: str = "") -> Find | str | None:
+def finder_of(param: click.Parameter) -> Find | str | None:
     """The function that finds the values of `param`; None if its type does (a choice), and for free text."""
-    if isinstance(param, click.Option) and (param.is_flag or param.count):
+    if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
         return None
-    name = param.name or ""
-    if (command, name) in EXCEPTIONS:
-        return EXCEPTIONS[command, name]
-    words = re.findall(r"[A-Z]{2,}", param.metavar or "") or [name.upper()]
+    name = (param.name or "").upper()
+    words = re.findall(r"[A-Z]{2,}", param.metavar or "") or [name]
     default = "file" if isinstance(param.type, click.Path) else None
-    return next(
-        (PARAMETERS[word] for word in (*words, name.upper().rstrip("S")) if word in PARAMETERS), default
-    )
+    return next((PARAMETERS[word] for word in (*words, name.rstrip("S")) if word in PARAMETERS), default)
 
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:

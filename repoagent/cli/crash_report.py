@@ -23,35 +23,35 @@ LIBRARIES = (*SDKS, "click", "rich", "tree-sitter", "unidiff")
 def write_report(error: BaseException, arguments: Sequence[str]) -> str:
     """Write the report of `error` to a new private file in the git directory or the temporary folder; return a sentence
     with its path, or the whole report if no file can be written."""
-    first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ)
-    text = redact(compose(error, arguments), os.environ)
-    name = f"report-{time.strftime('%Y%m%d-%H%M%S')}-"
+    versions = []
+    for name in LIBRARIES:
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            versions.append(f"{name} missing")
+    lines = [
+        f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
+        f"libraries: {', '.join(versions)}",
+        f"git: {_git('--version') or 'not found'}",
+        f"command line: {' '.join(map(repr, arguments))}",
+        "",
+        "".join(traceback.format_exception(error)),
+    ]
+    text = redact("\n".join(lines), os.environ)
+    first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ).split("\n")[0]
     git_dir = _git("rev-parse", "--absolute-git-dir")
     for folder in (Path(git_dir, "repoagent", "reports") if git_dir else None, None):
         try:
             if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
-            descriptor, path = tempfile.mkstemp(".txt", name, folder)
+            descriptor, path = tempfile.mkstemp(".txt", f"report-{time.strftime('%Y%m%d-%H%M%S')}-", folder)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text.encode("utf-8", "backslashreplace"))
-            return f"internal error ({first.splitlines()[0]}); see the report in {path}"
+            return f"internal error ({first}); see the report in {path}"
         except OSError:  # a full or read-only disk: try the next folder, then the screen
             continue
     return f"internal error; could not write a report:\n{text}"
-
-
-def compose(error: BaseException, arguments: Sequence[str]) -> str:
-    """The text of the report, not yet redacted."""
-    lines = [
-        f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
-        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
-        f"libraries: {', '.join(f'{name} {_version(name)}' for name in LIBRARIES)}",
-        f"git: {_git('--version') or 'not found'}",
-        f"command line: {' '.join(map(repr, arguments))}",
-        "",
-        *traceback.format_exception(error),
-    ]
-    return "\n".join(line.rstrip("\n") for line in lines) + "\n"
 
 
 def _git(*arguments: str) -> str:
@@ -62,10 +62,3 @@ def _git(*arguments: str) -> str:
         return os.fsdecode(git(Path.cwd(), *arguments).removesuffix(b"\n"))
     except (RepoagentError, OSError):
         return ""
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"

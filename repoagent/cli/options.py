@@ -66,6 +66,18 @@ show_prompt_option = click.option(
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def together(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order of the help."""
+
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
 # options that exclude each other, by parameter
 COMMIT_CONFLICTS: Mapping[str, Sequence[str]] = {
     "dry_run": ("no_commit", "by_hunk", "again", "branch", "fixup", "edit_message"),
@@ -90,7 +102,7 @@ no_verify_option = click.option("--no-verify", is_flag=True, help="Skip the pre-
 include_dirty_option = click.option(
     "--include-dirty", is_flag=True, help="Also commit your other changes in these files."
 )
-_ASKING = (
+asking = together(  # for confirmation and writing
     click.option("-y", "--yes", is_flag=True, help="Apply and commit without asking."),
     click.option("-p", "--patch", "by_hunk", is_flag=True, help="Choose hunk by hunk, as `git add -p` does."),
     click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing."),
@@ -102,7 +114,7 @@ check_unconfined_option = click.option(
     "--check-unconfined", is_flag=True, default=None,
     help="Run the check outside the sandbox, even before you have seen the change.",
 )  # fmt: skip
-_COMMITTING = (
+committing = together(  # the options of git commit
     click.option("--branch", metavar="NAME", help="Create branch NAME at HEAD and commit there."),
     click.option("-e", "--edit-message", is_flag=True, help="Open the commit message in the editor."),
     click.option("-s", "--signoff", is_flag=True, help="Add a Signed-off-by trailer."),
@@ -127,28 +139,6 @@ class Committing(Command):
             else:
                 words.append(word)
         return super().parse_args(ctx, words + args[end:])
-
-
-def asking(function: F) -> F:
-    """Add the options for confirmation and writing: `yes`, `by_hunk`, `dry_run`, `no_commit`, `allow_sensitive`,
-    `no_parse_check`."""
-    return together(*_ASKING)(function)
-
-
-def committing(function: F) -> F:
-    """Add the options of `git commit`."""
-    return together(*_COMMITTING)(function)
-
-
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order of the help."""
-
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
 
 
 def commit_options(options: SimpleNamespace) -> Options:

@@ -42,7 +42,7 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
         from repoagent.cli.ui.terminal import Terminal
 
         color = self.color or (settings.text("color") if settings is not None else "auto")
-        return Terminal.open(color, verbose=self.verbose, pages="" if self.no_pager else _paged())
+        return Terminal.open(color, verbose=self.verbose, pages=not self.no_pager and _paged())
 
     def open(
         self, layout: Layout | None, flags: Mapping[str, object] | None = None
@@ -58,17 +58,16 @@ class Session(NamedTuple):  # imported by each command; a dataclass would take 2
         return settings, terminal
 
 
-def _paged() -> str:
-    """The name of the current command if its output may go into a pager, otherwise "" (also for JSON)."""
+def _paged() -> bool:
+    """Whether the output of the current command may go into a pager; JSON never does."""
     ctx = click.get_current_context(silent=True)
     words: list[str] = []
     while ctx is not None and ctx.parent is not None:
         if ctx.params.get("as_json"):
-            return ""
+            return False
         words.insert(0, ctx.info_name or "")
         ctx = ctx.parent
-    name = " ".join(words)
-    return name if PAGED.fullmatch(name) else ""
+    return PAGED.fullmatch(" ".join(words)) is not None
 
 
 def find_layout() -> Layout | None:

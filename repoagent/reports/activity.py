@@ -1,21 +1,20 @@
-"""The events of a repository, read from the files that record them (the memories, `edits.jsonl` of each work tree, the
-review log, the folders of runs, the spend log), and their totals by day, model and file.
+"""The events of a repository, read from the files that record them: the memories, `edits.jsonl` of each work tree, the
+review log, the folders of runs, the spend log.
 """
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.worktree import WorkTree, layout
-from repoagent.llm.model import public
 from repoagent.llm.usage import SpendEntry, read, state_folder
 from repoagent.memory.edit_records import EditRecord
 from repoagent.memory.identity.hints import folders
@@ -53,7 +52,6 @@ class Event:
 class Activity:
     """`events` and `spent` (the model calls for this repository, including failed ones), oldest first."""
 
-    top: Path
     events: tuple[Event, ...]
     spent: tuple[SpendEntry, ...]
 
@@ -76,7 +74,6 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
     ids = {event.id for event in events if event.kind in ("edit", "run")}
     spent = (entry for entry in read(state_folder(), since) if entry.repository in tops or entry.run in ids)
     return Activity(
-        worktree.top,
         tuple(event for event in events if since is None or event.time.astimezone().date() >= since),
         tuple(spent),
     )
@@ -199,72 +196,9 @@ def _time(value: object) -> datetime | None:
     return time.astimezone() if time is not None else None
 
 
-@dataclass
-class Sum:
-    """The totals of a day, model or file. `cost` (US dollars) does not include the `unpriced` calls."""
-
-    name: str
-    applied: int = 0
-    refused: int = 0
-    undone: int = 0
-    reviews: int = 0
-    calls: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    unpriced: int = 0
-    runs: int = 0
-
-    def take(self, event: Event) -> None:
-        if event.kind == "review":
-            self.reviews += 1
-        elif event.kind == "run":
-            self.runs += 1
-        elif event.kind == "undo":
-            self.undone += 1
-        elif event.kind == "edit" and event.state != "answered":
-            if was_applied(event):
-                self.applied += 1
-            else:
-                self.refused += 1
-
-    def pay(self, spent: SpendEntry, share: float = 1.0) -> None:
-        self.calls += 1
-        self.tokens += round(spent.usage.total * share)
-        self.cost += (spent.cost or 0.0) * share
-        self.unpriced += spent.cost is None
-
-
 def was_applied(event: Event) -> bool:
     """Whether an edit changed its files, even if it was undone later."""
     return event.state in (*APPLIED, "undone", "redone")
-
-
-def by_day(activity: Activity) -> list[Sum]:
-    """The totals of every day from the first to the last with activity (at most the last 3,660)."""
-    sums = _summed(activity, lambda event: [event.time.date().isoformat()], lambda spent: [spent.time[:10]])
-    if not sums:
-        return []
-    days = sorted(sums)
-    last = date.fromisoformat(days[-1])
-    count = min((last - date.fromisoformat(days[0])).days + 1, 3660)
-    names = [(last - timedelta(days=back)).isoformat() for back in range(count - 1, -1, -1)]
-    return [sums.get(name, Sum(name)) for name in names]
-
-
-def by_model(activity: Activity) -> list[Sum]:
-    """The totals by model, the most expensive first."""
-    sums = _summed(
-        activity, lambda event: [event.model] if event.model else [], lambda spent: [public(spent.model)]
-    )
-    return sorted(sums.values(), key=lambda total: (-total.cost, -total.tokens, total.name))
-
-
-def by_file(activity: Activity) -> list[Sum]:
-    """The totals by file, those with most edits first. A call for several files is divided among them."""
-    sums = _summed(activity, lambda event: event.files, lambda spent: spent.files)
-    return sorted(
-        sums.values(), key=lambda row: (-row.applied - row.refused - row.undone, -row.cost, row.name)
-    )
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
@@ -282,24 +216,3 @@ def refusals(activity: Activity) -> list[tuple[str, int]]:
         if event.kind == "edit" and not was_applied(event) and event.state != "answered":
             count.update(event.reasons or (event.state,))
     return sorted(count.items(), key=lambda item: (-item[1], item[0]))
-
-
-def total(activity: Activity) -> Sum:
-    """The overall totals."""
-    return _summed(activity, lambda _: [""], lambda _: [""]).get("", Sum(""))
-
-
-def _summed(
-    activity: Activity,
-    of_event: Callable[[Event], Iterable[str]],
-    of_call: Callable[[SpendEntry], Iterable[str]],
-) -> dict[str, Sum]:
-    sums: dict[str, Sum] = {}
-    for event in activity.events:
-        for name in of_event(event):
-            sums.setdefault(name, Sum(name)).take(event)
-    for spent in activity.spent:
-        names = list(of_call(spent))
-        for name in names:
-            sums.setdefault(name, Sum(name)).pay(spent, 1 / len(names))
-    return sums

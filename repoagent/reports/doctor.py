@@ -14,7 +14,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import cache_from_source, find_spec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -23,7 +23,7 @@ from repoagent import __version__
 from repoagent.errors import ModelError, RepoagentError, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.git.worktree import OLDEST_GIT, NoWorkTree, WorkTree, layout, open_worktree
-from repoagent.llm.registry import PROVIDERS, SDKS
+from repoagent.llm.registry import PROVIDERS
 from repoagent.storage.layout import has_leftovers
 
 if TYPE_CHECKING:
@@ -101,11 +101,9 @@ def _permit(path: Path | str) -> str:
 
 
 def check_program() -> Iterator[Check]:
-    """repoagent, Python, start-up, git."""
+    """repoagent, Python, git."""
     yield Check("repoagent", "ok", f"{__version__} in {Path(__file__).parents[1]}")
     yield Check("python", "ok", f"{platform.python_version()} ({sys.executable})")
-    if slow := without_bytecode():
-        yield Check("start", "ok", slow)
     advice = f"install git {OLDEST_GIT} or newer"
     program = shutil.which("git")
     if program is None:
@@ -119,20 +117,6 @@ def check_program() -> Iterator[Check]:
         yield Check("git", "error", f"{output} ({program})", advice)
     else:
         yield Check("git", "ok", f"{output} ({program}); needs {OLDEST_GIT} or newer")
-
-
-def without_bytecode() -> str:
-    """The remedy if each start compiles the SDK of a provider, as in images that set PYTHONDONTWRITEBYTECODE;
-    otherwise ""."""
-    for sdk in SDKS:
-        spec = find_spec(sdk)
-        if spec and spec.origin and not Path(cache_from_source(spec.origin)).exists():
-            packages = Path(spec.origin).parents[1]
-            command = f"PYTHONDONTWRITEBYTECODE= {sys.executable} -m compileall -q {packages}"
-            return (
-                f"each start compiles the package {sdk} for about 2 s; run `{command}` once to save that time"
-            )
-    return ""
 
 
 def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
@@ -154,16 +138,13 @@ def check_grammars(_worktree: WorkTree | None) -> Iterator[Check]:
 def check_extras(_worktree: WorkTree | None) -> Iterator[Check]:
     """Which extras are installed. A command that needs a missing extra reports it itself."""
 
-    def is_installed(module: str) -> bool:
-        try:
-            return find_spec(module) is not None
-        except (ModuleNotFoundError, ValueError):  # its parent package is missing or partly loaded
-            return False
-
-    installed = [name for name, modules in EXTRAS.items() if any(map(is_installed, modules))]
-    missing = ", ".join(name for name in EXTRAS if name not in installed)
-    result = (", ".join(installed) or "none") + (f"; not installed: {missing}" if missing else "")
-    yield Check("extras", "ok", result)
+    installed: dict[bool, list[str]] = {True: [], False: []}
+    for name, modules in EXTRAS.items():
+        # find_spec("google.genai") raises an error without its parent package
+        has_any = any(find_spec(module.partition(".")[0]) and find_spec(module) for module in modules)
+        installed[has_any].append(name)
+    missing = f"; not installed: {', '.join(installed[False])}" if installed[False] else ""
+    yield Check("extras", "ok", (", ".join(installed[True]) or "none") + missing)
 
 
 def check_worktree(worktree: WorkTree) -> Iterator[Check]:

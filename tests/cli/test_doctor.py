@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.reports.doctor import problem, run_check, without_bytecode
+from repoagent.reports.doctor import problem, run_check
 from tests.conftest import GitRepo
 from tests.program import run
 
@@ -107,23 +105,18 @@ def test_one_cause_is_reported_once(repo: GitRepo) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("says", "level"), [("git version 2.30.9", "error"), ("hello", "warning"), (None, "error")]
-)
-def test_an_old_an_unknown_and_a_missing_git(
-    repo: GitRepo, tmp_path: Path, says: str | None, level: str
-) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    if says:
-        (programs / "git").write_text(
-            f'#!/bin/sh\ncase "$*" in *version) echo "{says}";; *) exec {GIT} "$@";; esac\n'
-        )
-        (programs / "git").chmod(0o755)
-    code, result = doctor(repo.top, PATH=str(programs))
-    assert only(result, "git")[0] == level
-    assert code == (1 if level == "error" else 0)
-    assert "2.31 or newer" in only(result, "git")[2]
+def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path) -> None:
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    for prints, level in ((None, "error"), ("git version 2.30.9", "error"), ("hello", "warning")):
+        if prints:
+            program.write_text(
+                f'#!/bin/sh\ncase "$*" in *version) echo "{prints}";; *) exec {GIT} "$@";; esac\n'
+            )
+            program.chmod(0o755)
+        code, result = doctor(repo.top, PATH=str(program.parent))
+        assert (only(result, "git")[0], code) == (level, 1 if level == "error" else 0)
+        assert "2.31 or newer" in only(result, "git")[2]
 
 
 @pytest.mark.soak
@@ -155,18 +148,18 @@ def test_the_oldest_git_is_the_same_in_the_documentation() -> None:
     assert f"is below {OLDEST_GIT} " in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("sentence", "result", "advice"),
-    [
+def test_a_message_is_split_into_cause_and_remedy() -> None:
+    for sentence, result, advice in (
         ("a: b; c", "a: b", "c"),
         ("cannot read a: repair it\nmore", "cannot read a", "repair it"),
-        ("a is not TOML: Expected it", "a is not TOML: Expected it", None),
-        ("odd", "odd", None),
-    ],
-)
-def test_a_message_is_split_into_cause_and_remedy(sentence: str, result: str, advice: str | None) -> None:
-    check = problem("x", sentence)
-    assert (check.result, check.advice) == (result, advice or "fix this and run `repoagent doctor` again")
+        (
+            "a is not TOML: Expected it",
+            "a is not TOML: Expected it",
+            "fix this and run `repoagent doctor` again",
+        ),
+    ):
+        check = problem("x", sentence)
+        assert (check.result, check.advice) == (result, advice)
 
 
 @pytest.mark.parametrize(
@@ -181,15 +174,3 @@ def test_an_exception_of_a_check_becomes_an_error(error: Exception, advice: str)
         raise error
 
     assert [(check.level, check.advice) for check in run_check("x", fails)] == [("error", advice)]
-
-
-def test_a_package_without_bytecode_is_named_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    origin = Path(str(find_spec("anthropic").origin))  # type: ignore[union-attr]
-    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
-    assert f"-m compileall -q {origin.parents[1]}" in without_bytecode()
-    compiled = Path(cache_from_source(str(origin)))
-    compiled.parent.mkdir(parents=True)
-    compiled.touch()
-    assert without_bytecode() == ""

@@ -70,13 +70,8 @@ def test_man_shows_a_page_that_git_asks_for(folder: Path) -> None:
         pytest.skip("man is not installed")
     (folder / "git-repoagent").write_text("#!/bin/sh\n")
     (folder / "git-repoagent").chmod(0o755)
-    env = {
-        "PATH": f"{folder}:/usr/bin:/bin",
-        "MANPATH": str(folder),
-        "MANPAGER": "cat",
-        "MANWIDTH": "80",
-        "LC_ALL": "C.UTF-8",
-    }
+    env = {"PATH": f"{folder}:/usr/bin:/bin", "MANPATH": str(folder), "MANPAGER": "cat", "LC_ALL": "C.UTF-8"}
+    env["MANWIDTH"] = "80"
     for words in (["git", "help", "repoagent"], ["git", "repoagent", "--help"], ["man", "repoagent-edit"]):
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
         if "minimized" in done.stdout + done.stderr:

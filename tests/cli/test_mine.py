@@ -24,26 +24,18 @@ def many(repo: GitRepo, count: int) -> None:
     repo.git("fast-import", "--quiet", "--force", stdin=stream.encode())
 
 
-@pytest.mark.soak
 def test_messages(repo: GitRepo) -> None:
-    assert run(["mine", "--status"], repo.top).stdout == b"no commits indexed yet\n"
     done = run(["mine"], repo.top)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.startswith(b"1 commit indexed, complete (0.")
     repo.commit("second", x="1")
-    assert b"1 new to index" in run(["mine", "--status"], repo.top).stdout
     assert run(["mine", "--quiet"], repo.top).stdout == b""
-    message = json.loads(run(["mine", "--status", "--json"], repo.top).stdout)
+    message = json.loads(run(["mine", "--json"], repo.top).stdout)
     assert message.pop("size") > 0
     path = str(repo.top / ".repoagent/history.db")
     assert message == {
         "version": 1, "path": path, "commits": 2, "end": "whole", "new": 0, "complete": True,
     }  # fmt: skip
-
-
-def test_status_changes_nothing(repo: GitRepo) -> None:
-    done = run(["mine", "--status", "--rebuild"], repo.top)
-    assert done.returncode == 2 and b"--status cannot be combined" in done.stderr
 
 
 @pytest.mark.soak

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from repoagent.agent.state import is_extra, open_state
 from repoagent.cli.commands import run_options, run_output
 from repoagent.cli.commands.run_ui import RunTerminal
 from repoagent.cli.ui.progress import Words, Working
+from repoagent.cli.ui.table import cut_end, plural
 from repoagent.cli.ui.terminal_text import clean, display_width, one_line
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, RepoagentError
@@ -61,7 +63,7 @@ class Chat:
     """The state of a chat. `flags` are the options that override settings.
 
     `model_setup` has the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits` are
-    the ids of the edits of this chat, `undone` those undone by /undo, oldest first. `aside` is sent to the model with
+    the ids of the edits of this chat. `aside` is sent to the model with
     the next message: what the user did in the meantime. `lives`: the run folder was created, and must exist at the
     next turn."""
 
@@ -78,7 +80,6 @@ class Chat:
     calls: int | None = None
     seconds: float | None = None
     edits: dict[str, None] = field(default_factory=dict)
-    undone: list[str] = field(default_factory=list)
     aside: list[str] = field(default_factory=list)
     lives: bool = False
 
@@ -242,23 +243,18 @@ def leave(chat: Chat, worktree: WorkTree) -> None:
 
 
 def recap(turns: tuple[Turn, ...], terminal: Terminal) -> None:
-    """Print the last turn of a resumed chat: the message, and the end of the answer."""
+    """Print the last turn of a resumed chat: the beginning of the message, and the end of the answer."""
     messages = [at for at, turn in enumerate(turns) if turn.role == "user" and not is_extra(turn)]
     if not messages:
         return
-    lines = [one_line(line) for line in turns[messages[-1]].text.strip().split("\n") if line.strip()]
-    room = terminal.width - 2
-    for line in lines[:_MESSAGE_LINES]:
-        cut = line if display_width(line) <= room else line[: max(10, room - 2)] + " …"
-        terminal.note(f"> {cut}", "dim")
-    if len(lines) > _MESSAGE_LINES:
-        terminal.note("> …", "dim")
+    lines = [one_line(line) for line in turns[messages[-1]].text.split("\n") if line.strip()]
+    for line in [*lines[:_MESSAGE_LINES], *["…"] * (len(lines) > _MESSAGE_LINES)]:
+        terminal.note(f"> {cut_end(line, terminal.width - 2)}", "dim")
     replies = [turn.text for turn in turns[messages[-1] :] if turn.role == "assistant"]
     markdown = terminal.markdown("dim", aside=True)
     shown = markdown.feed(words_of(replies[-1]) if replies else "(no answer yet)") + markdown.rest()
     lines = shown.removesuffix("\n").split("\n")
-    if len(lines) > _ANSWER_LINES:
-        lines = ["…", *lines[-_ANSWER_LINES:]]
+    lines = ["…", *lines[-_ANSWER_LINES:]] if len(lines) > _ANSWER_LINES else lines
     terminal.styled("".join(f"{line}\n" for line in lines), aside=True)
 
 
@@ -273,26 +269,19 @@ def bar(chat: Chat, width: int) -> str:
     fit into `width` columns. Reads two small files and starts no process."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
-    try:
+    branch, uncommitted = "no branch", ""
+    with suppress(RepoagentError, OSError):  # /diff reports it
         branch = current_branch(chat.worktree) or "detached HEAD"
-    except (RepoagentError, OSError):
-        branch = "no branch"
-    try:
         count = len(chat.uncommitted())
-    except (RepoagentError, OSError):  # /diff reports it
-        count = 0
-    uncommitted = f"{count} file{'s' * (count != 1)} uncommitted" if count else ""
-    parts = [_short(display_name(chat.model_setup.model.spec)), chat.mode, _short(branch), cost, uncommitted]
+        uncommitted = f"{plural(count, 'file')} uncommitted" if count else ""
+    model = display_name(chat.model_setup.model.spec)
+    parts = [cut_end(model, _NAME), chat.mode, cut_end(branch, _NAME), cost, uncommitted]
     line = one_line(parts[0])[: max(0, width - 1)]
     for part in map(one_line, filter(None, parts[1:])):
         if display_width(line) + display_width(_BETWEEN) + display_width(part) >= width:
             break
         line += _BETWEEN + part
     return line
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def serve_json(chat: Chat) -> Exit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,6 @@ from repoagent.errors import Busy, Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
     from repoagent.cli.chat.chat_session import Chat
-    from repoagent.cli.chat.input import Reader
 
 EPILOG = """\b
 Examples:
@@ -86,8 +86,7 @@ def command(session: Session, /, **values: Any) -> Exit:
         if options.json_stream:
             code = serve_json(chat)
         else:
-            _greet(chat)
-            _loop(chat, _reader(chat))
+            _loop(chat)
         leave(chat, worktree)
     except RepoagentError as error:
         code = error.exit_code
@@ -103,37 +102,27 @@ def command(session: Session, /, **values: Any) -> Exit:
     return code
 
 
-def _greet(chat: Chat) -> None:
-    """Print how to begin, and the last turn of a resumed chat."""
-    from repoagent.cli.chat.chat_session import recap
-
-    if not chat.has_user:
-        return
-    if turns := chat.turns:
-        chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
-        recap(turns, chat.terminal)
-        chat.show_uncommitted()
-        if chat.unfinished():
-            chat.terminal.note("the last turn was stopped; /continue resumes it")
-    chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
-
-
-def _reader(chat: Chat) -> Reader:
-    from repoagent.cli.chat.input import Lines
-
-    if not (chat.has_user and chat.terminal.moves):
-        return Lines(chat.terminal)
-    from repoagent.cli.chat.chat_session import bar
-    from repoagent.cli.chat.input import Editor, Offered, Paths, history_file
-    from repoagent.cli.chat.slash_commands import arguments, commands
-
-    paths = Paths(chat.worktree)
-    offered = Offered(commands, lambda name, typed: arguments(chat, name, typed), paths)
-    return Editor(chat.terminal, history_file(chat.worktree), offered, lambda width: bar(chat, width))
-
-
-def _loop(chat: Chat, reader: Reader) -> None:
+def _loop(chat: Chat) -> None:
     """Read and handle inputs. At a terminal, an error is printed and the chat continues; from a pipe, it is raised."""
+    from repoagent.cli.chat import input as chat_input
+    from repoagent.cli.chat.chat_session import bar, recap
+
+    reader: chat_input.Reader = chat_input.Lines(chat.terminal)
+    if chat.has_user and chat.terminal.moves:
+        from repoagent.cli.chat.slash_commands import arguments, commands
+
+        paths = chat_input.Paths(chat.worktree)
+        offered = chat_input.Offered(commands, arguments, paths)
+        file = chat_input.history_file(chat.worktree)
+        reader = chat_input.Editor(chat.terminal, file, offered, lambda width: bar(chat, width))
+    if chat.has_user:
+        if turns := chat.turns:
+            chat.terminal.note(f"{chat.name} · {len(turns)} turns", "dim")
+            recap(turns, chat.terminal)
+            chat.show_uncommitted()
+            if chat.unfinished():
+                chat.terminal.note("the last turn was stopped; /continue resumes it")
+        chat.terminal.note("/help shows the commands; ^D ends the chat", "dim")
     while True:
         width = shutil.get_terminal_size((chat.terminal.width, 24)).columns  # it may have changed
         chat.terminal = chat.terminal._replace(width=width)
@@ -180,11 +169,8 @@ def _failed(chat: Chat, error: RepoagentError) -> None:
     from repoagent.tasks.runs.control import Stopped
 
     chat.terminal.note(str(error), *(() if isinstance(error, NothingDone | Stopped) else ("red",)))
-    if isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
-        return
-    try:
-        chat.show_uncommitted()
-        if chat.unfinished():
-            chat.terminal.note("/continue resumes the turn", "dim")
-    except RepoagentError:  # the note above reports it
-        return
+    if not isinstance(error, NothingDone | UsageError | Busy):  # Busy: the turn belongs to another process
+        with suppress(RepoagentError):  # the note above reports it
+            chat.show_uncommitted()
+            if chat.unfinished():
+                chat.terminal.note("/continue resumes the turn", "dim")

@@ -9,20 +9,18 @@ import os
 import re
 import sys
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from prompt_toolkit import PromptSession
+from prompt_toolkit import PromptSession, history
 from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_focus, is_searching
-from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth, create_output
@@ -36,14 +34,8 @@ from repoagent.errors import RepoagentError, UsageError
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.usage import state_folder
-from repoagent.storage import json_files
-from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
 
-if TYPE_CHECKING:
-    from repoagent.storage.layout import Warn
-
-MOST_ENTRIES = 2_000
 MOST_PATHS = 60  # candidates
 MENU = 6  # lines reserved for completions
 PROMPT = "> "
@@ -72,44 +64,31 @@ class Reader(Protocol):
 def history_file(worktree: WorkTree) -> Path:
     """The history file of a repository; linked work trees share it."""
     key = sha256(str(worktree.common_dir).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    return state_folder().parent / "chat" / f"{key}.jsonl"
+    return state_folder().parent / "chat" / f"{key}.history"
 
 
-def entries(file: Path, warn: Warn) -> list[str]:
-    """The entries, oldest first. Shortens the file to the last MOST_ENTRIES if it has twice as many."""
-    records = json_files.read_records(file, warn=warn)
-    texts = [text for record in records if isinstance(text := record.get("text"), str)]
-    if len(texts) > 2 * MOST_ENTRIES:
-        lines = [json_files.dumps({"text": text}) + b"\n" for text in texts[-MOST_ENTRIES:]]
-        write_whole(file, b"".join(lines))
-    return texts[-MOST_ENTRIES:]
-
-
-def add(file: Path, text: str) -> None:
-    """Append an entry, with keys and tokens masked. Raises Busy, and Refused if the file is not writable."""
-    if len(text) <= _LONGEST:
-        json_files.append_record(file, {"text": mask(text)})
-
-
-class _FileHistory(History):
-    """The history file for prompt_toolkit. Errors in reading or writing it are warnings."""
+class FileHistory(history.FileHistory):
+    """The history file, with keys and tokens masked. Errors in reading or writing it are warnings."""
 
     def __init__(self, file: Path, warn: Callable[[str], None]) -> None:
-        super().__init__()
+        super().__init__(file)
         self._file = file
         self._warn = warn
 
     def load_history_strings(self) -> Iterable[str]:
         try:
-            return reversed(entries(self._file, self._warn))
-        except (RepoagentError, OSError) as error:
+            return list(super().load_history_strings())
+        except OSError as error:
             self._warn(f"cannot read the input history: {error}")
             return []
 
     def store_string(self, string: str) -> None:
         try:
-            add(self._file, string)
-        except (RepoagentError, OSError) as error:
+            if len(string) <= _LONGEST:
+                self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._file.touch(mode=0o600)
+                super().store_string(mask(string))
+        except OSError as error:
             self._warn(f"cannot save the input history: {error}")
 
 
@@ -157,8 +136,8 @@ class Paths:
         self._listed = 0.0
 
     def candidates(self, word: str) -> list[str]:
-        """The completions of `word`: paths that start with it, folder by folder; for a word without a slash, also
-        files in any folder whose names start with it. Runs git, so it must not be called at each key."""
+        """The completions of `word`: paths that start with it, then files whose names do. Runs git, so it must not be
+        called at each key."""
         if not self._listed or time.monotonic() - self._listed >= _FRESH:
             try:
                 arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -168,26 +147,9 @@ class Paths:
                 self._paths = ()
             self._listed = time.monotonic()
 
-        def matches() -> Iterator[str]:
-            yield from below(self._paths, word)
-            if word and "/" not in word:
-                yield from (path for path in self._paths if path.startswith(word, path.rfind("/") + 1))
-
-        return list(dict.fromkeys(islice(matches(), MOST_PATHS)))
-
-
-def below(paths: Sequence[str], word: str) -> Iterator[str]:
-    """The sorted `paths` that start with `word`, up to the next slash: a folder instead of the files in it."""
-    at = bisect_left(paths, word)
-    while at < len(paths) and paths[at].startswith(word):
-        slash = paths[at].find("/", len(word))
-        if slash < 0:
-            yield paths[at]
-            at += 1
-        else:
-            folder = paths[at][: slash + 1]
-            yield folder
-            at = bisect_left(paths, folder[:-1] + "0", at)  # "0" comes after "/"
+        starting = (path for path in self._paths if path.startswith(word))
+        named = (path for path in self._paths if word and path.startswith(word, path.rfind("/") + 1))
+        return list(dict.fromkeys(islice((*starting, *named), MOST_PATHS)))
 
 
 Candidates = Iterable[tuple[str, str]]
@@ -271,7 +233,7 @@ class Editor:
             PROMPT,
             multiline=True,
             prompt_continuation=lambda width, line, soft: "" if soft else " " * width,
-            history=_FileHistory(file, terminal.warn),
+            history=FileHistory(file, terminal.warn),
             completer=offered,
             complete_in_thread=True,
             complete_while_typing=True,
@@ -282,6 +244,7 @@ class Editor:
             color_depth=None if terminal.color_err else ColorDepth.DEPTH_1_BIT,
             output=create_output(stdout=sys.stderr),
             enable_suspend=True,
+            enable_open_in_editor=True,
         )
         self._session.default_buffer.on_text_changed += self._typed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import date, timedelta
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   repoagent activity
-  repoagent activity --since ever --json | jq '.days'
+  repoagent activity --since ever --json | jq '.events[].files'
   repoagent activity --cost --by model --since 7d
 
 The exit code is 1 if there was no activity."""
@@ -74,9 +75,6 @@ def command(session: Session, /, **values: Any) -> int:
         ]
         content = {
             "events": events,
-            "days": reports.by_day(activity),
-            "models": reports.by_model(activity),
-            "files": reports.by_file(activity),
             "refused": [{"reason": reason, "edits": edits} for reason, edits in reports.refusals(activity)],
         }
         write_json(terminal, content)
@@ -129,17 +127,22 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         yield page.paint(f"and {older:,} older; show more with --limit", "dim")
     if rows:
         yield ""
-    whole = reports.total(activity)
-    counts = [f"{whole.applied:,} applied"]
+    kinds = Counter(event.kind for event in activity.events)
+    counts = [
+        f"{sum(event.kind == 'edit' and reports.was_applied(event) for event in activity.events):,} applied"
+    ]
     counts += [f"{number:,} {state}" for state, number in reports.unapplied(activity)]
-    counts += [f"{whole.undone:,} undone", f"{whole.reviews:,} reviewed"]
-    if whole.runs:
+    counts += [f"{kinds['undo']:,} undone", f"{kinds['review']:,} reviewed"]
+    if kinds["run"]:
         failed = sum(event.kind == "run" and event.state == "failed" for event in activity.events)
-        counts.append(f"{plural(whole.runs, 'run')}{f' ({failed:,} failed)' if failed else ''}")
-    calls, price = plural(whole.calls, "call"), f"${whole.cost:.4f}"
-    price += f" and {whole.unpriced:,} of unknown price" if whole.unpriced else ""
-    price = "price unknown" if whole.unpriced == whole.calls else price
-    spent = f"{calls}, {whole.tokens:,} tokens, {price}" if whole.calls else "no model calls"
+        counts.append(f"{plural(kinds['run'], 'run')}{f' ({failed:,} failed)' if failed else ''}")
+    spent, total = "no model calls", _Sum()
+    for call in activity.spent:
+        total.add(call, 1)
+    if total.calls:
+        price = f"${total.cost:.4f}" + (f" and {total.unpriced:,} of unknown price" if total.unpriced else "")
+        price = "price unknown" if total.unpriced == total.calls else price
+        spent = f"{plural(total.calls, 'call')}, {total.sent + total.written:,} tokens, {price}"
     yield from page.wrap(f"{', '.join(counts)}; {spent}")
     if reasons := reports.refusals(activity):
         text = ", ".join(f"{one_line(reason)} {count}" for reason, count in reasons[:6])
@@ -181,18 +184,10 @@ class _Sum:
         self.unpriced += entry.cost is None
         self.estimated |= usage.estimated
 
-    def cells(self) -> tuple[str, str, str, str]:
+    def cells(self) -> tuple[str, ...]:
         about = "~" if self.estimated else ""
         price = f"${self.cost:.4f}{'+' if self.unpriced else ''}" if self.unpriced < self.calls else "?"
         return f"{self.calls:,}", f"{about}{self.sent:,}", f"{about}{self.written:,}", price
-
-
-def _names(entry: SpendEntry, by: str) -> list[str]:
-    if by == "file":
-        return [f"{entry.repository}/{file}" for file in entry.files]
-    if by in ("day", "call"):
-        return [entry.time[:10] if by == "day" else entry.time]
-    return [entry.run or "models test" if by == "run" else str(getattr(entry, by))]
 
 
 def _show_cost(session: Session, options: SimpleNamespace) -> None:
@@ -206,8 +201,15 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     folder, whole = state_folder(), _Sum()
     sums: dict[str, _Sum] = {}
     for entry in read(folder, _first_day(since)):
-        names = _names(entry, by)
-        for name in names if only is None or entry.repository in only else []:
+        if only is not None and entry.repository not in only:
+            continue
+        names = {
+            "day": [entry.time[:10]],
+            "call": [entry.time],
+            "file": [f"{entry.repository}/{file}" for file in entry.files],
+            "run": [entry.run or "models test"],
+        }.get(by) or ([] if by == "file" else [str(getattr(entry, by))])
+        for name in names:
             sums.setdefault(name, _Sum()).add(entry, len(names))
             whole.add(entry, len(names))
     if by in ("model", "repository", "file"):  # the most expensive first; the others by time
@@ -216,11 +218,7 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
     if options.as_json:
         names_of_sum = {"input": "sent", "output": "written", "calls_without_price": "unpriced"}
         rows = [
-            {
-                by: name,
-                **select(each, "calls", "estimated", **names_of_sum),
-                "cost": round(each.cost, 6),
-            }
+            {by: name, **select(each, "calls", "estimated", **names_of_sum), "cost": round(each.cost, 6)}
             for name, each in sums.items()
         ]
         write_json(terminal, {"folder": folder, "max_cost_per_day": limit, "rows": rows})
@@ -229,12 +227,11 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
     home = f"{Path.home()}/"
     names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
-    lines = [(clean(name), *each.cells()) for name, each in zip(names, sums.values(), strict=True)]
+    cells = [(clean(name), *each.cells()) for name, each in zip(names, sums.values(), strict=True)]
     if len(sums) > 1:
-        lines.append(("total", *whole.cells()))
+        cells.append(("total", *whole.cells()))
     numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     page = Page.of(terminal)
-    cells = [tuple((cell,) for cell in line) for line in lines]
     page.write(page.table((Column(by, cut="middle", least=12), *numbers), cells), terminal)
     if whole.unpriced:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")

@@ -17,8 +17,6 @@ from repoagent.errors import Exit, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.apply_patch import ApplyOutcome
-    from repoagent.edit.request import Target
-    from repoagent.git.worktree import WorkTree
 
 EPILOG = """\b
 Examples:
@@ -68,6 +66,7 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.cli.ui.terminal_interface import TerminalInterface
     from repoagent.edit.apply_input import parse_bindings, read_patch_input
     from repoagent.edit.apply_patch import apply
+    from repoagent.edit.request import Target
     from repoagent.git.worktree import layout, open_worktree, relative
 
     options = SimpleNamespace(**values)
@@ -85,17 +84,16 @@ def command(session: Session, /, **values: Any) -> Exit:
     settings, terminal = session.open(layout(worktree), flags)
     settle(worktree, terminal)
     shared.require_answers(terminal, options)
-    request = shared.edit_request(
-        options, settings, _message(options), targets=_targets(options.path, worktree), create=True
-    )
+    targets: tuple[Target, ...] = ()
+    if options.path is not None:  # relative to the current folder or, if there is no such file, to the top
+        near = relative(worktree, options.path, cwd)
+        at_top = not os.path.lexists(worktree.top / near) and os.path.lexists(worktree.top / options.path)
+        targets = (Target(relative(worktree, options.path, worktree.top) if at_top else near),)
+    request = shared.edit_request(options, settings, _message(options), targets=targets, create=True)
     working = Working(terminal, "")
+    commits = not options.no_commit
     ui = TerminalInterface(
-        terminal,
-        working,
-        yes=options.yes,
-        by_hunk=options.by_hunk,
-        commits=not options.no_commit,
-        model=False,
+        terminal, working, yes=options.yes, by_hunk=options.by_hunk, commits=commits, model=False
     )
     try:
         top = relative(worktree, "", cwd)
@@ -107,18 +105,6 @@ def command(session: Session, /, **values: Any) -> Exit:
         working.quiet()
     _show(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
     return Exit.DONE
-
-
-def _targets(path: str | None, worktree: WorkTree) -> tuple[Target, ...]:
-    """The file of --path: relative to the current folder or, if there is no such file, to the top, as in a patch."""
-    from repoagent.edit.request import Target
-    from repoagent.git.worktree import relative
-
-    if path is None:
-        return ()
-    near = relative(worktree, path, Path.cwd())
-    at_top = not os.path.lexists(worktree.top / near) and os.path.lexists(worktree.top / path)
-    return (Target(relative(worktree, path, worktree.top) if at_top else near),)
 
 
 def _read(file: str | None) -> bytes:

@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from dataclasses import field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,16 +18,13 @@ import click
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import words_in
 from repoagent.cli.commands import summaries
-from repoagent.cli.session import Session, find_worktree, json_option, pass_session, write_json
-from repoagent.dataclass import dataclass
+from repoagent.cli.session import Session, find_worktree, json_option, pass_session, select, write_json
 from repoagent.errors import RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.markdown import Markdown
-    from repoagent.cli.ui.progress import Plain, Working
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.git.worktree import WorkTree
-    from repoagent.tasks.ask import AttachedFile, Question
+    from repoagent.tasks.ask import Question
 
 SETTINGS = ("model", "max_tokens", "max_cost", "effort")
 EPILOG = """\b
@@ -79,6 +75,7 @@ def command(session: Session, /, **values: Any) -> None:
     for file in question.files:
         if file.note:
             terminal.warn(file.note)
+    from repoagent.cli.ui.progress import Working
     from repoagent.llm.model import display_name
     from repoagent.tasks.ask import ask, build_request
 
@@ -93,22 +90,53 @@ def command(session: Session, /, **values: Any) -> None:
     top = Path.cwd() if worktree is None else worktree.top
     summaries.charge(ready, "ask", top, tuple(file.name for file in question.files))
     request = build_request(question, max_output_tokens=ready.max_output_tokens)
-    with terminal.working("asking the model") as working:
-        stream = Stream(terminal, working, live=terminal.output_tty and not (options.as_json or output))
+    live = terminal.output_tty and not (options.as_json or output)
+    streamed = False
+    with Working(terminal, "asking the model", aside=False) as working:
+
+        def show(piece: str) -> None:
+            nonlocal streamed
+            if live:
+                working.words(piece)
+                streamed = True
+
+        def discard(text: str) -> None:
+            nonlocal streamed
+            if streamed:
+                working.note("The reply broke off and was discarded.", "yellow")
+                streamed = False
+
+        def warn(sentence: str) -> None:
+            working.quiet()
+            terminal.warn(sentence)
+
+        wait = summaries.retrying(working)
         reply, seconds, sent = ask(
-            request, ready, dirs,
-            on_text=stream.text, on_void=stream.void, on_wait=stream.waiting, warn=stream.warn,
-        )  # fmt: skip
-        stream.end(reply.text)
+            request, ready, dirs, on_text=show, on_void=discard, on_wait=wait, warn=warn
+        )
+        if not streamed:
+            show(reply.text)
     _deliver(reply.text, output, terminal, as_json=options.as_json)
     if options.as_json:
+        files = []
+        for file in question.files:
+            media = file.media
+            row: dict[str, object] = {
+                "name": file.name,
+                "type": media.type if media else "text",
+                "bytes": file.size,
+            }
+            if media is not None:
+                is_image = media.is_image
+                row |= select(media, "width", "height") if is_image else {"pages": media.pages or None}
+            files.append(row)
         content = {
             **(summaries.spent_object(ready) or {}),
             "text": reply.text,
             "model": display_name(reply.model or ready.model.spec),
             "stop": reply.stop,
             "seconds": round(seconds, 3),
-            "files": [_file_object(file) for file in question.files],
+            "files": files,
             "saved_request": sent or None,
         }
         write_json(terminal, content)
@@ -132,16 +160,6 @@ def _deliver(text: str, output: Path | None, terminal: Terminal, *, as_json: boo
         raise
     if terminal.error_tty:
         terminal.note(f"written to {output}", "dim")
-
-
-def _file_object(file: AttachedFile) -> dict[str, object]:
-    media = file.media
-    row: dict[str, object] = {"name": file.name, "type": media.type if media else "text", "bytes": file.size}
-    if media is not None and media.is_image:
-        row |= {"width": media.width, "height": media.height}
-    elif media is not None:
-        row["pages"] = media.pages or None
-    return row
 
 
 def _refuse_unwritable(output: Path) -> None:
@@ -208,60 +226,3 @@ def _is_piped(*kinds: Callable[[int], bool]) -> bool:
     except (OSError, ValueError):
         return False
     return any(is_kind(mode) for is_kind in kinds or (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISREG))
-
-
-@dataclass
-class Stream:
-    """Renders a reply on standard output as it arrives, if `live`."""
-
-    terminal: Terminal
-    working: Working
-    live: bool
-    _started: bool = False
-    _inside_line: bool = False
-    _markdown: Markdown | Plain = field(init=False, repr=False)
-
-    def text(self, piece: str) -> None:
-        if not self.live or not piece:
-            return
-        if not self._started:
-            self.working.quiet()
-            self._markdown = self.terminal.markdown()
-            self._started = True
-        self._show(self._markdown.feed(piece))
-
-    def void(self, text: str) -> None:
-        """Discard the reply so far: the connection broke off."""
-        if self._started:
-            self._break()
-            self.terminal.note("The reply broke off and was discarded.", "yellow")
-            self._started = False
-
-    def waiting(self, seconds: float, why: str) -> None:
-        self.working.quiet()
-        self._break()
-        self.terminal.note(f"{why}; retrying in {seconds:.0f} s")
-
-    def warn(self, sentence: str) -> None:
-        self.working.quiet()
-        self._break()
-        self.terminal.warn(sentence)
-
-    def end(self, whole: str) -> None:
-        """Finish the reply; print all of it if it did not arrive in pieces."""
-        if not self._started:
-            self.text(whole)
-        self._break()
-
-    def _break(self) -> None:
-        """Print buffered text and end the current line."""
-        if self._started:
-            self._show(self._markdown.rest())
-        if self._inside_line:
-            self._show("\n")
-
-    def _show(self, text: str) -> None:
-        if text:
-            self.working.quiet()
-            self.terminal.styled(text)
-            self._inside_line = not text.endswith("\n")

@@ -20,8 +20,6 @@ from repoagent.errors import NothingDone, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from click.shell_completion import CompletionItem
-
     from repoagent.config.settings import Setting
     from repoagent.storage.layout import Layout
 
@@ -81,24 +79,10 @@ def init(session: Session, as_json: bool) -> None:
         terminal.note(f"to share it: {git} add {folder} && {git} commit")
 
 
-def _complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    from repoagent.cli.completion import keys
-
-    if ctx.params.get("words"):
-        return []
-    first = [] if ctx.params.get("unset") else [("init", "set up .repoagent/ for a team")]
-    candidates = [*first, *keys(incomplete)]
-    return [CompletionItem(name, help=about) for name, about in candidates if name.startswith(incomplete)]
-
-
 @click.command(cls=Command, verbs={"init": init}, epilog=EXAMPLES)
-@click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]", shell_complete=_complete_key)
+@click.argument("words", nargs=-1, metavar="[KEY [VALUE]...]")
 @click.option("--shared", is_flag=True, help="Write the team's .repoagent/config.toml, not your own file.")
 @click.option("--unset", is_flag=True, help="Remove KEY from the file.")
-@click.option("-l", "--list", "listed", is_flag=True, help="List all options (the default without a KEY).")
-@click.option("--show-origin", is_flag=True, help="Also print where the value of KEY comes from.")
 @json_option
 @pass_session
 def command(session: Session, /, **values: Any) -> None:
@@ -111,18 +95,25 @@ def command(session: Session, /, **values: Any) -> None:
     options = SimpleNamespace(**values)
     words, unset = options.words, options.unset
     writes = unset or len(words) > 1
-    if options.listed and words:
-        raise UsageError("--list takes no KEY")
     if unset and len(words) != 1:
         raise UsageError("--unset takes one KEY")
     if options.shared and not writes:
         raise UsageError("--shared needs a KEY and a VALUE")
-    if options.show_origin and (not words or writes):
-        raise UsageError("--show-origin needs a KEY and no VALUE")
     if writes:
         _write(session, words[0], words[1:], options)
     elif words:
-        _show_one(session._replace(no_pager=True), words[0], options)
+        from repoagent.config.options import find_or_refuse
+
+        spelled, _ = find_or_refuse(words[0])
+        settings, terminal = session._replace(no_pager=True).open(find_layout())
+        setting = settings.setting(spelled)
+        if options.as_json:
+            write_json(terminal, _as_object(setting))
+        elif setting.value is None:
+            raise NothingDone(f"{spelled} is not set")
+        else:
+            lines = setting.value if isinstance(setting.value, tuple) else (setting.shown,)
+            terminal.result("".join(f"{line}\n" for line in lines))
     else:
         settings, terminal = session.open(find_layout())
         if options.as_json:
@@ -130,22 +121,6 @@ def command(session: Session, /, **values: Any) -> None:
         else:
             page = Page.of(terminal)
             page.write(_table(list(settings), page), terminal)
-
-
-def _show_one(session: Session, key: str, options: SimpleNamespace) -> None:
-    from repoagent.config.options import find_or_refuse
-
-    spelled, _ = find_or_refuse(key)
-    settings, terminal = session.open(find_layout())
-    setting = settings.setting(spelled)
-    if options.as_json:
-        write_json(terminal, _as_object(setting))
-    elif setting.value is None:
-        raise NothingDone(f"{spelled} is not set")
-    else:
-        lines = setting.value if isinstance(setting.value, tuple) else (setting.shown,)
-        head = f"{setting.origin}\t" if options.show_origin else ""
-        terminal.result("".join(f"{head}{line}\n" for line in lines))
 
 
 def _write(session: Session, key: str, values: tuple[str, ...], options: SimpleNamespace) -> None:
@@ -233,12 +208,11 @@ def config_template() -> str:
     """A `config.toml` with every option that a repository may set and its default, commented out."""
     from repoagent.config.options import OPTIONS
 
-    options = [option for option in OPTIONS if option.why_not_from_repository(option.default) is None]
-    entries = [f"# {option.doc}\n#{option.key} = {_toml(option.default)}\n" for option in options]
-    return "\n".join([CONFIG_HEAD, *entries])
-
-
-def _toml(value: object) -> str:
-    if value is None:
-        return '"none"'
-    return json.dumps(list(value) if isinstance(value, tuple) else value)
+    entries = [CONFIG_HEAD]
+    for option in OPTIONS:
+        if option.why_not_from_repository(option.default) is None:
+            value = list(option.default) if isinstance(option.default, tuple) else option.default
+            entries.append(
+                f"# {option.doc}\n#{option.key} = {json.dumps('none' if value is None else value)}\n"
+            )
+    return "\n".join(entries)

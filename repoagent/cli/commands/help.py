@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from repoagent.cli.session import Session, pass_session
 from repoagent.errors import Exit, UsageError
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 EXIT_CODES = {
     Exit.DONE: "success",
@@ -35,18 +31,8 @@ _TOPIC = "exit-codes"
 _PAGE = re.compile(r"docs/([\w-]+)(?:\.md)?")
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    root = ctx.find_root()
-    if ctx.params.get("words") or not isinstance(root.command, click.Group):
-        return []
-    names = [*root.command.list_commands(root), _TOPIC]
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
-
-
 @click.command()
-@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
 @pass_session
 @click.pass_context
 def command(ctx: click.Context, session: Session, words: tuple[str, ...]) -> None:

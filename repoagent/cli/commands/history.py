@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.history.commit_details import Step
     from repoagent.history.commit_summaries import Outcome
     from repoagent.history.file_history import HistoryReport
     from repoagent.history.summary_store import Summary
@@ -91,11 +90,12 @@ def _show(
             terminal.note(f"{plural(older, 'older commit')}; show more with --limit", "dim")
 
 
-_LEAST, _NARROW = 60, 80  # columns
+_LEAST = 60  # columns
 _PERSONS = 8  # authors named
 _BAR = 12
-_PEOPLE = (Column(""), Column("", right=True), Column(""), Column("", dropped=1))
-_STEPS = (Column(""), Column(""), Column(""), Column("", cut="end", least=20), Column("", right=True))
+_PLAIN, _NUMBER = Column(""), Column("", right=True)
+_PEOPLE = (_PLAIN, _NUMBER, _PLAIN, Column("", dropped=1))
+_STEPS = (_PLAIN, _PLAIN, Column("", dropped=1), Column("", cut="end", least=20), _NUMBER)
 
 
 def _fitted(text: str, page: Page, room: int) -> str:
@@ -126,9 +126,8 @@ def _people(history: HistoryReport, page: Page) -> Iterator[str]:
 
 
 def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
-    """Two lines per commit; on a narrow page, the author is on the second line."""
+    """A line for each commit and, if there is something to tell, one about what it did."""
     wide, path = page.width or 0, history.path
-    narrow = wide < _NARROW
     indent = 14 + max((len(step.commit.short) for step in history.steps), default=0)
     rows: list[tuple[Cell, ...]] = []
     below: dict[int, list[str]] = {-1: []}
@@ -141,25 +140,15 @@ def _steps(history: HistoryReport, page: Page) -> Iterator[str]:
         subject = _fitted(commit.subject, page, wide) or "(no subject)"
         count = lines_of(commit).replace("−", "-") if page.ascii else lines_of(commit)
         date, short = _fitted(commit.date[:10], page, 10), _fitted(commit.short, page, indent)
-        rows.append(((date,), (short, "yellow"), ("" if narrow else author,), (subject,), (count,)))
-        room = wide - indent - (display_width(author) + 2 if narrow else 0)
-        summary = page.paint(_what(step, page, room), "dim")
-        below[number] = (
-            [" " * indent + (f"{author}  {summary}".rstrip() if narrow else summary)]
-            if summary or narrow
-            else []
-        )
+        rows.append((date, (short, "yellow"), author, subject, count))
+        summary, room = step.summary, wide - indent
+        if not summary:  # a short line has fewer names
+            texts = (clean(did(step, names=names)) for names in range(NAMES * 2, 0, -1))
+            summary = next((text for text in texts if display_width(text) <= room), did(step, names=1))
+        summary = page.paint(_fitted(summary, page, room), "dim")
+        below[number] = [" " * indent + summary] if summary else []
     yield from below.pop(-1)
     yield from [*page.table(_STEPS, rows, below)][1:] if rows else []
-
-
-def _what(step: Step, page: Page, room: int) -> str:
-    """What the commit did; a short line has fewer names."""
-    if step.summary:
-        return _fitted(step.summary, page, room)
-    lines = (clean(did(step, names=names)) for names in range(NAMES * 2, 0, -1))
-    fitting = next((line for line in lines if display_width(line) <= room), None)
-    return fitting if fitting is not None else _fitted(did(step, names=1), page, room)
 
 
 _FEW = 5  # commits that need no confirmation

@@ -17,13 +17,11 @@ import click
 
 from repoagent.cli.app import LazyGroup
 from repoagent.cli.options import together
-from repoagent.cli.session import Repository, Session, emit, json_option, pass_session, select, write_json
+from repoagent.cli.session import Session, emit, json_option, pass_session, select, write_json
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.review.finding import Report
-    from repoagent.review.hooks.install import HookFile, Hooks
-    from repoagent.review.hooks.reviewed_change import HookChanges
+    from repoagent.review.hooks.install import Hooks
 
 NAMES = {
     "pre-commit": "review staged changes",
@@ -45,13 +43,9 @@ Examples:
   repoagent hook uninstall
 
 A hook stops git only for findings of the level review.fail_on or above; bypass
-it with git commit --no-verify. If the review itself fails, for example because
-a model cannot be reached, the hook prints a warning and git continues, unless
-you use --strict.
-
-\b
-commit-msg, instead of pre-commit, reads trailers of the message:
-  Review-Ignore: partner-missing docs/api.md
+it with git commit --no-verify. If the review itself fails, git continues,
+unless you use --strict. commit-msg, instead of pre-commit, reads trailers such
+as `Review-Ignore: partner-missing docs/api.md`.
 
 An existing hook, of your own, of a hook manager (pre-commit, husky, lefthook)
 or of the repository, is not changed; install prints what to add there."""
@@ -113,7 +107,11 @@ def status(session: Session, /, *, as_json: bool) -> None:
     hooks = _inspect()
     rows = [select(hook, "name", "path", "state", "before", executable="runs") for hook in hooks.files]
     lines = [f"hooks are in {hooks.folder}{_WHOSE[hooks.whose]}"]
-    lines += [f"{hook.name:<10}  {_state(hook)}" for hook in hooks.files]
+    for hook in hooks.files:
+        what = _STATES[hook.state] + (", after an existing hook" if hook.before else "")
+        if not hook.runs and hook.state != "none":
+            what += ", not executable, so git does not run it"
+        lines.append(f"{hook.name:<10}  {what}")
     if hooks.off:
         lines = [f"git runs no hooks here: {hooks.off}"]
     content = {**select(hooks, "folder", "off", owner="whose"), "hooks": rows}
@@ -125,16 +123,12 @@ _WHOSE = {
     "team": ", which is part of the repository",
     "everywhere": ", which other repositories use too",
 }
-
-
-def _state(hook: HookFile) -> str:
-    before = ", after an existing hook" if hook.before else ""
-    idle = "" if hook.runs else ", not executable, so git does not run it"
-    return {
-        "none": "none",
-        "ours": f"of repoagent{before}{idle}",
-        "changed": f"of repoagent, changed by hand{before}{idle}",
-    }.get(hook.state, f"another hook{idle}")
+_STATES = {
+    "none": "none",
+    "ours": "of repoagent",
+    "changed": "of repoagent, changed by hand",
+    "foreign": "another hook",
+}
 
 
 def _named(flags: dict[str, bool]) -> tuple[str, ...]:
@@ -185,10 +179,12 @@ def run_command(session: Session, /, **values: Any) -> int:
 
 
 def _run(session: Session, options: SimpleNamespace) -> int:
-    from repoagent.cli.commands.review_report import reaches, save_for_dismissal
+    from repoagent.cli.commands.review_report import Brief, reaches, save_for_dismissal, show
     from repoagent.git.worktree import layout, open_at_head
+    from repoagent.review.finding import Level
     from repoagent.review.hooks.reviewed_change import SECONDS, changes_of
     from repoagent.review.output.formats import report_data
+    from repoagent.review.review import ReviewRequest, review
     from repoagent.review.rules import RULES, parse_levels
     from repoagent.review.untrusted_change import settings_before
 
@@ -209,8 +205,17 @@ def _run(session: Session, options: SimpleNamespace) -> int:
     if asks and seconds.origin == "default":  # a commit waits for it
         limit = {seconds.key: seconds._replace(value=SECONDS)}
         settings = replace(settings, entries={**settings.entries, **limit})
-    repo = Repository(worktree, dirs, settings, terminal, cwd)
-    reports = _reports(changes, repo, asks=asks, strict=options.strict)
+    reports = []
+    with terminal.working("reviewing") if asks else nullcontext() as working:
+        model = None
+        if working is not None:
+            from repoagent.review.llm.review import ReviewSession
+
+            model = ReviewSession(worktree, dirs, settings, terminal.warn, working.label)
+        for change, unseen in changes.changes:
+            if change.files:
+                request = ReviewRequest(worktree, dirs, settings, model, unseen, strict=options.strict)
+                reports.append(review(change, request))
     if with_findings := [report for report in reports if report.findings]:
         findings = [finding for report in with_findings for finding in report.findings]
         save_for_dismissal(dirs, replace(with_findings[-1], findings=findings))
@@ -220,44 +225,18 @@ def _run(session: Session, options: SimpleNamespace) -> int:
         data = [*map(report_data, reports)]
         write_json(terminal, {"hook": options.name, "error": None, "reports": data})
     else:
-        _show(reports, repo, level, stops=stops)
+        for report in reports:  # findings that stop git in full, the others in brief
+            if report.findings:
+                again = "repoagent review" if stops else "repoagent review --commit HEAD"
+                if report.head and report.base:
+                    again = f"repoagent review {report.base[:12]}..{report.head[:12]}"
+                below = None if level == "never" else Level[level.upper()]
+                show(report, terminal, top=worktree.top, brief=Brief(below, f"see the details with: {again}"))
+            else:
+                for sentence in report.notes:
+                    terminal.note(sentence, "dim")
     if not stops:
         return Exit.DONE
     verb = "push" if options.name == "pre-push" or "PRE_COMMIT_REMOTE_NAME" in os.environ else "commit"
     terminal.note(f"stopped the {verb}; bypass this with: git {verb} --no-verify", "bold")
     return Exit.CHECK_FAILED
-
-
-def _reports(changes: HookChanges, repo: Repository, *, asks: bool, strict: bool) -> list[Report]:
-    from repoagent.review.review import ReviewRequest, review
-
-    base, terminal = (repo.worktree, repo.layout, repo.settings), repo.terminal
-    with terminal.working("reviewing") if asks else nullcontext() as working:
-        context = None
-        if working is not None:
-            from repoagent.review.llm.review import ReviewSession
-
-            context = ReviewSession(*base, terminal.warn, working.label)
-        return [
-            review(change, ReviewRequest(*base, context, unseen, strict=strict))
-            for change, unseen in changes.changes
-            if change.files
-        ]
-
-
-def _show(reports: list[Report], repo: Repository, limit: str, *, stops: bool) -> None:
-    """Print findings that stop git in full, the others in brief with the command that shows them in full."""
-    from repoagent.cli.commands.review_report import Brief, show
-    from repoagent.review.finding import Level
-
-    level = None if limit == "never" else Level[limit.upper()]
-    for report in reports:
-        if report.findings:
-            again = "repoagent review" if stops else "repoagent review --commit HEAD"
-            if report.head and report.base:
-                again = f"repoagent review {report.base[:12]}..{report.head[:12]}"
-            brief = Brief(level, f"see the details with: {again}")
-            show(report, repo.terminal, top=repo.worktree.top, brief=brief)
-        else:
-            for sentence in report.notes:
-                repo.terminal.note(sentence, "dim")

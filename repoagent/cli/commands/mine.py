@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from repoagent.cli.session import Session, json_option, pass_session, write_json
 from repoagent.cli.ui.table import plural
-from repoagent.errors import Exit, UsageError
+from repoagent.errors import Exit
 
 if TYPE_CHECKING:
     from repoagent.history.index.index import State
 
 
 @click.command()
-@click.option("--status", "only_status", is_flag=True, help="Show the state of the index; do nothing.")
 @click.option("--rebuild", is_flag=True, help="Discard the index and start over.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @click.option("--background", is_flag=True, hidden=True)
 @json_option
 @pass_session
-def command(session: Session, /, *, quiet: bool, as_json: bool, **options: Any) -> int | None:
+def command(
+    session: Session, /, *, rebuild: bool, quiet: bool, background: bool, as_json: bool
+) -> int | None:
     """Index the history of the repository, newest commits first, or the commits since the last time.
 
     `repoagent neighbors` also does this, in small steps. You can interrupt it at any time and continue later. The index
@@ -34,46 +35,39 @@ def command(session: Session, /, *, quiet: bool, as_json: bool, **options: Any) 
     from repoagent.git.worktree import layout, open_worktree
     from repoagent.history.index.index import open_index
 
-    only_status, rebuild = options["only_status"], options["rebuild"]
-    if options["background"]:
+    if background:
         os.setsid()  # not ended by ^C or when the terminal is closed
         os.nice(10)
-    if only_status and rebuild:
-        raise UsageError("--status cannot be combined with --rebuild")
     worktree = open_worktree(Path.cwd())
     terminal = session.terminal()
     with open_index(worktree, warn=(lambda _: None) if quiet else terminal.warn) as index:
-        if not only_status:
-            index.resolve("HEAD")
-            silent = quiet or as_json or not terminal.moves
-            try:
-                with nullcontext() if silent else terminal.working("mining") as working:
+        index.resolve("HEAD")
+        silent = quiet or as_json or not terminal.moves
+        try:
+            with nullcontext() if silent else terminal.working("mining") as working:
 
-                    def show_progress(done: int) -> None:
-                        if working is not None:
-                            working.progress(f"mining: {done:,} commits")
+                def show_progress(done: int) -> None:
+                    if working is not None:
+                        working.progress(f"mining: {done:,} commits")
 
-                    index.update(progress=show_progress, rebuild=rebuild, insist=True)
-            except Ended:
+                index.update(progress=show_progress, rebuild=rebuild, insist=True)
+        except Ended:
+            raise
+        except KeyboardInterrupt:
+            if as_json:
                 raise
-            except KeyboardInterrupt:
-                if as_json:
-                    raise
-                terminal.note(f"interrupted ({_line(index.state())}); continue with `repoagent mine`")
-                return int(Exit.INTERRUPTED)
+            terminal.note(f"interrupted ({_line(index.state())}); continue with `repoagent mine`")
+            return int(Exit.INTERRUPTED)
         state = index.state()
     if as_json:
-        write_json(
-            terminal, {"path": layout(worktree).history, **state._asdict(), "complete": state.complete}
-        )
+        content = {"path": layout(worktree).history, **state._asdict(), "complete": state.complete}
+        write_json(terminal, content)
     elif not quiet:
         terminal.result(f"{_line(state)}\n")
     return None
 
 
 def _line(state: State) -> str:
-    if not state.commits and state.end == "mining":
-        return "no commits indexed yet"
     how = {
         "whole": "complete",
         "mining": "older commits to follow",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +10,12 @@ import click
 
 from repoagent.cli.session import Session, find_layout, json_option, pass_session, select, write_json
 from repoagent.cli.ui.table import Page
-from repoagent.cli.ui.terminal_text import clean, display_width
+from repoagent.cli.ui.terminal_text import clean
 from repoagent.errors import Exit
 from repoagent.llm.model import display_name
 
 if TYPE_CHECKING:
     from repoagent.llm.open_model import StatusRow
-
-_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @click.group(invoke_without_command=True)
@@ -54,28 +51,14 @@ def _show(session: Session, as_json: bool) -> None:
         write_json(terminal, content)
         return
     page = Page.of(terminal)
-    indent = max(display_width(row.name) for row in [*rows, *providers]) + 2
-    lines: list[str] = []
-    for row in rows:
-        name = row.name + " " * (indent - display_width(row.name))
-        first = (
-            f"{clean(display_name(row.spec))}{page.paint(_origin(row), 'dim')}"
-            if row.spec
-            else _state(row, page)
-        )
-        lines.append(page.paint(name, "bold") + first)
-        lines += _filled([_state(row, page), *_facts(row)], indent, page) if row.spec else []
-        lines += [f"{' ' * indent}runs: {clean(row.status.runs)}"] if row.spec and row.status.runs else []
     ready = [row for row in providers if row.status.tried and not row.status.problem]
     broken = [row for row in providers if row.status.key and row.status.problem]
+    lines = [*page.pairs([(row.name, _facts(row)) for row in rows], "bold")]
     if ready or broken:
         lines += ["", page.paint("providers", "bold")]
-    for row in (*ready, *broken):
-        key = [f"key: {row.status.key}"] if row.status.key else []
-        first, *rest = _filled([_state(row, page), *key], indent, page)
-        lines += [row.name + first[len(row.name) :], *rest]
+        lines += page.pairs([(row.name, _facts(row)) for row in (*ready, *broken)])
     lines += ["", page.paint("short names, for the newest model of each family", "bold")]
-    lines += _filled([f"{name}: {spec}" for name, spec in short_names().items()], 2, page)
+    lines += page.wrap(" · ".join(f"{name}: {spec}" for name, spec in short_names().items()), "  ")
     page.write(lines, terminal)
     unavailable = ", ".join(row.name for row in providers if row not in ready and row not in broken)
     terminal.note(f"\nwithout a key or a running server: {unavailable}", "dim")
@@ -84,11 +67,11 @@ def _show(session: Session, as_json: bool) -> None:
 
 
 @command.command("test", short_help="Test a model with a minimal call.")
-@click.argument("name", required=False)
+@click.argument("name", metavar="[MODEL]", required=False)
 @json_option
 @pass_session
 def test(session: Session, name: str | None, as_json: bool) -> Exit:
-    """Test the model NAME (a spec or an alias; by default the model for edits) with a minimal call."""
+    """Test MODEL (a spec or an alias; by default the model for edits) with a minimal call."""
     from repoagent.cli.commands.summaries import spent_object
     from repoagent.edit.model_setup import model_setup
     from repoagent.llm.open_model import smallest_request
@@ -128,42 +111,24 @@ def test(session: Session, name: str | None, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _state(row: StatusRow, page: Page) -> str:
-    if row.status.problem:
-        return page.paint(clean(row.status.problem), "red")
-    return page.paint("ok", "green") if row.status.tried else page.paint("not tested", "dim")
-
-
-def _filled(pieces: list[str], indent: int, page: Page) -> list[str]:
-    """Pieces separated by dots, on indented lines that fit the page."""
-    lines = [" " * indent + pieces[0]]
-    for piece in pieces[1:]:
-        joined = f"{lines[-1]} · {piece}"
-        if page.width and display_width(_ESCAPE.sub("", joined)) > page.width:
-            lines.append(" " * indent + piece)
-        else:
-            lines[-1] = joined
-    return lines
-
-
-def _facts(row: StatusRow) -> list[str]:
-    """The context window, the price, the edit format and the origin of the key."""
-    facts = [f"{row.context:,} tokens"] if row.context else []
-    price = row.known.price
-    source = row.known.sources.get("price", "")
-    if price is None:
-        facts.append("price unknown")
-    elif source != "free":
-        yours = " (yours)" if source == "configured" else ""
-        facts.append(f"${price.input:g} in, ${price.output:g} out{yours}")
-    facts.append(f"edit format: {row.known.format}")
-    return facts + ([f"key: {row.status.key}"] if row.status.key else [])
-
-
-def _origin(row: StatusRow) -> str:
+def _facts(row: StatusRow) -> str:
+    """The model and the origin of its name, its state, context window, price, edit format and the origin of the key."""
     home = f"file:{Path.home()}/"
-    short = f"~/{row.origin.removeprefix(home)}" if row.origin.startswith(home) else row.origin
-    return clean(f"  ({short})") if short else ""
+    origin = f"~/{row.origin.removeprefix(home)}" if row.origin.startswith(home) else row.origin
+    facts = [f"{display_name(row.spec)}{f' ({origin})' if origin else ''}"] if row.spec else []
+    facts.append(row.status.problem or ("ok" if row.status.tried else "not tested"))
+    if row.spec:
+        facts += [f"{row.context:,} tokens"] if row.context else []
+        price, source = row.known.price, row.known.sources.get("price", "")
+        if price is None:
+            facts.append("price unknown")
+        elif source != "free":
+            yours = " (yours)" if source == "configured" else ""
+            facts.append(f"${price.input:g} in, ${price.output:g} out{yours}")
+        facts.append(f"edit format: {row.known.format}")
+        facts += [f"runs: {row.status.runs}"] if row.status.runs else []
+    facts += [f"key: {row.status.key}"] if row.status.key else []
+    return clean(" · ".join(facts))
 
 
 def _model_object(row: StatusRow) -> dict[str, object]:

@@ -20,7 +20,6 @@ from repoagent.history import render
 from repoagent.history.render import is_weak, rate
 
 if TYPE_CHECKING:
-    from repoagent.cli.ui.terminal import Terminal
     from repoagent.history.cochange.score import Neighbor
     from repoagent.history.neighbors import Neighborhood
     from repoagent.history.render import CommitHeader
@@ -32,25 +31,14 @@ Examples:
   repoagent neighbors a.py b.py --at v2.0     both together, as of a tag
   repoagent neighbors a.py --format html      a page, opened in the browser
   repoagent neighbors --map -o map.html       the whole repository
-  repoagent neighbors a.py -z | xargs -0 wc -l
+  repoagent neighbors a.py --json | jq -r '.neighbors[].path'
 
-\b
-Columns:
-  score     how likely it changes with FILE, 0 to 1; the bar is relative to
-            the best row
-  together  how many of FILE's analyzed commits change it too
-  rate      high: at least half of them; medium: at least a fifth; else low
-  last      age of the last commit that changed both
-  why       together: in the same commits; shared partners: both change with
-            the same files; current work: in the newest commits; like
-            name, same folder: by its name and location
+"rate" is high if at least half of FILE's commits change both, medium from a
+fifth. Rows with little evidence are hidden unless you use --weak; --json prints
+all rows. `repoagent help docs/neighbors.md` explains the columns.
 
-Rows with little evidence (at most one common commit out of ten or more, and a
-score below 0.1) are hidden unless you use --weak. --json prints all rows.
-
-Put a FILE whose name starts with a dash after "--". For a deleted file, its
-last neighbors are shown; for a file without history, candidates by name and
-folder, marked as such. The exit code is 0 even without neighbors.
+Put a FILE whose name starts with a dash after "--". The exit code is 0
+even without neighbors.
 
 The history comes from an index in .repoagent/history.db, which is created and
 updated when needed. Until it is complete, the last commits of FILE are used."""
@@ -59,13 +47,6 @@ updated when needed. Until it is complete, the last commits of FILE are used."""
 @click.command(epilog=EXAMPLES)
 @click.argument("files", metavar="[FILE]...", nargs=-1)
 @rows_option()
-@click.option(
-    "--min-score",
-    type=float,
-    metavar="X",
-    default=0.0,
-    help="Show only rows with a score of at least X, 0 to 1.",
-)
 @click.option(
     "--at",
     "revision",
@@ -83,7 +64,6 @@ updated when needed. Until it is complete, the last commits of FILE are used."""
     "--format", "form", type=click.Choice(["table", "svg", "html"]), default="table",
     help="Print a table, an image (svg) or a web page (html), which a terminal opens in the browser.",
 )  # fmt: skip
-@click.option("-z", "nul", is_flag=True, help="Print paths only, each with a NUL byte after it.")
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @json_option
 @pass_session
@@ -94,7 +74,17 @@ def command(session: Session, /, **values: Any) -> None:
     are worth a look, but need not change. FILE may be a folder; several FILEs are combined.
     """
     options = SimpleNamespace(**values)
-    _check(options)
+    flags = {"--json": options.as_json, "--explain": options.explain}
+    as_other = [f"--format {options.form}"] if options.form != "table" else []
+    if options.whole:
+        others = [name for name, used in flags.items() if used] + ["FILE"] * bool(options.files)
+        if others := others + (as_other if options.form != "html" else []):
+            raise UsageError(f"--map cannot be combined with {others[0]}")
+    elif not options.files:
+        raise UsageError("no file: name one, or use --map for the whole repository")
+    elif options.as_json and as_other:
+        raise UsageError(f"--json cannot be combined with {as_other[0]}")
+    from repoagent.cli.ui.terminal import deliver
     from repoagent.git.worktree import open_at_head, open_worktree, relative
     from repoagent.history.neighbors import neighborhood
 
@@ -105,7 +95,7 @@ def command(session: Session, /, **values: Any) -> None:
         from repoagent.history.repository_map import repository_map
 
         page = html(repository_map(open_worktree(cwd), options.revision))
-        _deliver(terminal, page, output, browser="map")
+        deliver(terminal, page, output, browser="map")
         return
     worktree, head = open_at_head(cwd)
     result = neighborhood(
@@ -114,62 +104,29 @@ def command(session: Session, /, **values: Any) -> None:
         options.revision,
         commit=head if options.revision == "HEAD" else None,
         limit=options.limit,
-        min_score=options.min_score,
         picture=form != "table",
     )
     commits: Mapping[str, CommitHeader] = {}
     if options.explain or form in ("svg", "html"):
         commits = render.read_headers(worktree.top, result.ids.values())
-    if options.nul:
-        rows = [row for row in result.rows if options.weak or not is_weak(row)]
-        _deliver(terminal, "".join(f"{os.fsdecode(row.path)}\0" for row in rows), output, exact=True)
-    elif options.as_json:
-        _deliver(terminal, _json(result, commits), output)
+    if options.as_json:
+        deliver(terminal, _json(result, commits), output)
     elif form == "table":
         page_of = Page.of(terminal, least=1)
-        _deliver(terminal, table(result, commits, page_of, time.time(), weak=options.weak), output)
+        text = table(result, commits, page_of, time.time(), weak=options.weak)
+        if output in (None, "-"):
+            terminal.styled(text)
+        else:
+            deliver(terminal, text, output)
     else:
         from repoagent.history import graph_output
         from repoagent.history.graph import neighbors_graph
 
         graph = neighbors_graph(result, commits)
         if form == "svg":
-            _deliver(terminal, graph_output.svg(graph), output)
+            deliver(terminal, graph_output.svg(graph), output)
         else:
-            _deliver(terminal, graph_output.html(graph), output, browser="neighbors")
-
-
-def _check(options: SimpleNamespace) -> None:
-    """Raise UsageError for options that cannot be combined, and for values out of range."""
-    flags = {"--json": options.as_json, "-z": options.nul, "--explain": options.explain}
-    as_other = [f"--format {options.form}"] if options.form != "table" else []
-    if options.whole:
-        others = [name for name, used in flags.items() if used] + ["FILE"] * bool(options.files)
-        if others := others + (as_other if options.form != "html" else []):
-            raise UsageError(f"--map cannot be combined with {others[0]}")
-        return
-    if not options.files:
-        raise UsageError("no file: name one, or use --map for the whole repository")
-    if not 0 <= options.min_score <= 1:
-        raise UsageError(f"--min-score must be between 0 and 1, not {options.min_score:g}")
-    if options.as_json and as_other:
-        raise UsageError(f"--json cannot be combined with {as_other[0]}")
-    if options.nul and (options.as_json or as_other):
-        raise UsageError("-z cannot be combined with --json or --format")
-
-
-def _deliver(
-    terminal: Terminal, text: str, output: str | None, *, exact: bool = False, browser: str = ""
-) -> None:
-    """Write to the file of -o or to standard output; on a terminal, open a page in the browser."""
-    from repoagent.cli.ui.terminal import deliver, show_page
-
-    if browser and output is None and terminal.output_tty:
-        show_page(terminal, text, browser)
-    elif exact or output not in (None, "-"):
-        deliver(terminal, text.encode("utf-8", "surrogateescape"), output)
-    else:
-        terminal.styled(text)
+            deliver(terminal, graph_output.html(graph), output, browser="neighbors")
 
 
 def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
@@ -180,6 +137,8 @@ def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
             return {"commit": commit} if commits else commit
         header = vars(commits[commit])
         return {name: header[name] for name in ("commit", "short", "date", "author", "subject")}
+
+    import json
 
     rows = [
         {
@@ -193,8 +152,6 @@ def _json(result: Neighborhood, commits: Mapping[str, CommitHeader]) -> str:
         }
         for row in result.rows
     ]
-    import json
-
     content = {
         "version": 1,
         "paths": [os.fsdecode(path) for path in result.paths],

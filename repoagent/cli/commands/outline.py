@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from repoagent.memory.file_summaries import FileSummary
     from repoagent.memory.file_summary_store import SourceFile
     from repoagent.syntax.outline import Outline
-    from repoagent.syntax.symbol import Symbol
 
 KINDS = (
     "function", "method", "class", "struct", "union", "enum", "interface", "type", "namespace", "macro", "impl",
@@ -59,7 +59,10 @@ _OPTION_GROUPS = {"Options": (*_OF_OUTLINE, "summary"), "Options for --summary":
 @click.command(cls=Command, epilog=EXAMPLES, option_groups=_OPTION_GROUPS)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Show only the N outermost levels.")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Show only this kind. Repeatable.")
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), metavar="KIND", multiple=True,
+    help="Show only this kind. Repeatable.",
+)  # fmt: skip
 @click.option("--language", metavar="NAME", help="The language of FILE, if its name does not show it.")
 @click.option("--summary", is_flag=True, help="Summarize the purpose of each FILE with a model.")
 @click.option(
@@ -98,8 +101,6 @@ def _outline(session: Session, options: SimpleNamespace) -> int:
     from repoagent.syntax.outline import check_language
 
     depth, kinds = options.depth, options.kinds
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise UsageError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
     if options.language is not None:
         check_language(options.language)
     terminal = session.terminal()
@@ -225,48 +226,26 @@ def _outlines(
         yield outline
 
 
-_TYPES = ("class", "struct", "union", "enum", "interface", "type", "namespace", "impl", "object")
-_STYLES = {
-    **dict.fromkeys(_TYPES, "blue"),
-    **dict.fromkeys(("function", "method", "macro"), "green"),
-    **dict.fromkeys(("declaration", "constant", "variable", "entry", "key", "element"), "cyan"),
-    **dict.fromkeys(("selector", "rule"), "yellow"),
-}
 _NAMED = 5  # files named for each reason
 
 
 def _lines(outline: Outline, page: Page) -> Iterator[str]:
-    symbols = outline.symbols
-    ranges = [
-        f"{symbol.first_line}-{symbol.last_line}"
-        if symbol.last_line > symbol.first_line
-        else f"{symbol.first_line}"
-        for symbol in symbols
+    """A line for each symbol: its lines, and its signature with the name in bold."""
+    spans = [
+        f"{symbol.first_line}-{symbol.last_line}".removesuffix(f"-{symbol.first_line}")
+        for symbol in outline.symbols
     ]
-    width = max(map(len, ranges))
-    least = min(symbol.depth for symbol in symbols)
-    for lines, symbol in zip(ranges, symbols, strict=True):
+    width = max(map(len, spans))
+    least = min(symbol.depth for symbol in outline.symbols)
+    for lines, symbol in zip(spans, outline.symbols, strict=True):
         indent, room = 2 * (symbol.depth - least), None
         if page.width is not None:
             indent = min(indent, page.width // 3)
             room = page.width - width - 2 - indent
-        text = page.cut(clean(symbol.signature), room)
-        text = _painted(text, symbol) if page.color else text
+        text, name = page.cut(clean(symbol.signature), room), clean(symbol.name)
+        if page.color and name and (match := re.search(rf"(?<!\w){re.escape(name)}", text)):
+            text = text[: match.start()] + paint(name, "bold", "blue") + text[match.end() :]
         yield f"{page.paint(lines.rjust(width), 'dim')}  {' ' * indent}{text}"
-
-
-def _painted(text: str, symbol: Symbol) -> str:
-    """The signature, with the name in the color of its kind."""
-    name = clean(symbol.name)
-    style = _STYLES.get(symbol.kind)
-    if style is None:
-        return paint(text, "bold") if symbol.kind == "heading" else text
-    start = text.find(name)
-    while start > 0 and (text[start - 1] + name[:1]).replace("_", "a").isalnum():
-        start = text.find(name, start + 1)
-    if start < 0 or not name:
-        return text
-    return text[:start] + paint(name, "bold", style) + text[start + len(name) :]
 
 
 def _show_summaries(session: Session, options: SimpleNamespace) -> None:
@@ -360,18 +339,30 @@ def _show_done(
 def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFile]:
     """The files to summarize, without duplicates. Raises UsageError for a missing file, Refused for a binary file or
     one that must not be sent."""
-    from repoagent.edit.guards.off_limits import holds_secrets
+    from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
+    from repoagent.git.files import read_source
+    from repoagent.git.similar_paths import no_such_file
+    from repoagent.git.worktree import relative
     from repoagent.memory.file_summary_store import SourceFile
 
     files: dict[str, SourceFile] = {}
     for name in names:
-        path, data = "", b""
+        path, data = "" if name == "-" else name, None
         if name == "-":
             data = sys.stdin.buffer.read()
-        elif worktree is not None:
-            path, data = _inside(worktree, name)
+        elif worktree is None:
+            data = _bytes_of(name)
         else:
-            path, data = name, _bytes_of(name)
+            path = relative(worktree, name, Path.cwd())
+            if reason := gate(worktree.top, [path])(path):
+                raise Refused(reason)
+            if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
+                raise UsageError(f"{name} is a directory; name files in it")
+            data = read_source(worktree, path).data
+            if data is None:
+                raise no_such_file(path, worktree.top)
+            if data.startswith(LFS_POINTER):
+                raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
         if len(names) > 1 and holds_secrets(path):  # the name may come from a * in the shell
             raise Refused(f"{name} usually holds secrets; to summarize it, name no other file")
         file = SourceFile(path, data)
@@ -379,26 +370,6 @@ def _sources(worktree: WorkTree | None, names: tuple[str, ...]) -> list[SourceFi
             raise Refused(f"{path or 'standard input'} is binary; only text can be summarized")
         files.setdefault(path, file)
     return list(files.values())
-
-
-def _inside(worktree: WorkTree, name: str) -> tuple[str, bytes]:
-    """The path of a file in the work tree, and its bytes."""
-    from repoagent.edit.guards.off_limits import LFS_POINTER, gate
-    from repoagent.git.files import read_source
-    from repoagent.git.similar_paths import no_such_file
-    from repoagent.git.worktree import relative
-
-    path = relative(worktree, name, Path.cwd())
-    if reason := gate(worktree.top, [path])(path):
-        raise Refused(reason)
-    if (worktree.top / path).is_dir() and not (worktree.top / path).is_symlink():
-        raise UsageError(f"{name} is a directory; name files in it")
-    source = read_source(worktree, path)
-    if source.data is None:
-        raise no_such_file(path, worktree.top)
-    if source.data.startswith(LFS_POINTER):
-        raise Refused(f"{path} is a Git LFS pointer; run `git lfs pull` first")
-    return path, source.data
 
 
 def _bytes_of(name: str, limit: int = -1) -> bytes:

@@ -18,17 +18,15 @@ import click
 
 from repoagent.cli import options as shared
 from repoagent.cli.click_commands import Command
-from repoagent.cli.session import Repository, Session, json_option, open_repository, pass_session
+from repoagent.cli.session import Repository, Session, emit, json_option, open_repository, pass_session
 from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.review.change import Change
     from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.dismissals import State
-    from repoagent.review.finding import Finding, Report
+    from repoagent.review.finding import Finding
     from repoagent.review.fix import FixOutcome
 
 
@@ -49,38 +47,11 @@ class Review(Command):
         return [*super().collect_usage_pieces(ctx), "[-- PATHSPEC...]"]
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    from repoagent.cli.completion import revisions
-
-    if PATHSPECS in ctx.meta:
-        return [CompletionItem(incomplete, type="file")]
-    words = [CompletionItem(name, help=verb.short_help) for name, verb in VERBS.items()]
-    named = [CompletionItem(name, help=kind) for name, kind in revisions(incomplete)]
-    return [word for word in words if word.value.startswith(incomplete)] + named
-
-
-def _complete_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The ids of the findings of the last review."""
-    from click.shell_completion import CompletionItem
-
-    from repoagent.git.worktree import layout, open_at_head
-    from repoagent.review.finding import read_last
-
-    try:
-        last = read_last(layout(open_at_head(Path.cwd())[0]), warn=lambda _: None)
-    except RepoagentError:
-        return []
-    findings = last.findings if last is not None else ()
-    return [CompletionItem(each.id, help=each.title) for each in findings if each.id.startswith(incomplete)]
-
-
 def _verb(name: str, state: State, line: str) -> click.Command:
-    more = "\n\nID names a finding of the last review; its first characters are enough."
+    more = "ID names a finding of the last review; its first characters are enough."
 
-    @click.command(name, short_help=line, help=line + more)
-    @click.argument("finding", metavar="ID", shell_complete=_complete_ids)
+    @click.command(name, short_help=line, help=f"{line}\n\n{more}")
+    @click.argument("finding", metavar="ID")
     @click.option("--reason", default="", metavar="TEXT", help="Record why.")
     @json_option
     @pass_session
@@ -90,12 +61,8 @@ def _verb(name: str, state: State, line: str) -> click.Command:
 
         worktree, _ = open_at_head(Path.cwd())
         match = record_verdict(layout(worktree), finding, state, reason=reason)
-        terminal = session.terminal()
-        if as_json:
-            content = {"version": 1, "id": match.id, "rule": match.rule, "state": state}
-            terminal.result(json.dumps(content) + "\n")
-        else:
-            terminal.note(f"{state}: {match.title}")
+        content = {"id": match.id, "rule": match.rule, "state": state}
+        emit(session.terminal(), content, as_json=as_json, notes=[f"{state}: {match.title}"])
 
     return verb
 
@@ -119,13 +86,10 @@ Examples:
   repoagent review --rule secret=warning --fail-on warning
   repoagent review dismiss 4f1c2e         hide this finding from now on
 
-\b
-Most rules need no model and no network. Some look at the change itself: a
-secret, a conflict marker, a file that no longer parses, a removed name that
-is still used, a leftover debugging line. partner-missing looks at the history:
-a file that usually changes along is missing. A model is asked only with
---model or --ask, or if review.model is set; its findings are reported only if
-the code that they quote exists.
+Most rules need no model and no network: secrets, conflict markers, files that
+no longer parse, removed names that are still used, missing partner files. A
+model is asked only with --model or --ask, or if review.model is set; its
+findings are reported only if the code that they quote exists.
 
 The exit code is 1 if a finding reaches the level of --fail-on (by default
 review.fail_on, which is error unless you set it)."""
@@ -140,7 +104,7 @@ OPTION_GROUPS = {  # by their parameters
 
 
 @click.command(cls=Review, verbs=VERBS, epilog=EXAMPLES, option_groups=OPTION_GROUPS)
-@click.argument("words", metavar="[RANGE]", nargs=-1, shell_complete=_complete)
+@click.argument("words", metavar="[RANGE]", nargs=-1)
 @click.option("--staged", is_flag=True, help="Review staged changes (the default).")
 @click.option("--worktree", is_flag=True, help="Review all changes of tracked files since HEAD.")
 @click.option("--base", metavar="REF", help="Review the changes of HEAD since its merge base with REF.")
@@ -151,11 +115,9 @@ OPTION_GROUPS = {  # by their parameters
 )  # fmt: skip
 @click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of standard output.")
 @click.option(
-    "--also",
-    metavar="FORM=FILE",
-    multiple=True,
+    "--also", metavar="FORM=FILE", multiple=True,
     help="Also write the report in another format to FILE. Repeatable.",
-)
+)  # fmt: skip
 @click.option(
     "--fail-on", type=click.Choice(LEVELS), metavar="LEVEL",
     help="Exit with 1 for findings of this level or above: note, warning, error or never.",
@@ -187,6 +149,9 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     Reviews staged changes by default; RANGE (A..B) reviews what is in B and not in A, and - a diff on standard input.
     """
     options = SimpleNamespace(**values)
+    from repoagent.git.worktree import layout, open_at_head
+
+    cwd = Path.cwd()
     if options.as_json and options.form != "text":
         raise UsageError(f"--json cannot be combined with --format {options.form}")
     form = "json" if options.as_json else options.form
@@ -210,13 +175,12 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
         return _fix(repo, options, findings, commits=last is not None and bool(last.head))
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
     from repoagent.cli.ui.terminal import deliver
-    from repoagent.git.worktree import layout, open_at_head
     from repoagent.review.diff.read import read_change
     from repoagent.review.output.formats import render
+    from repoagent.review.review import ReviewRequest, review
     from repoagent.review.rules import parse_levels
     from repoagent.review.untrusted_change import settings_before
 
-    cwd = Path.cwd()
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
     flags |= {**parse_levels(options.rules), "review.fail_on": options.fail_on}
     worktree, head = open_at_head(cwd)
@@ -229,13 +193,25 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
     repo = repo._replace(settings=settings_before(change, worktree, dirs, repo.settings))
     if options.show_prompt:
         return _show_prompt(change, repo, as_json=options.as_json)
-    report = _review(change, repo, options, unseen, narrowed=bool(selector.pathspecs))
+    settings, narrowed = repo.settings, bool(selector.pathspecs)
+    request = ReviewRequest(worktree, dirs, settings, unseen=unseen, strict=options.strict, narrowed=narrowed)
+    if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
+        report = review(change, request)
+    else:
+        from repoagent.review.llm.review import ReviewSession
+
+        with terminal.working("reading the change") as working:
+            context = ReviewSession(
+                worktree, dirs, settings, terminal.warn, working.label,
+                record=options.record, reply=options.reply, afresh=options.refresh,
+            )  # fmt: skip
+            report = review(change, request._replace(session=context))
     if report.findings or report.dismissed:
         save_for_dismissal(dirs, report)
     if is_text:
         show(report, terminal, top=worktree.top)
     for each, path in outputs:
-        deliver(terminal, render(report, each), path)
+        deliver(terminal, os.fsdecode(render(report, each)), path)
     if options.fix:
         return _fix(repo, options, report.findings, commits=bool(change.head))
     return Exit.NOTHING if reaches([report], repo.settings.text("review.fail_on")) else Exit.DONE
@@ -266,25 +242,6 @@ def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -
     return ChangeSelector(how, value, (*words, *pathspecs), cwd, diff)
 
 
-def _review(
-    change: Change, repo: Repository, options: SimpleNamespace, unseen: tuple[str, ...], *, narrowed: bool
-) -> Report:
-    from repoagent.review.review import ReviewRequest, review
-
-    worktree, dirs, settings, terminal, *_ = repo
-    request = ReviewRequest(worktree, dirs, settings, unseen=unseen, strict=options.strict, narrowed=narrowed)
-    if options.no_model or not (options.model or options.ask or settings.text_or_none("review.model")):
-        return review(change, request)
-    from repoagent.review.llm.review import ReviewSession
-
-    with terminal.working("reading the change") as working:
-        context = ReviewSession(
-            worktree, dirs, settings, terminal.warn, working.label,
-            record=options.record, reply=options.reply, afresh=options.refresh,
-        )  # fmt: skip
-        return review(change, request._replace(session=context))
-
-
 def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
     """Print the prompt of each call. Raises NothingDone if there is nothing to send."""
     from repoagent.cli.commands.context import Block, ShownPrompt, blocks_from, show_texts
@@ -296,8 +253,8 @@ def _show_prompt(change: Change, repo: Repository, *, as_json: bool) -> Exit:
         raise NothingDone(f"nothing in {change.title} to send to a model")
     blocks: list[Block] = []
     for prompt in calls:
-        system = [("system", part) for part in prompt.system]
-        blocks += blocks_from([*system, *(("user", part) for part in prompt.opening)])
+        parts = ("system", prompt.system), ("user", prompt.opening)
+        blocks += blocks_from((role, part) for role, several in parts for part in several)
     spec = display_name(review_settings(repo.settings).text("model"))
     show_texts(ShownPrompt(spec, None, tuple(blocks)), repo.terminal, as_json=as_json)
     return Exit.DONE
@@ -324,27 +281,29 @@ def _fix(repo: Repository, options: SimpleNamespace, findings: Sequence[Finding]
     todo = [finding for finding in findings if can_be_fixed(finding)]
     if not todo:
         raise NothingDone("nothing to fix: no finding is on lines that can be edited")
-    done: list[FixOutcome] = []
-    failed: list[tuple[Finding, RepoagentError]] = []
+    rows: list[dict[str, object]] = []
+    done = 0
+    failure: RepoagentError | None = None
     for finding in todo:
         terminal.note(f"{finding.id}  {finding.location.path}:{finding.location.start}  {finding.title}")
         try:
-            done.append(_fix_one(repo, options, finding, commits=commits))
+            fixed = _fix_one(repo, options, finding, commits=commits)
         except RepoagentError as error:
             if len(todo) == 1:
                 raise
-            failed.append((finding, error))
+            failure = failure or error
+            rows.append({"id": finding.id, "outcome": "failed", "reason": str(error)})
             terminal.warn(f"could not fix {finding.id}: {error}")
+        else:
+            rows.append(dict(as_data(fixed)))
+            done += fixed.result is not None
     if options.as_json:
-        rest = [{"id": finding.id, "outcome": "failed", "reason": str(error)} for finding, error in failed]
-        fixes = [*(dict(as_data(fixed)) for fixed in done), *rest]
-        terminal.done(json.dumps({"version": 1, "fixes": fixes}, indent=2) + "\n")
-    finished = [fixed for fixed in done if fixed.result is not None]
-    if finished and not commits:
+        terminal.done(json.dumps({"version": 1, "fixes": rows}, indent=2) + "\n")
+    if done and not commits:
         terminal.note("the fixes are in the work tree; review them, then `git add` them")
-    if failed and not finished:
-        return failed[0][1].exit_code
-    return Exit.DONE if len(finished) == len(todo) else Exit.NOTHING
+    if failure is not None and not done:
+        return failure.exit_code
+    return Exit.DONE if done == len(todo) else Exit.NOTHING
 
 
 def _fix_one(repo: Repository, options: SimpleNamespace, finding: Finding, *, commits: bool) -> FixOutcome:

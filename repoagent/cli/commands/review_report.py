@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from repoagent.cli.ui.table import Page, ago, columns, fit, plural
-from repoagent.cli.ui.terminal_text import clean, one_line, width
+from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
 from repoagent.review.finding import Finding, Level, Report, save_last
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 _READABLE = 100  # columns of running text
 _COMMITS = 5
 _HEADS = 5  # findings in the short form
+_AROUND = 2  # lines before and after those of the finding
+_MOST, _END = 12, 3  # lines of the finding itself; of a longer one, the first and last lines
+_DIFF = 60  # lines of a suggestion
 _STYLES = {Level.ERROR: ("bold", "red"), Level.WARNING: ("bold", "yellow"), Level.NOTE: ("bold", "blue")}
 
 
@@ -35,10 +40,8 @@ def reaches(reports: Iterable[Report], word: str) -> bool:
 
 def save_for_dismissal(dirs: Layout, report: Report) -> None:
     """Save the report for `review dismiss`; ignore a failure to write it."""
-    try:
+    with suppress(Refused, Busy):
         save_last(dirs, report)
-    except (Refused, Busy):
-        return
 
 
 class Brief(NamedTuple):
@@ -57,18 +60,13 @@ def show(report: Report, terminal: Terminal, *, top: Path | None = None, brief: 
     page = Page.of(terminal)
     text: Iterable[str] = lines(report, page, brief, top=top)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        text = map(_in_a_log, text)
+        # GitHub's runner reads such lines as commands
+        text = (re.sub(r"^(\s*):(?=:)", r"\1: ", line.replace("##[", "## [")) for line in text)
     page.write(text, terminal)
     for sentence in report.unseen:
         terminal.warn(f"not reviewed: {sentence}")
     for sentence in report.notes:
         terminal.note(sentence, "dim")
-
-
-def _in_a_log(line: str) -> str:
-    """The line, escaped so that GitHub's runner does not read it as a workflow command."""
-    line = line.replace("##[", "## [")
-    return line.replace("::", ": :", 1) if line.lstrip().startswith("::") else line
 
 
 def lines(
@@ -91,17 +89,18 @@ def lines(
     for finding in sorted(report.findings, key=importance):
         rule = RULES.get(finding.rule)
         # the heading is enough, except for a model's finding
-        if brief and rule and rule.source != "model" and (brief.below is None or finding.level < brief.below):
-            small += 1
-            if small <= _HEADS:
-                yield from _head(finding, page, top)
+        is_small = bool(
+            brief and rule and rule.source != "model" and (brief.below is None or finding.level < brief.below)
+        )
+        small += is_small
+        if not is_small or small <= _HEADS:
+            yield from _head(finding, page, top)
+        if is_small:
             continue
-        yield from _head(finding, page, top)
-        for part in (_frame(report, finding, page), _body(finding, page), _evidence(finding, page, now)):
+        parts = _frame(report, finding, page), _body(finding, page), _evidence(finding, page, now)
+        for part in (*parts, _suggested(report, finding, page)):
             if text := list(part):
                 yield from ["", *text]
-        if suggested := _suggested(report, finding, page):
-            yield from ["", *suggested]
         yield ""
     if small > _HEADS:
         yield f"and {small - _HEADS:,} more"
@@ -114,19 +113,13 @@ def lines(
 
 def _head(finding: Finding, page: Page, top: Path | None) -> Iterator[str]:
     level, location = finding.level.word, finding.location
-    head = f"{level} {one_line(finding.rule)}"
-    for number, line in enumerate(fit(f"{head}: {one_line(finding.title) or '(no title)'}", page.width)):
-        if number or not line.startswith(head):
-            yield page.paint(line, "bold")
-        else:
-            rule = line[len(level) : len(head)] + page.paint(line[len(head) :], "bold")
-            yield page.paint(level, *_STYLES[finding.level]) + rule
+    title = f"{level} {one_line(finding.rule)}: {one_line(finding.title) or '(no title)'}"
+    first, *rest = fit(title, page.width)
+    yield page.paint(level, *_STYLES[finding.level]) + page.paint(first.removeprefix(level), "bold")
+    yield from (page.paint(line, "bold") for line in rest)
     name = one_line(location.path if top is None else os.path.relpath(top / location.path))
     line = f":{location.start}" if location.start else ""
     removed = " (removed)" if location.old and line else ""
-    if page.width is not None and columns(name) + 2 > 2 * page.width:
-        # a terminal cannot open a shortened path
-        name = page.shorten(name, page.width - 2 - len(line) - len(removed))
     yield f"  {page.paint(name + line, 'cyan')}{removed}  {page.paint(f'[{finding.id}]', 'dim')}"
 
 
@@ -144,7 +137,7 @@ def _body(finding: Finding, page: Page) -> Iterator[str]:
         text = one_line(paragraph.expandtabs(4).rstrip())
         indent = text[: len(text) - len(text.lstrip(" "))][:20]
         for line in fit(text.lstrip(" "), None if room is None else room - len(indent)):
-            yield f"  {indent}{line}" if line else ""
+            yield f"  {indent}{line}".rstrip()
 
 
 def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
@@ -152,9 +145,8 @@ def _evidence(finding: Finding, page: Page, now: float) -> Iterator[str]:
         date = time.strftime("%Y-%m-%d", time.gmtime(max(0, min(commit.time, 2**37))))
         short, since = one_line(commit.commit[:10]), ago(max(0.0, now - commit.time))
         line = f"  {short} {date} {one_line(commit.subject) or '(no subject)'}"
-        with_age = f"{line}  ({since})"
-        if page.width is None or columns(with_age) <= page.width:
-            line = with_age
+        if page.width is None or columns(line) + columns(since) + 4 <= page.width:
+            line += f"  ({since})"
         rest = page.cut(line)[2 + len(short) :]
         yield f"  {page.paint(short, 'yellow')}{page.paint(rest[:11], 'dim')}{rest[11:]}"
     if (more := len(finding.evidence) - _COMMITS) > 0:
@@ -166,8 +158,7 @@ def _total(report: Report) -> str:
 
     parts = [f"{plural(len(report.rules), 'rule')}, {plural(report.files, 'file')}", "no model asked"]
     if report.model:
-        cost = report.cost
-        price = "" if cost is None else f", {f'${cost:.2f}' if cost >= 0.01 else cost_text(cost)}"
+        price = "" if report.cost is None else f", {cost_text(report.cost)}"
         parts[1] = f"{one_line(report.model)}, {report.tokens:,} tokens{price}"
     parts += [f"{len(report.dismissed):,} dismissed"] if report.dismissed else []
     parts += [f"{report.dropped:,} dropped that could not be verified"] if report.dropped else []
@@ -175,13 +166,6 @@ def _total(report: Report) -> str:
     counts = ", ".join(plural(levels[level], level.word) for level in sorted(levels, reverse=True))
     title = one_line(report.title) or "the change"
     return f"{counts or 'no findings'} in {title} ({'; '.join(parts)})"
-
-
-_AROUND = 2  # lines before and after those of the finding
-_MOST = 12  # lines of the finding itself; of a longer one, the first and last lines
-_END = 3
-_TAB = 8
-_DIFF = 60  # lines of a suggestion
 
 
 def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
@@ -193,8 +177,8 @@ def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
     text = report.by_file.get(location.path)
     source = [] if text is None or location.old else split_lines(text)
     if first > len(source):
-        quoted = text_lines(finding.quote)
-        numbered, last = dict(enumerate(quoted, first)), first + len(quoted) - 1
+        numbered = dict(enumerate(text_lines(finding.quote), first))
+        last = first + len(numbered) - 1
     else:
         begin, end = max(1, first - _AROUND), min(len(source), last + _AROUND)
         numbered = {number: shown(source[number - 1]) for number in range(begin, end + 1)}
@@ -209,43 +193,31 @@ def _frame(report: Report, finding: Finding, page: Page) -> Iterator[str]:
                 yield page.paint(f"{'':{gutter + 3}}{bar} {page.dots} {len(skipped)} more lines", "dim")
             continue
         marked = first <= number <= last
-        sign = page.paint(mark, *style) if marked else " "
         faint = () if marked else ("dim",)
         room = None if page.width is None else page.width - gutter - 6
-        code = page.cut(_tabless(clean(line).replace("\n", "^J")), room)
+        code = page.paint(page.cut(one_line(line.expandtabs(8)), room), *faint)
         count = page.paint(f"{number:>{gutter}}", *faint)
-        yield f" {sign} {count} {page.paint(bar, 'dim')} {page.paint(code, *faint)}".rstrip()
+        yield f" {page.paint(mark, *style) if marked else ' '} {count} {page.paint(bar, 'dim')} {code}".rstrip()
 
 
-def _tabless(text: str) -> str:
-    if "\t" not in text:
-        return text
-    out, column = [], 0
-    for character in text:
-        step = _TAB - column % _TAB if character == "\t" else width(character, column)
-        out.append(" " * step if character == "\t" else character)
-        column += step
-    return "".join(out)
-
-
-def _suggested(report: Report, finding: Finding, page: Page) -> list[str]:
-    """The suggestion as a diff without headers; [] if there is none, or if it does not fit the text."""
+def _suggested(report: Report, finding: Finding, page: Page) -> Iterator[str]:
+    """The suggestion as a diff without headers; nothing if there is none, or if it does not fit the text."""
     suggestion = finding.suggestion
     texts = None if suggestion is None else before_and_after(report, suggestion)
     if suggestion is None or texts is None or texts[0] == texts[1]:
-        return []
+        return
     from repoagent.cli.ui.diff import render
     from repoagent.git.files import REGULAR, FileChange
     from repoagent.patch.render import canonical_diff
 
     path = suggestion.location.path
     diff = canonical_diff([FileChange(path, path, texts[0], texts[1], REGULAR, REGULAR)])
-    hunks = diff[diff.find("\n@@ ") + 1 :] if "\n@@ " in diff else ""
-    if not hunks:  # a binary file
-        return []
-    spaced = "".join(f"{line[:1]}{_tabless(line[1:])}\n" for line in hunks.removesuffix("\n").split("\n"))
-    text = render(spaced, color=page.color, columns=page.width and page.width - 2)
+    _, mark, hunks = diff.partition("\n@@ ")
+    if not mark:  # a binary file
+        return
+    text = render(f"@@ {hunks}".expandtabs(8), color=page.color, columns=page.width and page.width - 2)
     diff_lines = text.removesuffix("\n").split("\n")
-    more = [f"  and {len(diff_lines) - _DIFF} more lines"] if len(diff_lines) > _DIFF else []
-    elsewhere = f" in {clean(path)}" if path != finding.location.path else ""
-    return [f"  suggested{elsewhere}:", *(f"  {line}" for line in diff_lines[:_DIFF]), *more]
+    yield f"  suggested{f' in {clean(path)}' if path != finding.location.path else ''}:"
+    yield from (f"  {line}" for line in diff_lines[:_DIFF])
+    if len(diff_lines) > _DIFF:
+        yield f"  and {len(diff_lines) - _DIFF} more lines"

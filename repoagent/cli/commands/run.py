@@ -23,7 +23,6 @@ from repoagent.errors import Exit, RepoagentError, UsageError
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.model_setup import ModelSetup
-    from repoagent.storage.layout import Layout
     from repoagent.tasks.run_context import RunRequest
 
 EPILOG = """\b
@@ -151,8 +150,13 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
     from repoagent.llm.model import display_name
     from repoagent.tasks.worktree import run_in_worktree
 
-    if options.child:
-        request, inherited = _subagent_request(options, repo.layout), ""
+    if options.child:  # a subagent, limited to what is left of its parent's limits
+        from repoagent.tasks.runs.directory import RunDirectory
+        from repoagent.tasks.subagents.process import die_with_parent, read_spec
+
+        die_with_parent()
+        request, options.limits = read_spec(RunDirectory(repo.layout, options.child))
+        inherited = ""
     else:
         request, inherited = _request(options, repo)
     ui = EventStream(yes=request.mode in {"auto", "auto-edit"})
@@ -178,16 +182,20 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
     from repoagent.tasks.run_context import RunRequest
     from repoagent.tasks.runs.directory import RunDirectory
 
-    prompt = _prompt(options)
+    if options.prompt_file is not None:
+        if options.words:
+            raise UsageError("--file cannot be combined with a PROMPT")
+        prompt = words_in(options.prompt_file, "prompt").strip()
+    else:
+        words = " ".join(word for word in options.words if word != "-")
+        piped = words_in(Path("-"), "prompt") if "-" in options.words else ""
+        prompt = "\n\n".join(filter(None, (words, piped))).strip()
     name, fresh = run_options.chosen_name(options, repo.worktree, "run")
     if not prompt and fresh:
         raise UsageError('no prompt: use repoagent run "PROMPT"')
-    for option, value, what in (
-        ("--worktree", options.worktree, "DIR"),
-        ("--branch", options.branch, "NAME"),
-    ):
+    for option, value in (("--worktree DIR", options.worktree), ("--branch NAME", options.branch)):
         if str(value or "").startswith("-"):  # click took the next option as the value
-            raise UsageError(f"{option} needs a {what}, but is followed by {value}: use {option} {what}")
+            raise UsageError(f"{option}: missing value before {value}")
     inherited = ""
     if not fresh:
         inherited = run_options.inherit_options(options, repo.settings, RunDirectory(repo.layout, name))
@@ -211,16 +219,6 @@ def _request(options: SimpleNamespace, repo: Repository) -> tuple[RunRequest, st
     return request, inherited
 
 
-def _subagent_request(options: SimpleNamespace, layout: Layout) -> RunRequest:
-    """The request of a subagent, limited to what is left of its parent's limits."""
-    from repoagent.tasks.runs.directory import RunDirectory
-    from repoagent.tasks.subagents.process import die_with_parent, read_spec
-
-    die_with_parent()
-    request, options.limits = read_spec(RunDirectory(layout, options.child))
-    return request
-
-
 def _open_model(
     options: SimpleNamespace, settings: Settings, say: Callable[[str], None],
     on_progress: Callable[[str, float], None] = lambda doing, part: None,
@@ -232,13 +230,3 @@ def _open_model(
     return model_setup(
         settings, options.record, options.reply, say, on_progress, limits=limits, needed=needed
     )
-
-
-def _prompt(options: SimpleNamespace) -> str:
-    if options.prompt_file is not None:
-        if options.words:
-            raise UsageError("--file cannot be combined with a PROMPT")
-        return words_in(options.prompt_file, "prompt").strip()
-    words = " ".join(word for word in options.words if word != "-")
-    piped = words_in(Path("-"), "prompt") if "-" in options.words else ""
-    return "\n\n".join(filter(None, (words, piped))).strip()

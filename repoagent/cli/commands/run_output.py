@@ -75,12 +75,8 @@ class EventStream:
             data = {"kind": event.action.kind, "args": dict(event.action.args), "body": event.action.body}
         elif event.observation is not None:
             observation = event.observation
-            data = {
-                "kind": observation.kind,
-                "ok": observation.ok,
-                "text": observation.text,
-                "data": dict(observation.data),
-            }
+            data = {name: getattr(observation, name) for name in ("kind", "ok", "text")}
+            data["data"] = dict(observation.data)
         emit(event.kind, data)
 
     def note(self, sentence: str) -> None:
@@ -126,9 +122,8 @@ class EventStream:
         emit("explained", {"text": text})
 
     def approve(self, request: ApprovalRequest) -> Verdict:
-        return self._ask(
-            request.kind, {name: value for name, value in vars(request).items() if name != "kind"}
-        )
+        data = vars(request)
+        return self._ask(request.kind, {name: data[name] for name in data if name != "kind"})
 
     def progress(self, kind: str, data: dict[str, object]) -> None:
         emit(kind, data)
@@ -177,8 +172,7 @@ def show_run(
         terminal.reply(outcome.text.strip() + "\n", done=True)
     show_commits(worktree, outcome, terminal)
     if outcome.left:
-        dots = " …" if len(outcome.left) > SHOWN else ""
-        terminal.note(f"written, not committed: {', '.join(map(clean, outcome.left[:SHOWN]))}{dots}")
+        terminal.note(f"written, not committed: {_some(outcome.left)}")
     if outcome.kind == "unfinished":
         answer = f'repoagent run --resume {outcome.name} "MESSAGE"'
         terminal.note(f"not finished: the model stopped with a message. Reply with `{answer}`")
@@ -193,13 +187,18 @@ def _some(paths: Sequence[str]) -> str:
 
 def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) -> None:
     """Print the result of the check, the commits with diffstats, and the new files that were not committed."""
+    from repoagent.git.process import git
+
     if outcome.check is not None and outcome.commits:
         show_check(outcome.check, terminal)
     for commit in outcome.commits:
         branch, subject, stat = commit_summary(worktree, commit)
         terminal.note(f"[{f'{branch} ' if branch else ''}{commit[:7]}] {subject} · {stat}", "yellow")
-        for line in _diffstat(worktree, commit, terminal) if terminal.error_tty else ():
-            terminal.note(line)
+        if terminal.error_tty:
+            stat_options = f"--stat={terminal.width},{terminal.width * 2 // 3},{STAT_FILES}"
+            out = git(worktree.top, "show", stat_options, "--format=", "--end-of-options", commit, "--")
+            for line in out.decode("utf-8", "replace").rstrip("\n").split("\n")[:-1]:
+                terminal.note(line)
     if outcome.left_out:
         add = shlex.join(["git", "add", "--", *outcome.left_out[:SHOWN]])
         add += " && git commit --amend --no-edit" if outcome.commits else ""
@@ -211,15 +210,6 @@ def show_commits(worktree: WorkTree, outcome: RunOutcome, terminal: Terminal) ->
 def exit_code(outcome: RunOutcome) -> Exit:
     """The exit code of the process."""
     return Exit.NOTHING if outcome.kind == "unfinished" else Exit.DONE
-
-
-def _diffstat(worktree: WorkTree, commit: str, terminal: Terminal) -> list[str]:
-    """The lines of `git show --stat`, without the summary."""
-    from repoagent.git.process import git
-
-    stat = f"--stat={terminal.width},{terminal.width * 2 // 3},{STAT_FILES}"
-    out = git(worktree.top, "show", stat, "--format=", "--end-of-options", commit, "--")
-    return out.decode("utf-8", "replace").rstrip("\n").split("\n")[:-1]
 
 
 def commit_summary(worktree: WorkTree, commit: str) -> tuple[str | None, str, str]:

@@ -18,11 +18,9 @@ from repoagent.cli.options import together
 from repoagent.cli.session import Repository, pass_repository, select
 from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
-from repoagent.errors import Busy, Exit, NothingDone, Refused, RepoagentError
+from repoagent.errors import Busy, Exit, NothingDone, Refused
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from repoagent.llm.conversation import Turn
     from repoagent.tasks.runs.list import Run
 
@@ -66,19 +64,7 @@ Examples:
 {STATES}"""
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The names of runs with this prefix, and their prompts; none outside a repository."""
-    from click.shell_completion import CompletionItem
-
-    from repoagent.cli.completion import runs
-
-    try:
-        return [CompletionItem(name, help=prompt) for name, prompt in runs(incomplete)]
-    except (RepoagentError, OSError):
-        return []
-
-
-run_argument = click.argument("run", metavar="RUN", shell_complete=_complete)
+run_argument = click.argument("run", metavar="RUN")
 
 
 def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -86,15 +72,11 @@ def pass_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @pass_repository
     def opened(repo: Repository, /, *, run: str, **values: Any) -> Any:
-        return command(repo, _find(repo, run), **values)
+        from repoagent.tasks.runs.list import find
+
+        return command(repo, find(repo.layout, run, warn=repo.terminal.warn), **values)
 
     return update_wrapper(opened, command)
-
-
-def _find(repo: Repository, name: str) -> Run:
-    from repoagent.tasks.runs.list import find
-
-    return find(repo.layout, name, warn=repo.terminal.warn)
 
 
 def refuse_live(run: Run) -> None:
@@ -194,13 +176,9 @@ def _state(run: Run, page: Page) -> tuple[str, ...]:
 
 
 def _cost(run: Run) -> str:
-    """The cost, "?" if unknown."""
     from repoagent.llm.usage import cost_text
 
-    cost = run.record.cost
-    if cost is None:
-        return "?"
-    return cost_text(cost) if cost < 1 else f"${cost:,.2f}"
+    return "?" if run.record.cost is None else cost_text(run.record.cost)
 
 
 def status_line(run: Run) -> str:
@@ -282,56 +260,63 @@ def show_command(repo: Repository, /, *, run: str, turns: int) -> None:
     }
     page = Page.of(repo.terminal, most=120)
 
-    def section(title: str, text: Iterable[str], most: int) -> list[str]:
-        """A title, and at most `most` lines of `text`, indented."""
-        shown = list(text)
-        lines = ["", page.paint(title, "bold")] if title and shown else []
+    def first(text: str, most: int, indent: str) -> Iterator[str]:
+        """At most `most` lines of a text."""
+        shown = text.splitlines()
         for line in shown[:most]:
-            lines += page.wrap(one_line(line.replace("\t", "    ")), "  " if title else "    ")
-        more = len(shown) - most
-        return lines + ([page.paint(f"    and {more:,} more lines", "dim")] if more > 0 else [])
+            yield from page.wrap(one_line(line.replace("\t", "    ")), indent)
+        if len(shown) > most:
+            yield page.paint(f"{indent}and {len(shown) - most:,} more lines", "dim")
 
     state, *styles = _state(selected, page)
     lines = [f"{page.paint(one_line(selected.name), 'bold')}  {page.paint(state, *styles)}"]
     if selected.record.prompt:
         lines += page.wrap(one_line(selected.record.prompt), "  ")
-    facts = [
-        (f"{name:7}", one_line(value)) for name, value in _facts(selected, below, messages, page) if value
-    ]
-    lines += page.pairs(facts, "dim", indent="  ")
-    lines += section("plan", plan.splitlines(), _PLAN)
-    files = (
-        run_dir.conversation, run_dir.plan, run_dir.checkpoint, run_dir.output, run_dir.changes, run_dir.folder
-    )  # fmt: skip
-    existing = [f"{repo.shown(path)}{'/' * path.is_dir()}" for path in files if path.exists()]
-    lines += section("files", existing, len(files))
-    lines += section("last turns", [f"unreadable: {problem}"] if problem else [], 1)
-    lines += ["", page.paint("last turns", "bold")] if last else []
+    facts = [*_facts(selected, below, messages, page), ("folder", f"{repo.shown(run_dir.folder)}/")]
+    if run_dir.conversation.exists():
+        facts.append(("conversation", repo.shown(run_dir.conversation)))
+    lines += page.pairs([(name, one_line(value)) for name, value in facts if value], "dim", indent="  ")
+    if plan:
+        lines += ["", page.paint("plan", "bold"), *first(plan, _PLAN, "  ")]
+    if last or problem:
+        lines += ["", page.paint("last turns", "bold")]
+    lines += page.wrap(f"unreadable: {one_line(problem)}", "  ") if problem else []
     for turn in last:
         about = " · ".join(turn.meta[key] for key in ("kind", "time") if key in turn.meta)
         lines += page.wrap(one_line(f"{turn.role} {about}".rstrip()), "  ", "", "dim")
-        lines += section("", (line for line in clean(turn.text).splitlines() if line.strip()), _TURN)
+        lines += first(
+            "\n".join(line for line in clean(turn.text).splitlines() if line.strip()), _TURN, "    "
+        )
     repo.emit(content, lines)
 
 
 def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[tuple[str, str]]:
     """The facts about a run as (name, value); empty values are not shown."""
     from repoagent.cli.commands.run_options import as_command_line
-    from repoagent.tasks.runs.directory import resume_command
+    from repoagent.tasks.runs.directory import moment, resume_command
 
-    record = run.record
+    record, start = run.record, run.process_started
     yield "now" if run.is_live else "problem" if run.problem else "end", status_line(run)
-    yield "started", _times(run)
+    if start:
+        seconds = moment(record.ended) - start
+        took = (
+            f", took {seconds / 60:.0f} min"
+            if seconds >= 60
+            else f", took {seconds:.0f} s"
+            if seconds > 0
+            else ""
+        )
+        resumed = ", resumed" if record.started and record.started != record.process_started else ""
+        date = time.strftime("%Y-%m-%d %H:%M", time.localtime(start))
+        yield "started", f"{date} ({Page(None).ago(start)}{took}{resumed})"
     yield "spent", f"{plural(record.turns, 'turn')}, {record.tokens:,} tokens, {_cost(run)}"
     yield "limits", ", ".join(f"{name} {value}" for name, value in record.limits.items() if value is not None)
     yield "kind", record.kind if record.kind != "run" else ""
-    yield "model", record.model
-    yield "mode", record.mode
+    for name in ("model", "mode", "branch", "parent"):
+        yield name, str(getattr(record, name))
     yield "options", as_command_line(record.options)
     yield "works in", record.worktree
-    yield "branch", record.branch
     yield "commits", ", ".join(commit[:12] for commit in record.commits)
-    yield "parent", record.parent
     if record.pid and run.is_live:
         yield "process", f"{record.pid} on {record.host}"
     yield "unread", f"{plural(unread, 'message')} in the inbox" if unread else ""
@@ -340,22 +325,6 @@ def _facts(run: Run, children: list[Run], unread: int, page: Page) -> Iterator[t
         yield "child", f"{child.short}  {state}  {child.record.prompt}"
     if run.state in ("killed", "stopped", "limit", "failed", "conversation"):
         yield "resume", resume_command(run.name, record.kind)
-
-
-def _times(run: Run) -> str:
-    from repoagent.tasks.runs.directory import moment
-
-    start, record = run.process_started, run.record
-    if not start:
-        return "unknown"
-    seconds = moment(record.ended) - start
-    minutes = int(seconds // 60)
-    span = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-    took = f", took {span if minutes else f'{seconds:.0f} s'}" if seconds > 0 else ""
-    resumed = ", resumed" if record.started and record.started != record.process_started else ""
-    return (
-        f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(start))} ({Page(None).ago(start)}{took}{resumed})"
-    )
 
 
 DELETE_EXAMPLES = """\b
@@ -380,15 +349,16 @@ def delete_command(repo: Repository, /, *, run: str, yes: bool, back: bool) -> N
     """Delete RUN, which must have ended."""
     from repoagent.tasks.runs.control import delete, restore_conversation
     from repoagent.tasks.runs.directory import first_line, resume_command
+    from repoagent.tasks.runs.list import find
     from repoagent.tasks.worktree import delete_linked
 
     if back:
         name = restore_conversation(repo.layout, run, warn=repo.terminal.warn).name
-        restored = _find(repo, name)
+        restored = find(repo.layout, name, warn=repo.terminal.warn)
         more = f"resume it with `{resume_command(name, restored.record.kind)}`"
         report(repo, [restored], f"restored the conversation of {name}; {more}")
         return
-    selected = _find(repo, run)
+    selected = find(repo.layout, run, warn=repo.terminal.warn)
     refuse_live(selected)
     record = selected.record
     if not yes:

@@ -10,7 +10,7 @@ import click
 
 from repoagent.cli.options import edit_request, flag, is_given, parse_check, refuse_conflicts
 from repoagent.cli.session import Session, json_option, pass_session, select
-from repoagent.cli.ui.table import Cell, Column, Page, bar, plural
+from repoagent.cli.ui.table import Cell, Column, Page, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Exit, Refused, UsageError
 from repoagent.split.folder_index import VERSION, display_path, quoted_path
@@ -143,13 +143,9 @@ def _refresh(terminal: Terminal, options: SimpleNamespace) -> None:
     text = None if options.file is None else _text(options.file, cwd)
     with terminal.working(f"refreshing {options.refresh}"):
         done = refresh(
-            cwd / options.refresh,
-            cwd,
-            text=text,
-            target=options.target,
-            natural=options.natural or None,
-            language=options.language,
-        )
+            cwd / options.refresh, cwd, text=text,
+            target=options.target, natural=options.natural or None, language=options.language,
+        )  # fmt: skip
     if options.as_json:
         terminal.styled(_json(done.index, done))
     else:
@@ -184,7 +180,6 @@ def _json(index: Index, done: RefreshResult | None = None, *, written: bool = Tr
 _COLUMNS = (
     Column("file"),
     Column("lines"),
-    Column("", dropped=2),
     Column("bytes", right=True),
     Column("content", cut="end", least=16),
     Column("cut at", dropped=1),
@@ -215,11 +210,23 @@ def _show(
     if done is not None:  # what the refresh changed or kept
         names = {*done.written, *done.added, *done.edited, *done.merged}
         shown = tuple(segment for segment in index.segments if segment.file in names)
-    if shown:
-        most = len(shown) if page.width is None else _MOST
-        lines += [*_table(index, shown[:most], data, done, page), ""]
-        if len(shown) > most:
-            lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
+    most = len(shown) if page.width is None else _MOST
+    rows: list[tuple[Cell, ...]] = []
+    for segment in shown[:most]:
+        first, last, end = segment.first_line, segment.last_line, _CUT[segment.boundary]
+        content = _content(index, segment, data)
+        rows.append(
+            (
+                (segment.file, *(["yellow"] if done and segment.file in done.edited else [])),
+                (f"{first:,}-{last:,}" if last > first else f"{first:,}", "dim"),
+                f"{segment.end - segment.start:,}",
+                content if page.width else page.cut(content, _WHAT),
+                (f"{end}, too long", "red") if segment.oversize else (end, "dim"),
+            )
+        )
+    lines += [*page.table(_COLUMNS, rows), ""] if rows else []
+    if len(shown) > most:
+        lines.append(f"and {len(shown) - most:,} more, in {folder}/index.json")
     if done is not None:
         lines += _changes(done, page)
     elif index.segments:  # the next command is on one line, for copying
@@ -232,45 +239,23 @@ def _show(
 
 def _changes(done: RefreshResult, page: Page) -> Iterator[str]:
     edited = [name for name in done.edited if name not in done.to_merge]
-    groups: tuple[tuple[Sequence[str], str, tuple[str, ...]], ...] = (
-        (done.to_merge, "edited by you and changed in the source; needs a merge", ("yellow",)),
-        (edited, "edited by you, kept", ("green",)),
-        (done.merged, "your edit is already in the source", ("green",)),
-        (done.written, "updated", ()),
-        (done.added, "new", ()),
-        (done.removed, "removed", ()),
+    groups: tuple[tuple[Sequence[str], str, str], ...] = (
+        (done.to_merge, "edited by you and changed in the source; needs a merge", "yellow"),
+        (edited, "edited by you, kept", "green"),
+        (done.merged, "your edit is already in the source", "green"),
+        (done.written, "updated", "dim"),
+        (done.added, "new", "dim"),
+        (done.removed, "removed", "dim"),
     )
     if not any(names for names, _, _ in groups):
         yield from page.sentence("nothing changed", "dim")
     for names, meaning, style in groups:
         if names:
             more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-            yield from page.sentence(f"{', '.join(names[:8])}{more}: {meaning}", *style)
+            yield from page.sentence(f"{', '.join(names[:8])}{more}: {meaning}", style)
 
 
-def _table(
-    index: Index, segments: Sequence[IndexedSegment], data: bytes, done: RefreshResult | None, page: Page
-) -> Iterator[str]:
-    bars = 10 if page.width is None or page.width >= 76 else 6
-    mine = {*done.edited} if done else set()
-    rows: list[tuple[Cell, ...]] = []
-    for segment in segments:
-        first, last, size = segment.first_line, segment.last_line, segment.end - segment.start
-        content, end = _what(index, segment, data), _CUT[segment.boundary]
-        rows.append(
-            (
-                (segment.file, *(["yellow"] if segment.file in mine else [])),
-                (f"{first:,}-{last:,}" if last > first else f"{first:,}", "dim"),
-                (bar(size / index.target, bars, ascii_only=page.ascii), "cyan"),
-                (f"{size:,}",),
-                (content if page.width else page.cut(content, _WHAT),),
-                (f"{end}, too long", "red") if segment.oversize else (end, "dim"),
-            )
-        )
-    return page.table(_COLUMNS, rows)
-
-
-def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
+def _content(index: Index, segment: IndexedSegment, data: bytes) -> str:
     """The scope and the outermost symbols of a segment, otherwise its first line."""
     if segment.start == segment.end:
         return "(removed from the source)"
@@ -283,8 +268,9 @@ def _what(index: Index, segment: IndexedSegment, data: bytes) -> str:
     text = ": ".join(filter(None, [" > ".join(segment.scope), ", ".join(names[:12])]))
     if not text:
         encoding = "utf-8" if index.source.encoding == "utf-8" else "latin-1"
-        start = data[segment.start : min(segment.end, segment.start + 400)].decode(encoding, "replace")
-        text = next((line.strip() for line in start.splitlines() if line.strip()), "")[:100]
+        text = (
+            data[segment.start : segment.end][:400].decode(encoding, "replace").strip().split("\n")[0][:100]
+        )
     return clean(text.replace("\n", " ").replace("\t", " "))
 
 
@@ -306,6 +292,7 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     from repoagent.edit.join import join
     from repoagent.git.worktree import layout
     from repoagent.split.folder_index import read_index
+    from repoagent.split.join import describe_conflicts
     from repoagent.split.source import worktree_of
 
     refuse_conflicts(options, {"dry_run": ("no_commit",)})
@@ -325,8 +312,17 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
     request = edit_request(options, settings, f"{message}\n" if message else "")
 
     def discards(path: str, conflicts: Sequence[SegmentConflict], lost: str) -> bool:
+        """Show the changes that --force discards, and ask. Raises Refused without a terminal."""
         working.quiet()
-        return _discards(terminal, path, conflicts, lost, asks=not options.dry_run)
+        terminal.warn(f"--force discards these changes of {path}, for {describe_conflicts(path, conflicts)}:")
+        terminal.diff(lost, aside=True)
+        if not (options.dry_run or terminal.can_ask):
+            files = ", ".join(dict.fromkeys(file for conflict in conflicts for file in conflict.files))
+            raise Refused(
+                f"--force would discard changes of {path} and cannot ask without a terminal; nothing was written. Run "
+                f"it on a terminal, or move {files} away, run --refresh, and make your change in the new segment"
+            )
+        return options.dry_run or terminal.ask("Discard them", CHOICES) == "y"
 
     try:
         outcome = join(index, cwd, request, settings, ui, discards=discards if options.force else None)
@@ -334,25 +330,6 @@ def _join(session: Session, options: SimpleNamespace) -> Exit:
         working.quiet()
     _show_joined(outcome, terminal, ui.shown_remarks, as_json=options.as_json)
     return Exit.DONE
-
-
-def _discards(
-    terminal: Terminal, path: str, conflicts: Sequence[SegmentConflict], lost: str, *, asks: bool
-) -> bool:
-    """Show the changes that --force discards, and ask. Raises Refused without a terminal."""
-    from repoagent.split.join import describe_conflicts
-
-    terminal.warn(f"--force discards these changes of {path}, for {describe_conflicts(path, conflicts)}:")
-    terminal.diff(lost, aside=True)
-    if not asks:
-        return True
-    if not terminal.can_ask:
-        files = ", ".join(dict.fromkeys(file for conflict in conflicts for file in conflict.files))
-        raise Refused(
-            f"--force would discard changes of {path} and cannot ask without a terminal; nothing was written. Run it "
-            f"on a terminal, or move {files} away, run --refresh, and make your change in the new segment"
-        )
-    return terminal.ask("Discard them", CHOICES) == "y"
 
 
 def _show_joined(outcome: JoinOutcome, terminal: Terminal, shown_remarks: set[str], *, as_json: bool) -> None:

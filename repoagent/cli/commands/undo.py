@@ -32,10 +32,22 @@ def undo(repo: Repository, /, *, edit_id: str | None, listed: bool) -> None:
     """
     if not listed:
         _change(repo, edit_id)
-    elif edit_id is not None:
+        return
+    if edit_id is not None:
         raise UsageError("--list takes no edit")
-    else:
-        _list(repo)
+    from repoagent.git.undo_log import list_undoable
+
+    edits, rows = [], []
+    for number, entry in enumerate(list_undoable(repo.worktree), start=1):
+        edit = entry.edit
+        facts = {"edit": edit.id, "time": edit.time, "commit": entry.commit, "subject": entry.subject}
+        edits.append({"number": number, **facts, "paths": list(edit.paths)})
+        commit: Cell = ((entry.commit or "-")[:7], "yellow")
+        words = one_line(entry.subject or "not committed"), one_line(", ".join(edit.paths))
+        rows.append((f"{number}", edit.time[:16].replace("T", " "), commit, *words))
+    if not edits and not repo.as_json:
+        raise NothingDone("nothing to undo")
+    repo.emit({"edits": edits}, Page.of(repo.terminal).table(_COLUMNS, rows) if rows else ())
 
 
 @click.command()
@@ -53,22 +65,6 @@ _COLUMNS = (
     Column("edit", cut="end", least=20),
     Column("files", cut="end", least=10),
 )
-
-
-def _list(repo: Repository) -> None:
-    from repoagent.git.undo_log import list_undoable
-
-    edits, rows = [], []
-    for number, entry in enumerate(list_undoable(repo.worktree), start=1):
-        edit = entry.edit
-        facts = {"edit": edit.id, "time": edit.time, "commit": entry.commit, "subject": entry.subject}
-        edits.append({"number": number, **facts, "paths": list(edit.paths)})
-        commit: Cell = ((entry.commit or "-")[:7], "yellow")
-        words = one_line(entry.subject or "not committed"), one_line(", ".join(edit.paths))
-        rows.append((f"{number}", edit.time[:16].replace("T", " "), commit, *words))
-    if not edits and not repo.as_json:
-        raise NothingDone("nothing to undo")
-    repo.emit({"edits": edits}, Page.of(repo.terminal).table(_COLUMNS, rows) if rows else ())
 
 
 def _change(repo: Repository, edit_id: str | None, *, redo: bool = False) -> None:

@@ -27,18 +27,9 @@ Examples:
   repoagent uses src/utils.py              what other files use of this file
   repoagent uses Config --json | jq -r '.symbols[].files[].path'
 
-\b
-Columns:
-  lines  the number of lines in the file that use it
-  where  the numbers of these lines
-  in     the functions that contain them
-  mark   test: a file of tests; text: found as a word, even in comments and
-         strings, because the file has no grammar or too many files match to
-         parse them all
-
 Files that change together with the definition come first. Uses are matched by
 name: in files with a grammar, comments, strings, and local variables of the
-same name are excluded, but methods of the same name are not distinguished.
+same name are excluded. The mark "text" names files without that.
 
 The search covers tracked and new files, but not those that .gitignore or
 .repoagentignore exclude or that may hold secrets. It keeps no index. The exit

@@ -1,7 +1,7 @@
 """The pager and the editor, chosen as git chooses them.
 
 `start` redirects standard output into the pager, and standard error too if it is the terminal; `finish` restores them
-and waits until the user leaves the pager. `git -p` and `git --no-pager` are passed in the environment.
+and waits until the user leaves the pager.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
@@ -39,22 +38,9 @@ def is_running() -> bool:
     return _State.process is not None
 
 
-def is_git_s(env: Mapping[str, str]) -> bool:
-    """Whether git has started a pager for repoagent (`git -p repoagent`)."""
-    import stat
-
-    if env.get("GIT_PAGER_IN_USE") not in {"true", "1"}:
-        return False
-    try:
-        return stat.S_ISFIFO(os.fstat(1).st_mode)
-    except OSError:
-        return False
-
-
-def start(command: str, width: int) -> None:
-    """Send the output of `command` ("history", "memory show") into its pager, if it has one. `width` is that of the
-    terminal, which cannot be determined later."""
-    if is_running() or (program := choose(command, os.environ)) is None:
+def start(width: int) -> None:
+    """Send standard output into the pager. `width` is that of the terminal, which cannot be determined later."""
+    if is_running() or (program := choose()) is None:
         return
     sys.stdout.flush()
     sys.stderr.flush()
@@ -101,31 +87,22 @@ def finish() -> None:
         signal.signal(signal.SIGINT, before_int)
 
 
-def choose(command: str, env: Mapping[str, str]) -> str | None:
-    """The pager for `command`, None for none: `pager.repoagent-COMMAND` or `pager.repoagent` (true, false or a program,
-    as for `pager.<cmd>` in git), GIT_PAGER, core.pager, PAGER, git's default."""
+def choose() -> str | None:
+    """The pager as git chooses it, None for none: GIT_PAGER, core.pager, PAGER, git's default."""
     from shutil import which
 
     from repoagent.errors import RepoagentError
-    from repoagent.git.process import git_output
+    from repoagent.git.process import git
     from repoagent.git.worktree import settings_folder
 
-    try:
-        command_line = ("config", "-z", "--get-regexp", r"^(pager\.repoagent.*|core\.pager)$")
-        listed = git_output(settings_folder(Path.cwd()), *command_line, ok=(0, 1))
-    except (RepoagentError, OSError):  # no git, or a broken configuration: the command reports it
-        return None
-    entries = [entry.partition("\n") for entry in os.fsdecode(listed.stdout).split("\0")[:-1]]
-    values = {key: value for key, _, value in entries}
-    own = values.get(f"pager.repoagent-{command.replace(' ', '-')}", values.get("pager.repoagent", "true"))
-    if own.lower() in _OFF:
-        return None
-    if own.lower() not in _ON:
-        program = own
-    elif "GIT_PAGER" in env:
-        program = env["GIT_PAGER"]
-    else:
-        program = values.get("core.pager", env.get("PAGER", "pager" if which("pager") else "less"))
+    program = os.environ.get("GIT_PAGER")
+    if program is None:
+        try:
+            configured = git(settings_folder(Path.cwd()), "config", "core.pager", ok=(0, 1))
+        except (RepoagentError, OSError):  # no git, or a broken configuration: the command reports it
+            return None
+        default = os.environ.get("PAGER", "pager" if which("pager") else "less")
+        program = os.fsdecode(configured).strip() or default
     return None if program.strip() in {"cat", ""} else program
 
 

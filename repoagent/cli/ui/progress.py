@@ -35,8 +35,10 @@ class Working:
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
-    def __init__(self, terminal: Terminal, label: str) -> None:
+    def __init__(self, terminal: Terminal, label: str, *, aside: bool = True) -> None:
+        """`aside`: the model's text goes to standard error; otherwise it is the result."""
         self._terminal = terminal
+        self._aside = aside
         self._first = label
         self._status: Status | None = None
         self._inside_line = False
@@ -82,15 +84,16 @@ class Working:
 
     def words(self, piece: str) -> None:
         """Show a piece of a model's prose, rendered; `quiet` ends it."""
-        if not self._terminal.error_tty or not piece:
+        if not (self._terminal.error_tty or not self._aside) or not piece:
             return
         if self._markdown is None:
             self._show("")  # stop the spinner: rich replaces sys.stderr
-            self._markdown = self._terminal.markdown(*self.styles, aside=True)
+            styles = self.styles if self._aside else ()
+            self._markdown = self._terminal.markdown(*styles, aside=self._aside)
         if shown := self._markdown.feed(piece):
             self._show(shown)
             self._inside_line = not shown.endswith("\n")
-        if self._markdown.holds_table and self._terminal.moves and self._status is None:
+        if self._aside and self._markdown.holds_table and self._terminal.moves and self._status is None:
             self._spin("writing a table")
 
     def note(self, text: str, *styles: str) -> None:
@@ -131,8 +134,7 @@ class Working:
             self._status.stop()
             self._status = None
         if text:
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            self._terminal.styled(text, aside=self._aside)
 
     def _next_phase(self, label: str) -> None:
         before, began = self._phase
@@ -200,8 +202,6 @@ class Words:
     _line: str = ""  # the line so far, while it may still open a hidden part
     _passing: bool = False  # the rest of the line is prose
     _closing: re.Pattern[str] | None = field(default=None, repr=False)  # the end of the hidden part
-    _blank: int = 0  # blank lines that are shown once prose follows
-    _most: int = 0  # the maximum: none before the first prose, one after a hidden part
 
     def feed(self, piece: str) -> str:
         """The prose that `piece` completes."""
@@ -227,7 +227,6 @@ class Words:
         is_shown = self._passing or self._closing is not None or self._opens(self._line)
         text = "" if is_shown else self._prose(self._line)
         self._line, self._passing, self._closing, self.hides = "", False, None, False
-        self._blank = self._most = 0
         return text
 
     def _begun(self) -> str:
@@ -235,7 +234,6 @@ class Words:
         closing = self._opens(self._line)
         if closing is None:
             return self._prose(self._line)
-        self._most = min(self._most, 1)
         if not closing.search(self._line[1:]):
             self._closing, self.hides = closing, _FENCE.match(self._line) is not None
         return ""
@@ -253,15 +251,8 @@ class Words:
         return None
 
     def _prose(self, line: str) -> str:
-        """A line of prose without tags that end a task, preceded by the blank lines before it."""
-        if line.lstrip().startswith("<"):
-            line = _ENDS.sub("", line)
-        if not line.strip():
-            self._blank += line.endswith("\n")
-            return ""
-        blank, self._blank = min(self._blank, self._most), 0
-        self._most = sys.maxsize
-        return "\n" * blank + line
+        """A line of prose without tags that end a task."""
+        return _ENDS.sub("", line) if line.lstrip().startswith("<") else line
 
 
 class Plain:

@@ -30,8 +30,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     """`input_tty`, `output_tty` and `error_tty`: whether standard input, output and error are a terminal with a user.
 
     `color` and `color_err`: whether output and error may be colored. `moves`: whether standard error can be
-    overwritten. `width` is in columns. `pages` is the command whose output may go into a pager, or "". `warned` has
-    the printed warnings.
+    overwritten. `width` is in columns. `pages`: the output may go into a pager. `warned` has the printed warnings.
     """
 
     input_tty: bool
@@ -42,7 +41,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
     moves: bool
     width: int
     verbose: bool = False
-    pages: str = ""
+    pages: bool = False
     warned: set[str] | None = None
 
     @classmethod
@@ -52,7 +51,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         *,
         env: Mapping[str, str] | None = None,
         verbose: bool = False,
-        pages: str = "",
+        pages: bool = False,
     ) -> Terminal:
         """The terminal of the standard streams and the environment; `color` is auto, always or never."""
         env = os.environ if env is None else env
@@ -60,7 +59,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             stream is not None and not stream.closed and stream.isatty()
             for stream in (sys.stdin, sys.stdout, sys.stderr)
         )
-        paging = not output_tty and _in_pager(env)
+        paging = not output_tty and in_own_pager()
         dumb = env.get("TERM", "dumb") == "dumb"
         ci = env.get("CI", "").lower() not in {"", "0", "false"}
         colored = color == "auto" and not dumb and not env.get("NO_COLOR")
@@ -74,7 +73,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             width=_width(env),
             verbose=verbose,
             warned=set(),
-            pages=pages if output_tty and not ci and not dumb else "",
+            pages=pages and output_tty and not ci and not dumb,
         )
 
     @property
@@ -230,7 +229,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         if self.pages:
             from repoagent.cli.ui import pager
 
-            pager.start(self.pages, self.width)
+            pager.start(self.width)
 
 
 _waited = [0.0]
@@ -255,17 +254,6 @@ def in_own_pager() -> bool:
     """Whether standard output goes into a pager started by repoagent."""
     pager = sys.modules.get("repoagent.cli.ui.pager")
     return pager is not None and pager.is_running()
-
-
-def _in_pager(env: Mapping[str, str]) -> bool:
-    """Whether standard output goes into a pager started by repoagent or git."""
-    if in_own_pager():
-        return True
-    if env.get("GIT_PAGER_IN_USE") is None:
-        return False
-    from repoagent.cli.ui import pager
-
-    return pager.is_git_s(env)
 
 
 def _leave_pager() -> None:
@@ -346,11 +334,8 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
         raise UsageError(f"{path} is a folder; {option} takes a file")
     try:
         if path.exists() and (not path.is_file() or os.path.normpath(path).startswith(_SYSTEM)):
-            descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY)
-            with os.fdopen(descriptor, "wb", buffering=0) as file:
-                rest = memoryview(data)
-                while rest:
-                    rest = rest[file.write(rest) or 0 :]
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_NOCTTY), "wb") as file:
+                file.write(data)
             return
     except BrokenPipeError:
         raise
@@ -361,26 +346,22 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
     write_whole(path, data, private=private)
 
 
-def deliver(
-    terminal: Terminal, data: bytes, output: str | None, option: str = "-o", *, private: bool = False
-) -> None:
-    """Write `data` to `output`, the file of `option`, or as the result; see `write_to`."""
-    if output in (None, "-"):
-        terminal.result(data.decode("utf-8", "surrogateescape"))
-    else:
-        write_to(Path.cwd() / str(output), data, option, private=private)
+def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
+    """Write to `output`, the file of -o, or as the result. On a terminal, a page named `browser` is opened in the
+    browser: from a new temporary file that only the user can read, which is not deleted, since the browser may read it
+    later."""
+    if output not in (None, "-"):
+        write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")
+    elif not (browser and output is None and terminal.output_tty):
+        terminal.result(text)
+    else:
+        import tempfile
+        import webbrowser
 
-
-def show_page(terminal: Terminal, text: str, name: str) -> None:
-    """Write a page to a new temporary file that only the user can read, print its path and open it in the browser. The
-    file is not deleted: the browser may read it after this process has ended."""
-    import tempfile
-    import webbrowser
-
-    handle, path = tempfile.mkstemp(prefix=f"repoagent-{name}-", suffix=".html")
-    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
-        file.write(text)
-    terminal._replace(pages="").result(f"{path}\n")
-    if not webbrowser.open(Path(path).as_uri()):
-        terminal.note("no browser found; open the file yourself, or name it with -o FILE")
+        handle, path = tempfile.mkstemp(prefix=f"repoagent-{browser}-", suffix=".html")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+        terminal._replace(pages=False).result(f"{path}\n")
+        if not webbrowser.open(Path(path).as_uri()):
+            terminal.note("no browser found; open the file yourself, or name it with -o FILE")

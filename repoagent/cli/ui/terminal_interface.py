@@ -14,13 +14,13 @@ from repoagent.cli.ui.terminal import Terminal, waited
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
-from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
+from repoagent.errors import CheckFailed, Refused
 from repoagent.git.files import FileChange
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from repoagent.agent.actions import Action, Observation
+    from repoagent.agent.actions import Observation
     from repoagent.agent.loop import LoopEvent
     from repoagent.cli.ui.progress import Working
     from repoagent.edit.guards.risky_changes import Concern
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
 CHOICES = {
     "y": "apply and commit it",
     "n": "do not; give a reason, and the model tries again",
-    "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
     "q": "quit; change nothing",
 }
-EDIT_HEAD = (
-    "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
-    "# Line numbers need not be correct; lines that start with # are ignored.\n"
-)
-ENDS = {"finish", "reject"}
 NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
@@ -113,7 +107,14 @@ class TerminalInterface:
         if event.kind == "reply":
             self._end_reply()
         elif event.kind == "action" and action is not None:
-            self._action(action)
+            ends = action.kind in {"finish", "reject"}
+            self.ending = action.body.strip() if ends else self.ending
+            self.answered = self.answered and ends and not self.ending
+            shown = (" ".join(action.args.values()) or action.body).strip()
+            if action.kind == "message":
+                self.working.note(action.body.strip() or shown, "dim")
+            elif not ends and action.kind not in {"edit", "think"}:
+                self._dim_note(f"{action.kind} {shown[:120]}".strip())
         elif event.kind == "observation" and observation is not None:
             self.answered, self.ending = False, ""
             if observation.ok:
@@ -125,17 +126,6 @@ class TerminalInterface:
                 self._fail(_refusal(observation), [observation], from_end=True)
         elif event.kind == "dropped":
             self._dim_note("discarded the end of the reply, which imitated another speaker")
-
-    def _action(self, action: Action) -> None:
-        """Show an action before it is performed."""
-        if action.kind in ENDS:
-            self.ending = action.body.strip()
-        self.answered = self.answered and action.kind in ENDS and not self.ending
-        shown = (" ".join(action.args.values()) or action.body).strip()
-        if action.kind == "message":
-            self.working.note(action.body.strip() or shown, "dim")
-        elif action.kind not in ENDS | {"edit", "think"}:
-            self._dim_note(f"{action.kind} {shown[:120]}".strip())
 
     def note(self, sentence: str) -> None:
         self._show_refused()
@@ -175,21 +165,17 @@ class TerminalInterface:
         elif self.terminal.error_tty and self._shown != (proposal.diff, proposal.message):
             self._shown = (proposal.diff, proposal.message)
             self._show(proposal)
-        if self.by_hunk:
-            return self._by_hunk(proposal)
-        if self.yes:
-            return Decision("yes")
-        choices = CHOICES if self.model else {**CHOICES, "n": CHOICES["q"]}
-        choices = {letter: text for letter, text in choices.items() if self.model or letter != "x"}
+        choices = dict(CHOICES)
+        if not self.model:
+            del choices["x"]
+            choices["n"] = CHOICES["q"]
         if not self.commits:
-            choices = {**choices, "y": "apply it"}
-        while (answer := self.terminal.ask("Apply this change", choices)) == "e":
-            if changes := self._edited(proposal):
-                return Decision("revise", changes=changes)
+            choices["y"] = "apply it"
+        answer = "p" if self.by_hunk else "y" if self.yes else self.terminal.ask("Apply this change", choices)
         if answer == "y":
-            return Decision("yes", by_person=True)
+            return Decision("yes", by_person=not self.yes)
         if answer == "p":
-            return self._by_hunk(proposal)
+            return Decision("yes", changes=choose_hunks(self.terminal, proposal.changes), by_person=True)
         if answer == "x":
             self._explains = True
             return Decision("explain")
@@ -205,18 +191,18 @@ class TerminalInterface:
         parts = [f"a change of {names}"] if names else []
         parts += [f"the deletion of {concern.deletes} files" for concern in concerns if concern.deletes][:1]
         question = f"You did not ask for {' and '.join(parts)}. Apply it anyway"
-        return self._permission(question, {"y": "make this change, too", "n": "stop; change nothing"})
+        return self._permission(question, "make this change, too", "stop; change nothing")
 
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask about files outside the scope of the edit."""
         question = f"{', '.join(paths)} {'has' if len(paths) == 1 else 'have'} to change, too. Allow it"
-        return self._permission(question, {"y": "allow it for this edit", "n": "do not"})
+        return self._permission(question, "allow it for this edit", "do not")
 
-    def _permission(self, question: str, choices: dict[str, str]) -> bool | None:
+    def _permission(self, question: str, yes: str, no: str) -> bool | None:
         if self.yes or not self.terminal.can_ask:
             return None
         self.working.quiet()
-        return self.terminal.ask(question, choices) == "y"
+        return self.terminal.ask(question, {"y": yes, "n": no}) == "y"
 
     def explained(self, text: str) -> None:
         """End a streamed explanation, or show why there is none."""
@@ -233,10 +219,8 @@ class TerminalInterface:
         self.model_output.add_to(error)
         if isinstance(error, CheckFailed):
             error.shown = self.terminal.error_tty and error.printed.strip() in self._tail
-        elif (
-            not self.terminal.error_tty and self._tail and not isinstance(error, Refused)
-        ):  # its message contains the failure
-            self.working.note(self._tail)
+        elif self._tail and not (self.terminal.error_tty or isinstance(error, Refused)):
+            self.working.note(self._tail)  # the message of Refused contains it
         words = self.model_output.words
         if words and not self.terminal.error_tty and words not in str(error):
             self.working.note(words)
@@ -245,26 +229,6 @@ class TerminalInterface:
         if self.terminal.error_tty:
             self.working.words(self._words.rest())
             self.working.quiet()
-
-    def _by_hunk(self, proposal: Proposal) -> Decision:
-        chosen = choose_hunks(self.terminal, proposal.changes)
-        return Decision("yes", changes=chosen, by_person=True)
-
-    def _edited(self, proposal: Proposal) -> tuple[FileChange, ...] | None:
-        """The changes of the diff that the user edits; None to ask again."""
-        text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
-        if text is None:
-            self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
-            return None
-        try:
-            changes = _edited_changes(proposal.changes, text)
-        except RepoagentError as error:
-            self.terminal.note(f"that diff does not apply: {error.sentence}")
-            return None
-        if changes == proposal.changes:
-            self.terminal.note("same diff as before")
-            return None
-        return changes
 
     def _show(self, proposal: Proposal) -> None:
         """Show the diff, the commit message without trailers of repoagent, and remarks."""
@@ -306,9 +270,7 @@ class TerminalInterface:
         if self.terminal.verbose:
             from repoagent.llm.model import unfenced
 
-            head, *lines = "\n".join(
-                unfenced(observation.text).strip() for observation in observations
-            ).split("\n")
+            head, *lines = "\n".join(unfenced(each.text).strip() for each in observations).split("\n")
         elif hidden > 0:
             gap = f"… {hidden} more line{'s' * (hidden > 1)} (-v shows all)"
             lines = [gap, *lines[hidden:]] if from_end else [*lines[:MAX_LINES], gap]
@@ -319,24 +281,6 @@ class TerminalInterface:
     def _dim_note(self, text: str) -> None:
         if self._talks:
             self.working.note(text, "dim")
-
-
-def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
-    """The changes of a diff edited by the user. Raises PatchRefused."""
-    from repoagent.git.files import REGULAR
-    from repoagent.patch.apply_answer import apply_answer
-    from repoagent.patch.model import SourceText
-
-    body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
-    if not body.strip():
-        raise NothingDone("the diff is empty")
-    texts = {
-        change.old_path: SourceText(change.before, change.old_mode or REGULAR)
-        for change in changes
-        if change.old_path is not None and change.before is not None
-    }
-    new = {change.path for change in changes if change.path not in texts}
-    return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
 def _refusal(observation: Observation) -> str:
@@ -392,11 +336,9 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
         of_piece = hunks if piece.kind == "file" else [piece.hunk] if piece.hunk else []
         terminal.diff("".join(hunk.text for hunk in of_piece), aside=True)
         parts = split(piece)
-        choices = dict(HUNK_CHOICES)
-        if len(parts) > 1:
-            choices["s"] = f"split this hunk into {len(parts)} smaller ones"
+        more = {"s": f"split this hunk into {len(parts)} smaller ones"} if len(parts) > 1 else {}
         question = f"({at + 1}/{len(queue)}) {QUESTIONS[piece.kind]}"
-        answer = terminal.ask(question, choices, typed_ahead=has_asked)
+        answer = terminal.ask(question, HUNK_CHOICES | more, typed_ahead=has_asked)
         has_asked = True
         if answer == "q":
             break
@@ -405,11 +347,10 @@ def choose_hunks(terminal: Terminal, changes: Sequence[FileChange]) -> tuple[Fil
             queue[at : at + 1] = parts
             answers[at : at + 1] = [None] * len(parts)
             continue
-        if answer in {"y", "n"}:
-            answers[at] = answer == "y"
-        else:
-            for later in range(at, len(queue)):
-                if queue[later].change == piece.change and (later == at or answers[later] is None):
+        answers[at] = answer in {"y", "a"}
+        if answer in {"a", "d"}:
+            for later in range(at + 1, len(queue)):
+                if queue[later].change == piece.change and answers[later] is None:
                     answers[later] = answer == "a"
         at = next((index for index, answer in enumerate(answers) if answer is None), at)
     return tuple(select(changes, [piece for piece, answer in zip(queue, answers, strict=True) if answer]))

@@ -62,54 +62,40 @@ def test_a_kill_after_the_commit_loses_no_memory(repo: GitRepo) -> None:
     assert b"hello, " not in repo.read("src/app.py")
 
 
-@pytest.mark.parametrize(
-    ("patch", "options", "code", "message"),
-    [
-        ("", (), 2, "fix.patch is empty: it contains no patch"),
-        ("Nothing to do here.\n", ("-y",), 3, "fix.patch contains no patch"),
-        ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
-        ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
-        (GREET, (), 2, "cannot ask for confirmation without a terminal"),
-        (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), ("-y",), 3, "nope.txt"),
-        (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), ("-y",), 3, "a.txt, hunk 1"),
-        (made("../out.txt", "x"), ("-y",), 3, "'..'"),
-        (made("/tmp/out-of-the-tree", "x"), ("-y",), 3, "absolute"),
-        (made(".git/hooks/post-commit", "x"), ("-y",), 3, "belongs to git"),
-        (made(".repoagent/context.md", "x"), ("-y",), 3, "belongs to git or repoagent"),
-        (made("secrets/id_rsa", "x"), ("-y",), 3, "use --allow-sensitive"),
-        (made(".gitattributes", "* filter=x"), ("-y",), 3, "use --allow-sensitive"),
-        (made("a.txt/below", "x"), ("-y",), 3, "with this name already exists"),
-        (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "use PATH=BLOB"),
-        (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that blob"),
-        (GREET, ("-y", "--path", "a.txt"), 2, "names its own files (src/app.py): omit --path"),
-        (GREET, ("-y", "-m", " "), 2, "message is empty"),
-        (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "cannot be combined"),
-        (GREET, ("-y", "--branch", "main"), 3, "main"),
-    ],
+WRONG: tuple[tuple[str, tuple[str, ...], int, str], ...] = (
+    ("", (), 2, "fix.patch is empty: it contains no patch"),
+    ("Nothing to do here.\n", ("-y",), 3, "fix.patch contains no patch"),
+    ("\0\1\2", ("-y",), 2, "fix.patch is binary"),
+    ("```python\nx = 1\n```\n", ("-y",), 2, "name it with --path FILE"),
+    (GREET, (), 2, "cannot ask for confirmation without a terminal"),
+    (diff("nope.txt", "@@ -1 +1 @@", "-a", "+b"), ("-y",), 3, "nope.txt"),
+    (diff("a.txt", "@@ -1 +1 @@", "-not there", "+b"), ("-y",), 3, "a.txt, hunk 1"),
+    (made("../out.txt", "x"), ("-y",), 3, "'..'"),
+    (made("/tmp/out-of-the-tree", "x"), ("-y",), 3, "absolute"),
+    (made(".git/hooks/post-commit", "x"), ("-y",), 3, "belongs to git"),
+    (made(".repoagent/context.md", "x"), ("-y",), 3, "belongs to git or repoagent"),
+    (made("secrets/id_rsa", "x"), ("-y",), 3, "use --allow-sensitive"),
+    (made(".gitattributes", "* filter=x"), ("-y",), 3, "use --allow-sensitive"),
+    (made("a.txt/below", "x"), ("-y",), 3, "with this name already exists"),
+    (GREET, ("-y", "--source", "src/app.py=xyz"), 2, "use PATH=BLOB"),
+    (GREET, ("-y", "--source", "a.txt=1234567"), 3, "git does not have that blob"),
+    (GREET, ("-y", "--path", "a.txt"), 2, "names its own files (src/app.py): omit --path"),
+    (GREET, ("-y", "-m", " "), 2, "message is empty"),
+    (GREET, ("-y", "--no-commit", "--branch", "x"), 2, "cannot be combined"),
+    (GREET, ("-y", "--branch", "main"), 3, "main"),
 )
-def test_errors_are_one_sentence_and_change_nothing(
-    repo: GitRepo, here: Here, *, patch: str, options: tuple[str, ...], code: int, message: str
-) -> None:
+
+
+def test_errors_are_one_sentence_and_change_nothing(repo: GitRepo, here: Here) -> None:
     before = snapshot(repo.top), repo.head(), repo.status()
-    done = here(patch, *options)
-    assert (done.code, message in done.err, done.out) == (code, True, ""), done.err
-    assert done.err.startswith("repoagent: ")
-    assert (snapshot(repo.top), repo.head(), repo.status()) == before
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing.patch", "cannot read missing.patch: No such file"),
-        ("src", "cannot read src: Is a directory"),
-    ],
-)
-def test_an_unreadable_patch_file(repo: GitRepo, name: str, message: str) -> None:
-    done = program(repo.top, "apply", name)
-    assert (done.code, message in done.err) == (2, True)
-
-
-def test_standard_input_is_used_once(repo: GitRepo) -> None:
+    for patch, options, code, message in WRONG:
+        done = here(patch, *options)
+        assert (done.code, message in done.err, done.out) == (code, True, ""), done.err
+        assert done.err.startswith("repoagent: ")
+        assert (snapshot(repo.top), repo.head(), repo.status()) == before
+    for name, message in (("missing.patch", "No such file"), ("src", "Is a directory")):
+        done = program(repo.top, "apply", name)
+        assert done.code == 2 and f"cannot read {name}: {message}" in done.err
     done = apply(repo.top, GREET, "-y", "-F", "-")
     assert (done.code, "cannot both come from standard input" in done.err) == (2, True)
 

@@ -9,7 +9,7 @@ from tests.cli.applying import GREET, TWO
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 
-QUESTION = "Apply this change [y,n,e,p,q,?]? "
+QUESTION = "Apply this change [y,n,p,q,?]? "
 PROGRAM = f"{sys.executable} -m repoagent"
 
 
@@ -41,9 +41,3 @@ def test_hunk_by_hunk_in_one_colour(repo: GitRepo, tmp_path: Path) -> None:
         assert "\x1b[3" not in window.seen
     assert repo.git("diff", "--name-only", "HEAD^").split() == ["a.txt"]
     assert repo.git("log", "-1", "--format=%s").strip() == "Apply a patch: change a.txt"
-
-
-def test_a_terminal_and_no_patch(repo: GitRepo) -> None:
-    with Screen([sys.executable, "-m", "repoagent", "apply"], repo.top) as window:
-        window.expect("no patch: use repoagent apply FILE")
-        assert window.end() == 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.commands.ask import Stream
+from repoagent.cli.ui.progress import Working
 from repoagent.cli.ui.terminal import Terminal
 from tests.cli.applying import Done, program
 from tests.cli.screens import PROGRAM, Screen
@@ -82,11 +82,7 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
     "b.bin": (b"\0\1\2\xff" * 9, 2, "b.bin is binary: only text, images (PNG, JPEG, GIF, WebP) and PDFs"),
     "p.png": (LFS, 2, "p.png is a Git LFS pointer: run `git lfs pull` first"),
     "cut.png": (png()[:-9], 2, "cut.png ends too early: it was cut"),
-    "x.heic": (
-        b"\0\0\0\x18ftypheic\0\0\0\0",
-        2,
-        "x.heic is binary: only text, images",
-    ),
+    "x.heic": (b"\0\0\0\x18ftypheic\0\0\0\0", 2, "x.heic is binary: only text, images"),
     "locked.pdf": (pdf(encrypted=True), 2, "locked.pdf is encrypted: remove the password"),
     "hidden.md": (b"words\n", 3, "hidden.md is listed in .repoagentignore"),
     "link.md": (None, 3, "hidden.md is listed in .repoagentignore"),
@@ -94,18 +90,17 @@ FILES: dict[str, tuple[bytes | None, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo, name: str) -> None:
-    data, code, message = FILES[name]
+def test_files_that_cannot_be_sent(repo: GitRepo, ask: Ask, echo: Echo) -> None:
     repo.write(".repoagentignore", "hidden.md\n")
     repo.write("hidden.md", "words\n")
     (repo.top / "link.md").symlink_to("hidden.md")
-    if data is not None:
-        repo.write(name, data)
-    done = ask("what is it?", "a.txt", name, echo.option, "-o", "out.md")
-    assert (done.code, done.out) == (code, "") and message in done.err
-    assert echo.prompt == "" and not (repo.top / "out.md").exists()
+    for name, (data, code, message) in FILES.items():
+        if data is not None:
+            repo.write(name, data)
+        done = ask("what is it?", "a.txt", name, echo.option, "-o", "out.md")
+        assert (done.code, done.out) == (code, "") and message in done.err
     assert json.loads(ask("what is it?", name, echo.option, "--json").out)["error"]["exit"] == code
+    assert echo.prompt == "" and not (repo.top / "out.md").exists()
 
 
 def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo) -> None:
@@ -116,9 +111,8 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo)
     assert "<<secret " in echo.prompt and KEY not in echo.prompt
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo) -> None:
+    for arguments, message in (
         ([], "no prompt: use repoagent ask"),
         (["  "], "the prompt is empty"),
         (["a.txt"], "the prompt comes before the file a.txt"),
@@ -129,11 +123,9 @@ def test_a_secret_file_must_be_the_only_one(repo: GitRepo, ask: Ask, echo: Echo)
         (["hi", "-o", "src"], "src"),
         (["hi", "-o", "nowhere/out.md"], "no such directory: nowhere"),
         (["hi", "--record", "src"], "src"),
-    ],
-)
-def test_wrong_usage(repo: GitRepo, ask: Ask, echo: Echo, arguments: list[str], message: str) -> None:
-    done = ask(*arguments, echo.option)
-    assert (done.code, done.out) == (2, "") and message in done.err and echo.prompt == ""
+    ):
+        done = ask(*arguments, echo.option)
+        assert (done.code, done.out) == (2, "") and message in done.err and echo.prompt == ""
 
 
 def test_no_model_and_a_failing_model(repo: GitRepo, ask: Ask) -> None:
@@ -293,15 +285,12 @@ def test_an_unwritable_reply_is_printed(repo: GitRepo, ask: Ask, tmp_path: Path)
 def test_a_terminal_shows_a_sanitized_reply_and_the_discarded_part(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    terminal = Terminal.open()._replace(output_tty=True)
-    with terminal.working("asking") as working:
-        stream = Stream(terminal, working, live=True)
+    with Working(Terminal.open()._replace(output_tty=True), "asking", aside=False) as working:
         for piece in ("one\r", "\ntwo \x1b[2J", "", "thr"):
-            stream.text(piece)
-        stream.void("one\r\ntwo \x1b[2Jthr")
-        stream.waiting(1.0, "the server is overloaded")
-        stream.text("again\r")
-        stream.end("again\r")
+            working.words(piece)
+        working.note("The reply broke off and was discarded.")
+        working.note("the server is overloaded; retrying in 1 s")
+        working.words("again\r")
     out, err = capsys.readouterr()
     assert out == "one\ntwo ^[[2Jthr\nagain\n"
     assert err == ("The reply broke off and was discarded.\nthe server is overloaded; retrying in 1 s\n")
@@ -321,11 +310,6 @@ def test_markdown_is_rendered_as_it_arrives_and_exact_in_a_pipe(repo: GitRepo) -
     assert "A \x1b[1mbold\x1b[m word" in shown and "a  b" in re.sub("\x1b\\[[0-9]*m", "", shown)
     assert "```" not in shown and shown.count("Head") == 1
     assert not re.search("\x1b\\[[0-9;]*[ABCDHJKfsu]", shown)  # printed text is not redrawn
-    with Screen(
-        [*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
-    ) as screen:
-        assert screen.end() == 0
-    assert "# Head\nA bold word\n\n```py\nx = 1\n```\n\na  b\n─  ─\n1  2\n\nend\n" in screen.seen
     with Screen([*PROGRAM, "ask", "hi", "--model", model], repo.top, env={"TERM": "dumb"}) as screen:
         assert screen.end() == 0
     exact = MARKDOWN.replace("\\n", "\n")

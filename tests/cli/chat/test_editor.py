@@ -13,7 +13,7 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script, diff
 
 Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
+QUESTION = "Apply this change [y,n,p,x,q,?]? "
 READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
 LOOK = '<read path="src/app.py"/>'
 DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"
@@ -124,19 +124,19 @@ def test_undo_asks_also_on_a_dumb_terminal(repo: GitRepo, screen: Open, script: 
     with screen("--continue", width=40) as window:
         shown = window.expect(READY)
         assert "> greet" in shown and "It greets." in re.sub(r"\x1b\[[0-9;]*m", "", shown)
-        window.send("/plan")
-        window.expect("/plan")
+        window.send("/diff")
+        window.expect("/diff")
         window.send("\x03")  # dropped, and available in the history
         time.sleep(0.3)
         window.send("\x1b[A")
-        window.expect("/plan")
+        window.expect("/diff")
         window.send("\r")
-        window.expect("no plan yet")
+        window.expect("no uncommitted changes")
         window.expect(READY)
-        window.send("\x12pla")  # searched for
-        window.expect("\x1b[0;7mpla")
+        window.send("\x12dif")  # searched for
+        window.expect("\x1b[0;7mdif")
         window.send("\r\r")
-        window.expect("no plan yet")
+        window.expect("no uncommitted changes")
         window.expect(READY)
         window.send("\x04")
         assert window.end() == 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -119,13 +117,6 @@ def test_a_deleted_and_a_moved_file(repo: GitRepo, ask: Ask) -> None:
     assert any("moved to moved.txt" in note for note in ask("a.txt", "--json").json["notes"])
 
 
-def test_a_directory_and_all(repo: GitRepo, ask: Ask) -> None:
-    repo.commit("two", **{"src/b.py": "x = 1\n", "src/c.py": "x = 1\n"})
-    done = ask("src", "--json")
-    assert done.json["directory"] is True and subjects(done) == ["two", "first commit"]
-    assert ask(".").code == 0 and subjects(ask(".", "--json")) == ["two", "first commit"]
-
-
 def test_not_a_repository_and_no_commit(
     tmp_path: Path, make_repo: Callable[[str], GitRepo], ask: Ask
 ) -> None:
@@ -135,37 +126,6 @@ def test_not_a_repository_and_no_commit(
     empty.write("x.py", "x\n")
     done = ask("x.py", cwd=empty.top)
     assert (done.code, done.err) == (1, "repoagent: no history: this repository has no commits yet\n")
-
-
-def test_odd_names(repo: GitRepo, ask: Ask) -> None:
-    for path in ("-x.py", ":(top)y.py", "a\nb.py", "[a]*.py", os.fsdecode(b"caf\xe9.py"), "--json"):
-        repo.write(path, "x = 1\n")
-        repo.commit("odd")
-        assert subjects(ask("--json", "--", path)) == ["odd"]
-    done = ask("--json", "--", os.fsdecode(b"caf\xe9.py"))
-    assert done.json["path"] == "caf\udce9.py"
-
-
-def test_a_shallow_clone_says_so(repo: GitRepo, ask: Ask, tmp_path: Path) -> None:
-    grow(repo, 3)
-    subprocess.run(["git", "clone", "-q", "--depth=2", repo.top.as_uri(), tmp_path / "shallow"], check=True)
-    done = ask("a.txt", cwd=tmp_path / "shallow")
-    assert done.code == 0 and "this clone is shallow" in done.err
-    assert done.out.startswith("a.txt: the last 2 commits\n")
-
-
-def test_quick_path_loads_little(repo: GitRepo) -> None:
-    code = (
-        "import sys; from repoagent.cli.app import cli; from repoagent.cli.run_program import run;"
-        "run(cli, 'repoagent', ['history', 'a.txt']);"
-        "print([m for m in ('git', 'rich', 'anthropic', 'sqlite3', 'unidiff', 'repoagent.llm') if m in sys.modules])"
-    )
-    import sys
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=repo.top, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 # --- summaries

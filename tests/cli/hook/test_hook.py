@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -16,7 +15,6 @@ import pytest
 from tests.cli.applying import Done, program
 from tests.conftest import GitRepo
 from tests.program import run as run_program
-from tests.program import start
 
 PATHS = ("a.py", "test_a.py")
 PARTNER = "partner-missing: test_a.py"
@@ -116,32 +114,22 @@ def test_findings_below_the_level_are_brief(history: GitRepo) -> None:
     assert "in 40 of the last 40 commits" in program(history.top, "review", "--commit", "HEAD").out
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    "arguments", [["pre-commit"], ["commit-msg", ".git/MSG"], ["pre-push", "origin", "url"]]
-)
-def test_without_findings_nothing_is_printed(history: GitRepo, arguments: list[str]) -> None:
+def test_without_findings_nothing_is_printed(history: GitRepo) -> None:
     history.write(".git/MSG", "message\n")
-    assert hook(history, *arguments) == Done(0, "", "")
     stage(history, *PATHS)
-    done = hook(history, *arguments)
-    assert (done.code, done.out, done.err) == (0, "", "")
+    for words in ("pre-commit", "commit-msg .git/MSG", "pre-push origin url"):
+        assert hook(history, *words.split()) == Done(0, "", "")
 
 
-def test_a_trailer_of_the_message_dismisses_a_finding(history: GitRepo) -> None:
+def test_a_trailer_dismisses_a_finding_unless_it_is_cut_off(history: GitRepo) -> None:
     stage(history, "a.py")
-    history.write(".git/MSG", "Subject\n\nReview-Ignore: partner-missing test_a.py\n")
-    assert PARTNER not in hook(history, "commit-msg", ".git/MSG").out
-
-
-@pytest.mark.soak
-def test_cut_off_trailers_are_ignored_and_unknown_rules_reported(history: GitRepo) -> None:
-    stage(history, "a.py")
-    history.write(".git/MSG", "Subject\n\n# Review-Ignore: partner-missing\n")
-    assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
-    cut = "# ------------------------ >8 ------------------------\nReview-Ignore: partner-missing\n"
-    history.write(".git/MSG", f"Subject\n\n{cut}")
-    assert PARTNER in hook(history, "commit-msg", ".git/MSG").out
+    for trailer, is_shown in (
+        ("Review-Ignore: partner-missing test_a.py\n", False),
+        ("# Review-Ignore: partner-missing\n", True),
+        ("# ------------------------ >8 ------------------------\nReview-Ignore: partner-missing\n", True),
+    ):
+        history.write(".git/MSG", f"Subject\n\n{trailer}")
+        assert (PARTNER in hook(history, "commit-msg", ".git/MSG").out) is is_shown
     history.write(".git/MSG", "Subject\n\nReview-Ignore: partners-missing\nReview-Ignore:\n")
     output = hook(history, "commit-msg", ".git/MSG").err
     assert "unknown rule 'partners-missing'; the rules are: secret" in output and "names no rule" in output
@@ -162,32 +150,23 @@ def test_pushed_commits_are_reviewed(history: GitRepo) -> None:
 @pytest.mark.soak
 def test_one_rule_alone_and_no_model(history: GitRepo) -> None:
     stage(history, "a.py")
-    done = hook(
-        history,
-        "pre-commit",
-        "--only",
-        "partner-missing",
-        REPOAGENT_REVIEW__MODEL="anthropic/claude-sonnet-5-5",
-    )
+    model = {"REPOAGENT_REVIEW__MODEL": "anthropic/claude-sonnet-5-5"}
+    done = hook(history, "pre-commit", "--only", "partner-missing", **model)
     assert PARTNER in done.out and "model" not in done.err
     assert PARTNER not in hook(history, "pre-commit", "--only", "secret").out
     assert "unknown rule 'nothing'" in hook(history, "pre-commit", "--only", "nothing").err
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    ("model", "sentence"),
-    [
+def test_an_unreachable_model_is_a_warning(history: GitRepo) -> None:
+    stage(history, *PATHS)
+    for model, sentence in (
         ("anthropic/claude-sonnet-5-5", "is incomplete: no key for Anthropic's models"),
         ("command:false", "is incomplete"),
-    ],
-)
-def test_an_unreachable_model_is_a_warning(history: GitRepo, model: str, sentence: str) -> None:
-    stage(history, *PATHS)
-    done = hook(history, "pre-commit", REPOAGENT_REVIEW__MODEL=model)
-    assert done.code == 0 and done.out == "" and sentence in done.err and done.err.count("\n") <= 2, done.err
-    strict = hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__MODEL=model)
-    assert strict.code == 4
+    ):
+        done = hook(history, "pre-commit", REPOAGENT_REVIEW__MODEL=model)
+        assert (done.code, done.out) == (0, "") and sentence in done.err and done.err.count("\n") <= 2
+    assert hook(history, "pre-commit", "--strict", REPOAGENT_REVIEW__MODEL="command:false").code == 4
 
 
 @pytest.mark.soak
@@ -199,11 +178,6 @@ def test_a_wrong_setting_or_no_repository_is_a_warning(history: GitRepo, tmp_pat
     (tmp_path / "none").mkdir()
     outside = program(tmp_path / "none", "hook", "run", "pre-commit")
     assert outside.code == 0 and "not reviewed: " in outside.err
-
-
-def _waits(repo: GitRepo) -> str:
-    repo.write("waits", f"#!/bin/sh\ntouch '{repo.top}/waiting'\nexec sleep 30\n").chmod(0o755)
-    return str(repo.top / "waits")
 
 
 @pytest.mark.soak
@@ -252,14 +226,6 @@ def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
     assert PARTNER in git(hooked, "commit", "a.py", "-m", "a part").err  # test_a.py stays staged
     assert git(hooked, "commit", "a.py", "test_a.py", "-m", "both parts").code == 0
     change(hooked, *PATHS)
-    patch = subprocess.run(
-        ["git", "commit", "-pm", "one hunk"],
-        cwd=hooked.top,
-        input=b"y\nn\n",
-        capture_output=True,
-        check=False,
-    )
-    assert PARTNER in patch.stderr.decode()
     hooked.git(*reset)
     stage(hooked, "a.py")
     hooked.git("commit", "-q", "--no-verify", "--date=2026-01-01T12:00:00", "-m", "alone")
@@ -274,32 +240,7 @@ def test_all_ways_to_commit(hooked: GitRepo, tmp_path: Path) -> None:
     linked = GitRepo(tmp_path / "linked")
     stage(linked, "a.py")
     assert PARTNER in git(linked, "commit", "-m", "alone").err
-    elsewhere = git(
-        linked,
-        "--git-dir",
-        f"{linked.top}/.git",
-        "--work-tree",
-        str(linked.top),
-        "commit",
-        "-m",
-        "x",
-        cwd=tmp_path,
-    )
-    assert PARTNER in elsewhere.err
     assert git(hooked, "commit", "--allow-empty", "-m", "empty").code == 0
-
-
-@pytest.mark.soak
-def test_an_edit_commits_with_the_hook(hooked: GitRepo) -> None:
-    """The edit holds index.lock, and its memory, while git runs the hook."""
-    hooked.git("config", "repoagent.review.fail-on", "never")
-    diff = "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-line 0\n+line zero\n line 1\n"
-    began = time.monotonic()
-    done = program(hooked.top, "apply", "--yes", stdin=diff.encode())
-    assert done.code == 0, done.err
-    assert "partner-missing" in (hooked.top / ".repoagent/reviews/last.json").read_text()  # it did run
-    assert time.monotonic() - began < 20
-    assert hooked.status() == "" and "line zero" in hooked.git("show", "HEAD:a.py")
 
 
 @pytest.mark.soak
@@ -335,40 +276,7 @@ def test_the_program_pre_commit_runs_both_hooks(history: GitRepo, clean_environm
 @pytest.mark.soak
 def test_one_review_can_be_written_in_several_forms(history: GitRepo) -> None:
     stage(history, "a.py")
-    wrong = program(history.top, "review", "--also", "text=x")
-    assert wrong.code == 2 and "use FORM=FILE, where FORM is json, sarif" in wrong.err
     done = program(history.top, "review", "--also", "markdown=r.md", "--also", "json=r=1.json")
     assert done.code == 0 and PARTNER in done.out
     assert history.read("r.md").startswith(b"<!-- repoagent-review -->")
     assert json.loads(history.read("r=1.json"))["findings"][0]["rule"] == "partner-missing"
-
-
-@pytest.mark.soak
-def test_interrupted_is_interrupted(history: GitRepo) -> None:
-    stage(history, *PATHS)
-    running = start(
-        ["hook", "run", "pre-commit"],
-        history.top,
-        env={"REPOAGENT_REVIEW__MODEL": f"command:{_waits(history)}"},
-    )
-    for _ in range(200):
-        if (history.top / "waiting").exists():
-            break
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    running.communicate()
-    assert running.wait() == 130
-
-
-@pytest.mark.soak
-def test_a_merge_is_reviewed(hooked: GitRepo) -> None:
-    hooked.git("switch", "-qc", "topic")
-    stage(hooked, "a.py")
-    hooked.git("commit", "-q", "--no-verify", "-m", "alone")
-    hooked.git("switch", "-q", "main")
-    hooked.write("other", "x")
-    hooked.git("add", "other")
-    hooked.git("commit", "-q", "--no-verify", "-m", "other")
-    hooked.git("merge", "-q", "--no-commit", "topic")
-    done = git(hooked, "commit", "-m", "merge")
-    assert done.code == 0, done.err

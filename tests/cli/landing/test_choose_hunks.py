@@ -34,9 +34,7 @@ except RepoagentError as error:
 # input: the chosen hunks
 ANSWERS = {
     "y y y y": ["TOOK one 100755 three fifteen seventeen", "TOOK two 100644 new"],
-    "n n n n": [],
     "q": [],
-    "y q": ["TOOK one 100755"],
     "a n": ["TOOK one 100755 three fifteen seventeen"],
     "d y": ["TOOK two 100644 new"],
     "n n s n y n": ["TOOK one 100644 seventeen"],

@@ -91,15 +91,13 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNUSABLE)
-def test_files_that_cannot_be_summarized(repo: GitRepo, ask: Ask, model: Program, name: str) -> None:
-    data, code, message = UNUSABLE[name]
+def test_files_that_cannot_be_summarized(repo: GitRepo, ask: Ask, model: Program) -> None:
     repo.write(".repoagentignore", "hidden.py\n")
-    if data is not None:
-        repo.write(name, data)
-    files = ["a.txt", name] if code > 1 else [name]
-    done = ask(*files, "--model", model.spec)
-    assert (done.code, done.out) == (code, "") and message in done.err
+    for name, (data, code, message) in UNUSABLE.items():
+        if data is not None:
+            repo.write(name, data)
+        done = ask(*(["a.txt"] if code > 1 else []), name, "--model", model.spec)
+        assert (done.code, done.out) == (code, "") and message in done.err
     assert model.prompts == [] and not (repo.top / ".repoagent").exists()
 
 
@@ -175,19 +173,6 @@ def test_an_edit_pays_one_segment_and_the_join(repo: GitRepo, ask: Ask, model: P
     assert len(model.prompts) == parts + 1 + 2
 
 
-def test_it_asks_and_the_user_declines(repo: GitRepo, model: Program) -> None:
-    repo.write("large.py", large() * 2)
-    repo.git("config", f"repoagent.models.{model.spec}.input", "1000")
-    repo.git("config", f"repoagent.models.{model.spec}.output", "1000")
-    command = [*PROGRAM, "outline", "--summary", "large.py", "--model", model.spec]
-    with Screen(command, repo.top, width=100) as window:
-        assert "about $" in window.expect("Continue")
-        window.send("n\n")
-        assert window.end() == 1
-        assert "no model was called" in window.seen
-    assert model.prompts == []
-
-
 # --- what ends it early
 
 
@@ -249,18 +234,6 @@ def test_standard_input_and_no_repository(repo: GitRepo, model: Program, tmp_pat
     assert (done.code, done.out.split(".")[0]) == (0, "It defines outside")
     assert program(elsewhere, "outline", "--summary", "y.py", "--model", model.spec).code == 2
     assert sorted(path.name for path in elsewhere.iterdir()) == ["x.py"]
-
-
-# --- which model is used
-
-
-# --- the prompt of an edit
-
-
-def prompt(repo: GitRepo, *files: str) -> str:
-    done = program(repo.top, "edit", "--show-prompt", "--model", "command:cat", *files, "do it")
-    assert done.code == 0, done.err
-    return done.out
 
 
 @pytest.mark.soak

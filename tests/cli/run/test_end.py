@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -58,13 +57,6 @@ def test_the_end_shows_changes_the_check_and_uncommitted_files(repo: GitRepo, sc
     repo.git("add", "--", "a.csv", "b c.csv")  # as the note suggests
     repo.git("commit", "-q", "--amend", "--no-edit")
     assert repo.status() == ""
-
-
-def test_the_json_has_it(repo: GitRepo, script: Script, run: Run) -> None:
-    script.replies(KEPT_OUT + GREET + COMMIT + FINISH, FINISH)
-    done = run("run", "greet", "--mode", "auto-edit", "--check", "true", "--json")
-    message = json.loads(done.out)
-    assert message["left_out"] == ["a.csv", "b c.csv"] and message["check"]["command"] == "true"
 
 
 def test_a_message_after_a_failed_check_exits_with_6(repo: GitRepo, script: Script, run: Run) -> None:

@@ -37,13 +37,3 @@ def test_a_message_after_a_change_exits_with_1(repo: GitRepo, run: Run, script: 
     script.replies("<commit>\nGreet\n</commit>\nb.py is left.\n<finish>greets</finish>")
     result = json.loads(run("run", "--continue", "finish", "--mode", "auto-edit", "--json").out)
     assert (result["outcome"], result["text"], result["words"]) == ("done", "greets", "b.py is left.")
-
-
-def test_a_child_without_a_tool_hands_no_tag_to_its_parent(repo: GitRepo, run: Run, script: Script) -> None:
-    script.replies(
-        '<delegate kind="explore">Do the tests pass?</delegate>', "I run them.\n<run>make test</run>",
-        "I can't run them.", "So be it.",
-    )  # fmt: skip
-    assert run("run", "test", "--mode", "auto-edit").code == 0
-    assert "there is no tool `run` here; the tools are think, message" in script.prompts[2]
-    assert "I can't run them." in script.prompts[3] and "I run them." not in script.prompts[3]

@@ -21,8 +21,8 @@ from repoagent.cli.ui.table import Page
 from repoagent.cli.ui.terminal_text import display_width
 from repoagent.llm.conversation import Turn, append
 from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import Record, RunDirectory, moment, to_dict
-from repoagent.tasks.runs.list import Run, runs, tree
+from repoagent.tasks.runs.directory import Record, RunDirectory, to_dict
+from repoagent.tasks.runs.list import Run, tree
 from tests.cli.applying import Done
 from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
@@ -83,16 +83,8 @@ def past(layout: Layout, name: str, **more: Any) -> RunDirectory:
     run_dir = RunDirectory(layout, name)
     run_dir.folder.mkdir(parents=True)
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc).isoformat()
-    record = Record(
-        started=at,
-        process_started=at,
-        ended=at,
-        state="done",
-        prompt="make it",
-        tokens=9,
-        turns=2,
-        text="made",
-    )
+    times = {"started": at, "process_started": at, "ended": at}
+    record = Record(**times, state="done", prompt="make it", tokens=9, turns=2, text="made")
     run_dir.record.write_text(json.dumps({"version": 1, **to_dict(record), **more}))
     return run_dir
 
@@ -122,7 +114,7 @@ def test_the_list_is_the_same_with_and_without_its_name(ask: Ask, layout: Layout
     assert ask("--live").code == 1 and ask("list", "--live", "--json").json["runs"] == []
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100, 140])
+@pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("utf8", [True, False])
 def test_lines_fit_and_are_clean(width: int, utf8: bool) -> None:
     layout = Layout(Path("/nowhere"), Path("/nowhere"))
@@ -232,9 +224,3 @@ def test_delete_asks_and_undoes(ask: Ask, layout: Layout, repo: GitRepo) -> None
     assert done.code == 0 and f"runs delete --undo {name}" in done.out and not run_dir.folder.exists()
     assert "restored the conversation" in ask("delete", "--undo", name).out
     assert ask("list", "--json").json["runs"][0]["state"] == "conversation"
-
-
-def test_edited_times() -> None:
-    assert moment("2026-01-02") == moment("2026-01-02T00:00:00+00:00") > 0
-    assert moment("") == moment("soon") == 0.0
-    assert runs(Layout(Path("/nowhere"), Path("/nowhere"))) == []

@@ -18,7 +18,7 @@ def test_control_characters_are_replaced(text: str) -> None:
     shown = clean(text)
     for character in shown:
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
-        assert unicodedata.bidirectional(character) not in {
+        assert unicodedata.bidirectional(character) not in [
             "LRE",
             "RLE",
             "LRO",
@@ -28,7 +28,7 @@ def test_control_characters_are_replaced(text: str) -> None:
             "RLI",
             "FSI",
             "PDI",
-        }
+        ]
 
 
 @given(ANY, ANY)

@@ -9,25 +9,9 @@ from hypothesis import strategies as st
 from repoagent.cli.ui.progress import Words
 
 PARTS = st.sampled_from(
-    [
-        "words ",
-        "`code` is",
-        "\n",
-        "```diff\n-a\n+b\n```\n",
-        "```\nplain\n```\n",
-        "~~~src/a.py\nx\n~~~\n",
-        "<commit>\n",
-        "Subject\n",
-        "</commit>\n",
-        '<read path="a"/>\n',
-        "<b> no tag\n",
-        "  ",
-        "``",
-        "a < b\n",
-        "<finish>done</finish>\n",
-        "~",
-    ]
-)
+    ["words ", "`code` is", "\n", "```diff\n-a\n+b\n```\n", "```\nplain\n```\n", "~~~src/a.py\nx\n~~~\n", "<commit>\n",
+     "Subject\n", "</commit>\n", '<read path="a"/>\n', "<b> no tag\n", "  ", "``", "a < b\n", "<finish>done</finish>\n", "~"]
+)  # fmt: skip
 
 
 def shown(reply: str, sizes: list[int]) -> str:
@@ -60,7 +44,7 @@ def test_pieces_do_not_matter(parts: list[str], sizes: list[int]) -> None:
         ("a < b and <i>c</i>\n<i>d</i>\n", "a < b and <i>c</i>\n<i>d</i>\n"),
         ("`x` is\n``", "`x` is\n``"),
         ("```diff\n-a\n", ""),
-        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "I do.\n\nDone.\n\n\nReally.\n"),
+        ("\nI do.\n\n\n```diff\n-a\n```\n\nDone.\n\n\nReally.\n\n", "\nI do.\n\n\n\nDone.\n\n\nReally.\n\n"),
     ],
 )
 def test_which_parts_of_a_reply_are_shown(reply: str, expected: str) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.cli.ui.terminal import Terminal
-from repoagent.errors import UsageError
 from tests.cli.screens import Screen, python
 
 OPEN = "from repoagent.cli.ui.terminal import Terminal; import sys; t = Terminal.open()\n"
@@ -45,40 +43,27 @@ def with_piped_result(code: str, folder: Path, typed: str = "", **env: str) -> t
         return screen.seen, result.read()
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("env", "color", "colored", "in_pipe"),
-    [
+def test_colors_questions_and_width(tmp_path: Path) -> None:
+    """By the environment and --color: whether output is colored on a terminal and in a pipe."""
+    for env, color, colored, in_pipe in (
         ({}, "auto", True, False),
         ({"NO_COLOR": "1"}, "auto", False, False),
         ({"NO_COLOR": ""}, "auto", True, False),
         ({"TERM": "dumb"}, "auto", False, False),
         ({}, "never", False, False),
         ({"NO_COLOR": "1"}, "always", True, True),
-    ],
-)
-def test_when_it_is_colored(
-    tmp_path: Path, env: dict[str, str], color: str, colored: bool, in_pipe: bool
-) -> None:
-    code = f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
-    assert on_terminal(code, tmp_path, **env) == f"{colored} {colored}\n"
-    assert piped(code, **env)[0].decode() == f"{in_pipe} {in_pipe}\n"
-
-
-@pytest.mark.parametrize(
-    ("env", "shown"),
-    [
+    ):
+        code = f"t = Terminal.open({color!r}); print(t.color, t.color_err)"
+        assert on_terminal(code, tmp_path, **env) == f"{colored} {colored}\n"
+        assert piped(code, **env)[0].decode() == f"{in_pipe} {in_pipe}\n"
+    for env, shown in (
         ({}, "True True 60"),
         ({"CI": "true"}, "False False 60"),
         ({"CI": "0", "COLUMNS": "40"}, "True True 40"),
         ({"TERM": "dumb", "COLUMNS": "x"}, "True False 60"),
-    ],
-)
-def test_when_it_may_ask_and_move_the_cursor_and_its_width(
-    tmp_path: Path, env: dict[str, str], shown: str
-) -> None:
-    code = "print(t.can_ask, t.moves, t.width)"
-    assert on_terminal(code, tmp_path, width=60, **env).strip() == shown
+    ):
+        code = "print(t.can_ask, t.moves, t.width)"
+        assert on_terminal(code, tmp_path, width=60, **env).strip() == shown
 
 
 ODD = r"'a\x1b[31m\udcff\r\n'"
@@ -102,7 +87,7 @@ def test_a_diff_in_a_pipe_is_the_diff() -> None:
     diff = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\udcff\n+b\x1b\n"
     assert piped(f"t.diff({diff!r})")[0] == os.fsencode(diff)
     coloured, _ = piped(f"t = Terminal.open('always'); t.diff({diff!r})")
-    assert b"\x1b[32mb^[\x1b[m\n" in coloured
+    assert b"\x1b[32m+b^[\x1b[m\n" in coloured
 
 
 def test_a_question_takes_letters_and_words_and_explains_itself(tmp_path: Path) -> None:
@@ -135,11 +120,6 @@ def test_the_end_of_input_is_not_a_yes(tmp_path: Path) -> None:
         screen.expect("NothingDone no answer;")
 
 
-def test_questions_need_a_terminal_and_stay_out_of_a_piped_result(tmp_path: Path) -> None:
-    assert piped(ASK) == (b"UsageError no terminal to ask: Apply this change\n", b"")
-    assert with_piped_result(ASK, tmp_path, "y\n")[1] == "got y\n"
-
-
 WORK = (
     "import time\n"
     "with t.working('asking the model') as w:\n"
@@ -165,15 +145,6 @@ def test_work_in_progress_is_lines_on_a_dumb_terminal_and_nothing_in_a_pipe(tmp_
     shown = "asking the model\nHello^[[2J\nworld\nchecking\nby the way\ndone\n"
     assert on_terminal(QUICK, tmp_path, TERM="dumb") == shown
     assert piped(QUICK) == (b"done\n", b"by the way\n")
-
-
-def test_an_interrupt_brings_the_cursor_back(tmp_path: Path) -> None:
-    code = OPEN + "import time\nwith t.working('asking'):\n    [time.sleep(0.05) for _ in range(1200)]"
-    with Screen(python(code), tmp_path) as screen:
-        screen.expect("asking")
-        screen.send("\x03")
-        screen.end()
-    assert screen.seen.rindex("\x1b[?25h") > screen.seen.rindex("\x1b[?25l")
 
 
 EDIT = r"out = t.edit_text('one\r\n\udcff\n', '.diff'); print(ascii(out))"
@@ -210,9 +181,3 @@ def test_without_an_editor_the_error_names_what_to_set(clean_environment: Path) 
     (clean_environment / ".gitconfig").write_text("")
     code = "from repoagent.errors import UsageError\ntry: t.edit_text('x')\nexcept UsageError as e: print(e)"
     assert b"set EDITOR" in piped(code, TERM="dumb")[0]
-
-
-def test_ask_in_process_without_a_terminal() -> None:
-    terminal = Terminal(False, False, False, False, False, False, 80)
-    with pytest.raises(UsageError):
-        terminal.ask("Really", {"y": "yes"})
