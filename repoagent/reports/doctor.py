@@ -5,13 +5,11 @@ CHECKS is the table of all checks: functions of the work tree (None outside one)
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import re
 import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
@@ -41,7 +39,6 @@ EXTRAS = {  # by name: modules; the extra is installed if one of them is
 }
 _RETRY = "fix this and run `repoagent doctor` again"
 _LOW_SPACE, _NO_SPACE = 1 << 30, 50 << 20  # bytes
-_LANDLOCK_CREATE_RULESET = 444  # the number of the system call, on every architecture
 
 
 class Check(NamedTuple):
@@ -317,22 +314,12 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
-    """Which sandboxes for commands are available; it is not an error if there is none."""
-    available = []
-    if bwrap := shutil.which("bwrap"):
-        command = [bwrap, "--ro-bind", "/", "/", "--unshare-net", "true"]
-        try:
-            works = subprocess.run(command, capture_output=True, timeout=5, check=False).returncode == 0
-        except (OSError, subprocess.TimeoutExpired):
-            works = False
-        available.append("bubblewrap" if works else "bubblewrap (cannot create namespaces here)")
-    if sys.platform == "linux":
-        system_call = ctypes.CDLL(None).syscall
-        system_call.restype = ctypes.c_long
-        flags = (ctypes.c_size_t(0), ctypes.c_uint32(1))
-        if (version := int(system_call(_LANDLOCK_CREATE_RULESET, None, *flags))) > 0:
-            available.append(f"Landlock {version}")
-    yield Check("sandbox", "ok", ", ".join(available) or f"none on this {platform.system()}")
+    """The sandbox for commands that works here; it is not an error if there is none."""
+    from repoagent.agent.sandbox.backends import find, why_none
+
+    sandbox = find()
+    alone = "" if sandbox is None or sandbox.mounting else ", without namespaces"
+    yield Check("sandbox", "ok", why_none() if sandbox is None else f"{sandbox.name}{alone}")
 
 
 def check_disk(worktree: WorkTree | None) -> Iterator[Check]:

@@ -187,12 +187,9 @@ def _files_below(folder: str) -> list[str]:
     try:
         open_worktree(Path(folder))
     except UsageError:
-        names, which = [], "file"
-        for parent, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            inside = Path(parent).relative_to(folder)
-            names += [str(inside / name) for name in files if not name.startswith(".")]
-        names.sort()
+        below = (path.relative_to(folder) for path in sorted(Path(folder).rglob("*")))
+        names = [str(path) for path in below if not any(part.startswith(".") for part in path.parts)]
+        which = "file"
     else:
         listed = git(folder, "ls-files", "-z", "--cached", "--", ".").split(b"\0")[:-1]
         names, which = list(dict.fromkeys(map(os.fsdecode, listed))), "file tracked by git"

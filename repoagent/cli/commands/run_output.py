@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repoagent.agent.approvals.policy import Verdict
-from repoagent.cli.ui.outcome import ModelOutput, show_check, spending
+from repoagent.cli.ui.outcome import ModelOutput, check_object, show_check, spending, usage_object
 from repoagent.cli.ui.table import plural
 from repoagent.cli.ui.terminal_text import clean
 from repoagent.dataclass import dataclass
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.edit.guards.risky_changes import Concern
     from repoagent.git.worktree import WorkTree
-    from repoagent.llm.model import Usage
     from repoagent.llm.usage import Meter
     from repoagent.tasks.session import RunOutcome
 
@@ -232,7 +231,6 @@ def spent(outcome: RunOutcome) -> str:
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:
     """The outcome as JSON data, with the version of the format."""
-    check = outcome.check
     lists = {name: list(getattr(outcome, name)) for name in ("messages", "commits", "left", "left_out")}
     return {
         "version": VERSION,
@@ -241,18 +239,12 @@ def as_object(outcome: RunOutcome) -> dict[str, object]:
         "text": outcome.text,
         "words": outcome.words,
         **lists,
-        "check": {"command": check.command, "seconds": round(check.seconds, 3)} if check else None,
+        "check": check_object(outcome.check),
         "model": outcome.model,
         "usage": usage_object(outcome.usage, outcome.turns),
         "cost": outcome.cost,
         "seconds": round(outcome.seconds, 3),
     }
-
-
-def usage_object(usage: Usage, calls: int) -> dict[str, object]:
-    """Calls and tokens as JSON data."""
-    names = ("input", "output", "cache_read", "cache_write", "estimated")
-    return {**{name: getattr(usage, name) for name in names}, "calls": calls}
 
 
 def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: BaseException) -> bool:

@@ -108,7 +108,6 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
 
 
 def _as_object(outcome: EditOutcome) -> dict[str, object]:
-    names = ("input", "output", "cache_read", "cache_write", "estimated")
     return {
         "version": VERSION,
         "outcome": outcome.kind,
@@ -118,7 +117,7 @@ def _as_object(outcome: EditOutcome) -> dict[str, object]:
         "words": outcome.words,
         "messages": list(outcome.messages),
         "model": outcome.model,
-        "usage": {**{name: getattr(outcome.usage, name) for name in names}, "calls": outcome.attempts},
+        "usage": usage_object(outcome.usage, outcome.attempts),
         "cost": outcome.cost,
         "seconds": round(outcome.seconds, 3),
     }
@@ -128,13 +127,24 @@ def commit_object(result: CommitOutcome | None) -> dict[str, object]:
     """The JSON data of the commit; without a commit, the same keys."""
     from repoagent.api.results import change_fields
 
-    fields, check = change_fields(result), result.check if result else None
+    fields = change_fields(result)
     return {
         **fields,
         "files": [asdict(file) for file in fields["files"]],
         "placements": [asdict(placement) for placement in fields["placements"]],
-        "check": {"command": check.command, "seconds": round(check.seconds, 3)} if check else None,
+        "check": check_object(result.check if result else None),
     }
+
+
+def usage_object(usage: Usage, calls: int) -> dict[str, object]:
+    """Calls and tokens as JSON data."""
+    names = ("input", "output", "cache_read", "cache_write", "estimated")
+    return {**{name: getattr(usage, name) for name in names}, "calls": calls}
+
+
+def check_object(check: CheckResult | None) -> dict[str, object] | None:
+    """A check that passed as JSON data."""
+    return {"command": check.command, "seconds": round(check.seconds, 3)} if check else None
 
 
 @dataclass

@@ -54,9 +54,7 @@ def test_questions_are_answered_and_numbered_through_it(repo: GitRepo, run: Run,
     done = run(
         "chat", "--json-stream", stdin=lines({"say": "a"}, {"id": 1, "answer": "yes"}, {"say": "b"}, stop)
     )
-    assert [(one["id"], one["of"]) for one in events(done) if one["event"] == "ask"] == [
-        (1, "edit"),
-        (2, "command"),
-    ]
+    questions = [(one["id"], one["of"]) for one in events(done) if one["event"] == "ask"]
+    assert questions == [(1, "edit"), (2, "command")]
     assert kinds(done, "commit", "end", "error") == ["commit", "end", "error"]
     assert done.code == 130 and "Greet with a comma" in repo.git("log", "-1", "--format=%s")

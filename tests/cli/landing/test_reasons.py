@@ -79,17 +79,6 @@ def test_in_a_pipe_the_output_of_a_failed_check_is_whole(repo: GitRepo, script: 
     assert done.json["error"]["printed"].startswith("1\n2\n") and "\n2\n" not in done.json["error"]["message"]
 
 
-def test_words_after_a_check_that_failed_and_another_edit_are_exit_6(
-    repo: GitRepo, script: Script, run: Run
-) -> None:
-    again = diff("src/app.py", "-    return f'hello, {name}'", "+    return f'hello {name}'")
-    script.replies(
-        GREET + FINISH, again + "<read path='src/app.py'/>", "I am not sure.", "I stop.", "I stop."
-    )
-    done = run("edit", "src/app.py", "greet", "--yes", "--check", "false")
-    assert done.code == 6 and repo.status() == ""
-
-
 def test_a_running_check_shows_its_last_lines(repo: GitRepo, script: Script) -> None:
     script.replies(GREET + FINISH)
     with edit(repo, script, "--yes", "--check", "echo collected 7 items; sleep 1.5") as window:

@@ -201,13 +201,3 @@ def test_control_c_is_130_without_a_traceback(tmp_path: Path) -> None:
         screen.send("\x03")
         assert screen.end() == 130
     assert screen.seen.replace("\n", "") == "ready^C"  # only what the terminal echoes
-
-
-def test_system_exit_passes() -> None:
-    with pytest.raises(SystemExit):
-        run(raising(SystemExit(9)), "repoagent", [])
-
-
-def test_python_dash_m_is_the_same_program() -> None:
-    done = subprocess.run([*python("")[:1], "-m", "repoagent", "--version"], capture_output=True, check=True)
-    assert re.fullmatch(rb"repoagent \d+\.\d+\.\d+\n", done.stdout)

@@ -47,13 +47,8 @@ OF_ANSWERS = ("repoagent.patch.parse.answer", "repoagent.patch.locate.choose", "
 
 def before_request(command: str, repo: GitRepo) -> Any:
     env = {**os.environ, "ANTHROPIC_API_KEY": "sk-ant-0", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
-    done = subprocess.run(
-        [sys.executable, "-c", TRACED, *COMMANDS[command]],
-        cwd=repo.top,
-        env=env,
-        capture_output=True,
-        check=False,
-    )
+    program = [sys.executable, "-c", TRACED, *COMMANDS[command]]
+    done = subprocess.run(program, cwd=repo.top, env=env, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout.splitlines()[-1])
 
