@@ -174,7 +174,7 @@ def test_a_closed_pipe_is_not_an_error(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            python(MAIN, "config"), stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            python(MAIN, "config"), cwd="/", stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
     assert done.stderr == "repoagent: cannot write to standard output: No space left on device\n"
