@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import CANCELLED
+from repoagent.errors import Refused
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, append
@@ -200,8 +202,11 @@ def undo_note(request: str) -> str:
 
 
 def content_of(worktree: WorkTree, path: str) -> bytes | None:
-    """The bytes of a file; None if it does not exist or is a link, whose target has the memory."""
-    return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
+    """The bytes of a file; None if it does not exist, is a link, whose target has the memory, or is now in another
+    repository."""
+    with suppress(Refused):
+        return None if (worktree.top / path).is_symlink() else read_source(worktree, path).data
+    return None
 
 
 def record_undone(worktree: WorkTree, edit: Edit, before: Mapping[str, Memory], state: str) -> None:
