@@ -161,15 +161,8 @@ def test_a_run_that_ends_during_a_rebase_reports_no_commit(repo: GitRepo) -> Non
     user = User()
 
     def rebase() -> None:
-        repo.git(
-            "-c",
-            "rebase.autoStash=true",
-            "-c",
-            "sequence.editor=sed -i s/^pick/edit/",
-            "rebase",
-            "-iq",
-            "HEAD^",
-        )
+        options = ("-c", "rebase.autoStash=true", "-c", "sequence.editor=sed -i s/^pick/edit/")
+        repo.git(*options, "rebase", "-iq", "HEAD^")
 
     with pytest.raises(Refused, match="a rebase is in progress"):
         go(repo, EDIT, _then(rebase), user=user)

@@ -33,18 +33,8 @@ def played(repo: GitRepo, protocol: str, *arguments: str) -> tuple[list[Received
     thinker = Thinker(lambda received: SEVERAL[sum(role == "assistant" for role, _ in received.turns)])
     with messages_server(thinker) as server:
         env = {**server.environment, "REPOAGENT_PROTOCOL": protocol}
-        command = [
-            "run",
-            "--model",
-            MODEL,
-            "--mode",
-            "auto",
-            "--conversation",
-            "it",
-            "Greet with a comma.",
-            *arguments,
-        ]
-        done = program.run(command, repo.top, env=env, load=("anthropic",))
+        words = ["run", "--model", MODEL, "--mode", "auto", "--conversation", "it", "Greet with a comma."]
+        done = program.run([*words, *arguments], repo.top, env=env, load=("anthropic",))
         assert done.returncode == 0, done.stderr
     return server.requests, thinker
 

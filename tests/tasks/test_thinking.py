@@ -95,25 +95,13 @@ def test_a_killed_run_sends_thinking_back_when_resumed(thinking: Make) -> None:
     stage, thinker = thinking()
     running: list[program.Running] = []
     stage.at[3] = lambda: running[0].send_signal(signal.SIGKILL)
-    command = [
-        "run",
-        "--model",
-        MODEL,
-        "--mode",
-        "auto-edit",
-        "--conversation",
-        "it",
-        "Write line 3 in letters.",
-    ]
+    words = ["run", "--model", MODEL, "--mode", "auto-edit"]
+    command = [*words, "--conversation", "it", "Write line 3 in letters."]
     running.append(program.start(command, stage.repo.top, load=("anthropic",)))
     running[0].communicate()
     assert running[0].returncode == -signal.SIGKILL
     stage.at.clear()
-    done = program.run(
-        ["run", "--model", MODEL, "--mode", "auto-edit", "--resume", "it"],
-        stage.repo.top,
-        load=("anthropic",),
-    )
+    done = program.run([*words, "--resume", "it"], stage.repo.top, load=("anthropic",))
     assert done.returncode == 0, done.stderr
     sent = bodies(stage)
     assert thoughts(sent[-1]) == ["thought 1", "thought 2"]
@@ -190,11 +178,6 @@ def test_an_invented_observation_ends_a_reply(thinking: Make) -> None:
         "characters of your reply were dropped, because they imitated another speaker"
         in stage.requests[-1].text
     )
-    assert [role for role, _ in stage.requests[-1].turns] == [
-        "user",
-        "assistant",
-        "user",
-        "assistant",
-        "user",
-    ]
+    roles = [role for role, _ in stage.requests[-1].turns]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
     assert stage.requests[-1].turns[3][1].strip() == '<search pattern="line 3"/>'

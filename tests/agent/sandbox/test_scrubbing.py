@@ -27,14 +27,11 @@ PKG_CONFIG_PATH CI COLUMNS NO_COLOR ENVIRONMENT KEYBOARD MONKEY_PATCH GHC_HOME D
 """
 
 
-@pytest.mark.parametrize("name", DROPPED.split())
-def test_dropped(name: str) -> None:
-    assert name not in scrubbed({name: "short"}, POLICY)
-
-
-@pytest.mark.parametrize("name", KEPT.split())
-def test_kept(name: str) -> None:
-    assert scrubbed({name: "short"}, POLICY)[name] == "short"
+@pytest.mark.parametrize(("names", "expected"), [(DROPPED, None), (KEPT, "short")], ids=["dropped", "kept"])
+def test_variables_by_name(names: str, expected: str | None) -> None:
+    assert {
+        name for name in names.split() if scrubbed({name: "short"}, POLICY).get(name) != expected
+    } == set()
 
 
 def test_dropped_by_value() -> None:
@@ -50,22 +47,13 @@ def test_dropped_by_value() -> None:
         },
         POLICY,
     )
-    assert {name for name in ("MY_PASSWORD", "COPY", "DATABASE_URL", "OTHER", "FINE") if name in env} == {
-        "FINE"
-    }
+    assert "FINE" in env and not {"MY_PASSWORD", "COPY", "DATABASE_URL", "OTHER"} & env.keys()
     assert env["PATH"] == f"/bin:/{secret}"
 
 
 def test_caches_go_to_the_scratch_folder() -> None:
-    env = scrubbed(
-        {
-            "TMPDIR": "/elsewhere",
-            "XDG_CACHE_HOME": "/elsewhere",
-            "GOCACHE": "/elsewhere",
-            "HOME": "/home/ada",
-        },
-        POLICY,
-    )
+    ours = dict.fromkeys(("TMPDIR", "XDG_CACHE_HOME", "GOCACHE"), "/elsewhere")
+    env = scrubbed({**ours, "HOME": "/home/ada"}, POLICY)
     assert env["HOME"] == "/home/ada"
     assert {env[name] for name in ("TMPDIR", "TMP", "TEMP")} == {"/work/scratch"}
     assert not any("/elsewhere" in value for value in env.values())

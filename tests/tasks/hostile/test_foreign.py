@@ -38,14 +38,8 @@ def forge_changes(run_dir: RunDirectory, path: str, before: bytes, after: bytes)
     for name, data in named.items():
         (run_dir.changes / "bytes" / name).write_bytes(data)
     old, new = (hashlib.sha256(data).hexdigest() for data in (before, after))
-    change = {
-        "old_path": path,
-        "path": path,
-        "before": old,
-        "after": new,
-        "old_mode": "100644",
-        "mode": "100644",
-    }
+    modes = {"old_mode": "100644", "mode": "100644"}
+    change = {"old_path": path, "path": path, "before": old, "after": new, **modes}
     (run_dir.changes / "index.json").write_text(json.dumps({"version": 1, "changes": [change]}))
 
 

@@ -46,15 +46,8 @@ def past(layout: Layout, name: str, ago: float = 0, **said: Any) -> RunDirectory
     run_dir = RunDirectory(layout, name)
     run_dir.folder.mkdir(parents=True, exist_ok=True)
     at = (datetime.now(timezone.utc) - timedelta(hours=ago)).isoformat()
-    value = {
-        "version": 1,
-        "started": at,
-        "process_started": at,
-        "ended": at,
-        "state": "done",
-        "prompt": "x",
-        **said,
-    }
+    times = dict.fromkeys(("started", "process_started", "ended"), at)
+    value = {"version": 1, **times, "state": "done", "prompt": "x", **said}
     run_dir.record.write_text(json.dumps(value))
     return run_dir
 
