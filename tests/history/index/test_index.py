@@ -424,3 +424,13 @@ def test_a_background_process_runs_no_code_of_the_folder(tmp_path: Path) -> None
         [sys.executable, *ITSELF, "--version"], cwd=tmp_path, capture_output=True, check=False
     )
     assert done.returncode == 0 and b"repoagent" in done.stdout and not (tmp_path / "was-run").exists()
+
+
+def test_a_background_process_does_not_get_the_index_of_a_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, str] = {}
+    monkeypatch.setenv("GIT_INDEX_FILE", ".git/next-index-1.lock")
+    monkeypatch.setattr(
+        index_module.subprocess, "Popen", lambda command, **options: seen.update(options["env"])
+    )
+    index_module.spawn_apart([])
+    assert "PATH" in seen and "GIT_INDEX_FILE" not in seen
