@@ -15,6 +15,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.storage.atomic import append_line, read_regular, set_aside, write_whole
 from repoagent.storage.layout import Layout, ensure
+from repoagent.storage.locks import flock_until
 
 
 @pytest.fixture
@@ -207,3 +208,19 @@ def test_missing_permission_is_one_sentence(tmp_path: Path) -> None:
             write_whole(tmp_path / "x", b"")
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_a_line_is_not_appended_to_a_file_that_was_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, away = tmp_path / "lines", tmp_path / "away"
+    path.write_bytes(b"old\n")
+
+    def locked_after_a_move(descriptor: int, deadline: float, file: Path) -> bool:
+        if not away.exists():
+            path.rename(away)
+        return flock_until(descriptor, deadline, file)
+
+    monkeypatch.setattr("repoagent.storage.atomic.flock_until", locked_after_a_move)
+    append_line(path, b"new")
+    assert (away.read_bytes(), path.read_bytes()) == (b"old\n", b"new\n")

@@ -231,6 +231,13 @@ def test_undo_never_loses_turns(talks: Talks) -> None:
             assert [turn.text for turn in turns[5:]] == said, (seed, number)
 
 
+def test_an_equal_text_is_not_recorded(talks: Talks) -> None:
+    place = talks.make("fast")
+    data = place.path.read_bytes()
+    done = change(talks.desk.layout, place, data, data, "edit")
+    assert done.before == done.after and changes(talks.desk.layout) == []
+
+
 def test_a_late_writer_changes_nothing(talks: Talks) -> None:
     place = talks.make("fast")
     before = place.path.read_bytes()
