@@ -66,7 +66,9 @@ def test_a_tracked_folder_that_is_a_git_directory_configures_nothing(
         assert program(arguments.split(), tracked).returncode == code, arguments
     monkeypatch.chdir(tracked / "refs")
     assert load(None).origin("model") == load(None).origin("check") == "default"
-    assert choose("review", {"PAGER": "mine"}) == "mine"
+    monkeypatch.setenv("PAGER", "mine")
+    monkeypatch.delenv("GIT_PAGER", raising=False)
+    assert choose() == "mine"
     assert edit_text(Terminal.open("never"), "x", ".txt") is None
     with pytest.raises(UsageError, match=r"clone/sub is a bare repository.*come with a clone"):
         open_worktree(tracked)
