@@ -84,6 +84,10 @@ def test_formatter_that_loses_work_in_the_file_and_passes_the_second_time(
     edit(messy, change(messy, "a.txt", "line 2", "LINE    2"))
     assert committed(messy, "a.txt") == lines(EDITED)
     assert messy.read("a.txt").decode() == lines({**EDITED, 6: "unstaged 6", 9: "staged 9"})
+    kept = (messy.top / ".git/repoagent").glob(
+        "*/*/found-own-*"
+    )  # what the hook left and the restored work replaced
+    assert lines(EDITED) in {path.read_text() for path in kept}
     unchanged(messy, before, "a.txt")
 
 
