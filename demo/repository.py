@@ -42,9 +42,6 @@ def create(folder: Path) -> tuple[Path, dict[str, str]]:
     subprocess.run([*git, "fast-import", "--quiet"], env=env, input=stream, check=True)
     subprocess.run([*git, "reset", "--quiet", "--hard"], env=env, check=True)
     (top / ".git/info/exclude").write_text("__pycache__/\n")
-    subprocess.run(
-        ["repoagent", "review", "--learn"], cwd=top, env=env, check=True
-    )  # else it reads in the background
     return top, env
 
 

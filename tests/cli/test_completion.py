@@ -45,7 +45,6 @@ VALUES = (
     ("neighbors -- --", ["<file>"]),
     ("outline a --kind cl", ["class"]),
     ("edit --model command", ["command:"]),
-    ("memory show s", ["src/app.py"]),
 )
 
 
@@ -54,7 +53,6 @@ def test_values(repo: GitRepo) -> None:
     repo.git("branch", "topic/one")
     repo.git("tag", "v1.0")
     repo.git("config", "repoagent.alias.quick", "anthropic/claude-haiku-5-5")
-    assert run(["memory", "note", "src/app.py", "of the first"], repo.top).returncode == 0
     for line, values in VALUES:
         assert offered(repo.top, f"repoagent {line}") == values, line
 
