@@ -27,7 +27,7 @@ EDIT_EXAMPLES = examples(
 
 @click.command(epilog=EDIT_EXAMPLES)
 @name_argument
-@click.argument("request", metavar="REQUEST")
+@click.argument("request", metavar="REQUEST", default="")
 @click.option("--user-turns", is_flag=True, help="Also change or remove your own turns.")
 @click.option("-y", "--yes", is_flag=True, help="Save without asking.")
 @click.option("-n", "--dry-run", is_flag=True, help="Show the diff; write nothing.")
@@ -57,7 +57,7 @@ def edit_command(session: Session, /, **values: Any) -> None:
     if text == "-":
         text = sys.stdin.buffer.read().decode("utf-8", "replace")
     if not text.strip():
-        raise UsageError("the request is empty")
+        raise UsageError(f"say what to change; to edit it yourself, open {stored.place.path}")
     request = RewriteRequest(stored, text.strip(), options.user_turns)
     if options.show_prompt:
         from repoagent.cli.commands.context import show_request
