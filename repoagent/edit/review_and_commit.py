@@ -104,6 +104,19 @@ def agreed(
             raise SentBack("person", f"The user rejected the change: {decision.reason}")
         elif decision.kind == "no" or decision.changes == ():
             raise NothingDone(f"{CANCELLED}.")
+        elif decision.kind == "revise" and decision.changes:
+            from repoagent.syntax.regressions import parses_worse
+
+            edited = decision.changes if session.request.parse_check else ()
+            reasons = (
+                parses_worse(change.name, change.before, change.after)
+                for change in edited
+                if change.path is not None and change.after is not None
+            )
+            if reason := next(filter(None, reasons), None):
+                ui.say(f"not accepted: {reason} (use --no-parse-check to accept it)")
+            else:
+                proposal = _propose(session, decision.changes, message, remarks)
         else:
             break
     if decision.changes is not None and decision.changes != proposal.changes:

@@ -49,11 +49,11 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Decision:
-    """The user's decision. `no` with a reason goes back to the model. `changes`, the selected hunks, replace the
-    proposed ones on `yes`; after the model's explanation on `explain`, the user is asked again. `by_person`: a user
-    made the decision."""
+    """The user's decision. `no` with a reason goes back to the model. `changes` replace the proposed ones on `yes`
+    (selected hunks) and on `revise` (an edited diff); after `revise`, and after the model's explanation on `explain`,
+    the user is asked again. `by_person`: a user made the decision."""
 
-    kind: Literal["yes", "no", "explain"]
+    kind: Literal["yes", "no", "explain", "revise"]
     reason: str = ""
     changes: tuple[FileChange, ...] | None = None
     by_person: bool = False

@@ -116,7 +116,7 @@ def edit(run: Run) -> Run:
 
 
 Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,p,x,q,?]? "
+QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
 
 
 @pytest.fixture

@@ -1,14 +1,20 @@
-"""A unified diff for a terminal, in git's colors."""
+"""A unified diff for a terminal: git's colors, with the changed part of a changed line highlighted."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import groupby
 
 from repoagent.cli.ui.terminal_text import clean, paint, width
 from repoagent.edit.hunk_selection import HUNK, hunk_end
 
 Segment = tuple[str, tuple[str, ...]]  # a text and its styles
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 _COLORS = {"+": "green", "-": "red"}
+_LONG = 400  # words; longer lines are not compared
+_ALIKE = 0.5  # lines below this similarity are not versions of each other
 _CONTINUED = "> "  # marks the rest of a folded line: no line of a diff begins with it
 
 
@@ -27,14 +33,7 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
         if match := HUNK.fullmatch(line):
             yield [(line[: match.start(5)], ("cyan",)), (clean(match[5]), ())]
             end = hunk_end(lines, at, int(match[2] or 1), int(match[4] or 1))
-            body = lines[at:end]
-            if all(line.endswith("\r") for line in body if not line.startswith("\\")):
-                body = [line.removesuffix("\r") for line in body]
-            for line in body:
-                style = _COLORS.get(line[:1])
-                text = line.rstrip(" \t\r") if line.startswith("+") else line
-                # whitespace at the end of an added line is marked, as in git
-                yield [(clean(text), (style,) if style else ()), (clean(line[len(text) :]), ("on-red",))]
+            yield from _body(lines[at:end])
             at = end
         elif line == "GIT binary patch":
             while at < len(lines) and not lines[at].startswith("diff --git "):
@@ -42,6 +41,63 @@ def _rows(lines: list[str]) -> Iterator[list[Segment]]:
             yield [("Binary content differs", ())]
         else:
             yield [(clean(line), ("bold",))]
+
+
+def _body(lines: list[str]) -> Iterator[list[Segment]]:
+    if all(line.endswith("\r") for line in lines if not line.startswith("\\")):
+        lines = [line.removesuffix("\r") for line in lines]
+    at = 0
+    while at < len(lines):
+        old = _run(lines, at, "-")
+        new = _run(lines, at + len(old), "+")
+        marks: dict[int, list[bool]] = {}
+        if len(old) == len(new):
+            for index, (before, after) in enumerate(zip(old, new, strict=True)):
+                if pair := _compare(before[1:], after[1:]):
+                    marks[index], marks[index + len(old)] = pair
+        run = old + new or [lines[at]]
+        for index, line in enumerate(run):
+            yield _painted(line, marks.get(index))
+        at += len(run)
+
+
+def _run(lines: list[str], at: int, marker: str) -> list[str]:
+    """The lines from `at` on that begin with `marker`, and git's note about a missing last newline."""
+    end = at
+    while end < len(lines) and lines[end].startswith((marker, "\\") if end > at else marker):
+        end += 1
+    return lines[at:end]
+
+
+def _compare(before: str, after: str) -> tuple[list[bool], list[bool]] | None:
+    """Whether each character of both lines changed; None if the lines have too little in common."""
+    words = _WORD.findall(before), _WORD.findall(after)
+    if before == after or max(map(len, words)) > _LONG:
+        return None
+    matcher = SequenceMatcher(None, *words, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return None
+    marks: tuple[list[bool], list[bool]] = ([], [])
+    for tag, a, b, c, d in matcher.get_opcodes():
+        for mark, text in ((marks[0], words[0][a:b]), (marks[1], words[1][c:d])):
+            mark += [tag != "equal"] * len("".join(text))
+    return marks
+
+
+def _painted(line: str, marks: list[bool] | None) -> list[Segment]:
+    marker, text = line[:1], line[1:]
+    style = _COLORS.get(marker)
+    if style is None:
+        return [(clean(line), ())]
+    body = text.rstrip(" \t\r") if marker == "+" else text
+    segments: list[Segment] = [(marker, (style,))]
+    at = 0
+    for changed, run in groupby((marks or [False] * len(text))[: len(body)]):
+        size = len(list(run))
+        segments.append((clean(body[at : at + size]), (style, "reverse") if changed else (style,)))
+        at += size
+    segments.append((clean(text[len(body) :]), ("on-red",)))  # trailing whitespace, marked as in git
+    return segments
 
 
 def _print(segments: list[Segment], color: bool, columns: int | None) -> str:

@@ -67,7 +67,7 @@ class Markdown:
         self._pending = ""  # words with open markup
         self._items: list[_Item] = []
         self._fence: tuple[str, int] | None = None  # its mark and its indentation
-        self._language = ""  # of code
+        self._code = _Highlighter("")
         self._rows: list[str] = []  # of a table
         # the screen
         self._column = 0
@@ -157,7 +157,7 @@ class Markdown:
             self._begin(indent)
             self._gap(force=True)
             self._newline()
-            self._fence, self._language = (fence[1], indent), fence[2]
+            self._fence, self._code = (fence[1], indent), _Highlighter(fence[2] if self._color else "")
             if not self._color:
                 self._put_line(body)
             elif fence[3].strip():  # more than the language
@@ -251,34 +251,42 @@ class Markdown:
         self._paragraph = False
 
     def _table(self, rows: Sequence[str]) -> list[Word]:
-        """The lines of a table; none if it does not fit into the width."""
-        grid = [[_inline(cell, self._color)[0] for cell in _cells(row)] for row in (rows[0], *rows[2:])]
-        count = max(map(len, grid))
+        """The lines of a table, cells folded between words; none if its longest words do not fit into the width."""
+        cells = [_cells(row) for row in (rows[0], *rows[2:])]
+        count = max(map(len, cells))
+        grid = [[list(_words(_inline(cell, self._color)[0])) for cell in row] for row in cells]
         for row in grid:
             row += [[] for _ in range(count - len(row))]
-        widths = [max(_size(row[at]) for row in grid) for at in range(count)]
-        if sum(widths) + len(_GAP) * (count - 1) > self._room() - self._indent():
-            return []
         marks = [*_cells(rows[1]), *[""] * count]
+        least = [max((_size(word) for row in grid for word in row[at]), default=0) for at in range(count)]
+        widths = [max(_size(line) for row in grid for line in _folded(row[at], 10**6)) for at in range(count)]
+        room = self._room() - self._indent() - len(_GAP) * (count - 1)
+        if sum(least) > room:
+            return []
+        while sum(widths) > room:
+            widest = max((at for at in range(count) if widths[at] > least[at]), key=lambda at: widths[at])
+            widths[widest] -= 1
+        rule = _GAP.join(("─" if self._utf8 else "-") * width for width in widths)
         lines: list[Word] = []
         for number, row in enumerate(grid):
-            line: Word = []
-            for spans, width, mark in zip(row, widths, marks, strict=False):
-                padding = width - _size(spans)
-                before = padding if mark.endswith(":") else 0
-                before = padding // 2 if mark[:1] == mark[-1:] == ":" else before
-                shown = spans if number else [(text, (*styles, "bold")) for text, styles in spans]
-                line += [(" " * before, ()), *shown, (" " * (padding - before) + _GAP, ())]
-            while line and not line[-1][0].strip(" "):
-                line.pop()
-            lines.append(line)
-            if not number:
-                rule = _GAP.join(("─" if self._utf8 else "-") * width for width in widths)
-                lines.append([(rule, ("dim",))])
+            folded = [_folded(cell, width) for cell, width in zip(row, widths, strict=True)]
+            for at in range(max(map(len, folded))):
+                line: Word = []
+                for cell_lines, width, mark in zip(folded, widths, marks, strict=False):
+                    spans = cell_lines[at] if at < len(cell_lines) else []
+                    padding = width - _size(spans)
+                    before = padding if mark.endswith(":") else 0
+                    before = padding // 2 if mark[:1] == mark[-1:] == ":" else before
+                    shown = spans if number else [(text, (*styles, "bold")) for text, styles in spans]
+                    line += [(" " * before, ()), *shown, (" " * (padding - before) + _GAP, ())]
+                while line and not line[-1][0].strip(" "):
+                    line.pop()
+                lines.append(line)
+            lines += [] if number else [[(rule, ("dim",))]]
         return lines
 
     def _put_code(self, code: str) -> None:
-        spans = _highlighted(code, self._language) if self._color else [(code, ())]
+        spans = self._code.line(code) if self._color else [(code, ())]
         line = "".join(paint(clean(text), *styles) for text, styles in spans)
         self._out.append(f"{' ' * self._indent()}{line}\n" if line else "\n")
         self._wrote = True
@@ -437,6 +445,18 @@ def _size(spans: Sequence[Span]) -> int:
     return sum(display_width(text) for text, _ in spans)
 
 
+def _folded(words: Sequence[Word], limit: int) -> list[Word]:
+    """Words in lines of `limit` columns; a longer word has a line of its own."""
+    lines: list[Word] = [[]]
+    for word in words:
+        if lines[-1] and (not word or _size(lines[-1]) + 1 + _size(word) > limit):
+            lines.append([])
+        elif lines[-1]:
+            lines[-1].append((" ", ()))
+        lines[-1] += word
+    return lines
+
+
 def _cells(row: str) -> list[str]:
     cells = re.split(r"(?<!\\)\|", row.strip().removeprefix("|"))
     if len(cells) > 1 and not cells[-1].strip():
@@ -447,6 +467,7 @@ def _cells(row: str) -> list[str]:
 # Code
 
 _LONGEST_CODE = 1_000  # characters; longer lines are not highlighted
+_OPEN_LINES = 60  # lines of a string or comment, which are lexed again for each later line
 _TOKENS = (  # style, prefixes of the names of its token types; the first match counts
     ("dim", ("Comment", "Generic.Prompt")),
     ("cyan", ("Keyword.Constant", "Name.Decorator", "Name.Builtin", "Name.Attribute", "Literal.Number")),
@@ -457,17 +478,28 @@ _TOKENS = (  # style, prefixes of the names of its token types; the first match 
 )
 
 
-def _highlighted(code: str, language: str) -> list[Span]:
-    """A line of code, lexed alone."""
-    lexer = _lexer(language.lower()) if language else None
-    if lexer is None or len(code) > _LONGEST_CODE:
-        return [(code, ("cyan",) if lexer is None else ())]
-    spans: list[Span] = []
-    for kind, text in lexer.get_tokens(code):
-        name = ".".join(kind)
-        styles = next(((style,) for style, names in _TOKENS if name.startswith(names)), ())
-        spans.append((text.removesuffix("\n"), styles))
-    return spans
+class _Highlighter:
+    """Highlights code line by line. A line is lexed alone, or with the lines of the string or comment it is in."""
+
+    def __init__(self, language: str) -> None:
+        self._lexer = _lexer(language.lower()) if language else None
+        self._open: list[str] = []
+
+    def line(self, code: str) -> list[Span]:
+        if self._lexer is None or len(code) > _LONGEST_CODE:
+            return [(code, ("cyan",) if self._lexer is None else ())]
+        lines = [*self._open, code]
+        spans: list[Span] = []
+        name = ""
+        for kind, text in self._lexer.get_tokens("".join(f"{line}\n" for line in lines)):
+            name = ".".join(kind)
+            styles = next(((style,) for style, names in _TOKENS if name.startswith(names)), ())
+            spans += [(part, styles) for part in text.splitlines(keepends=True)]
+        ends = [at for at, (text, _) in enumerate(spans) if text.endswith("\n")]
+        inside = name.startswith(("Literal.String", "Comment")) and "Single" not in name
+        self._open = lines if inside and len(lines) <= _OPEN_LINES else []
+        last = spans[ends[-2] + 1 :] if len(ends) > 1 else spans
+        return [(text.removesuffix("\n"), styles) for text, styles in last]
 
 
 @lru_cache(maxsize=32)

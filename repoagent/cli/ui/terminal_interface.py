@@ -14,7 +14,7 @@ from repoagent.cli.ui.terminal import Terminal, waited
 from repoagent.cli.ui.terminal_text import one_line
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import Decision, Proposal, summary, tolerated
-from repoagent.errors import CheckFailed, Refused
+from repoagent.errors import CheckFailed, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange
 
 if TYPE_CHECKING:
@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 CHOICES = {
     "y": "apply and commit it",
     "n": "do not; give a reason, and the model tries again",
+    "e": "edit the diff first",
     "p": "choose hunk by hunk",
     "x": "have the model explain it",
     "q": "quit; change nothing",
 }
+EDIT_HEAD = (
+    "# Edit the diff: it is applied as you save it. An empty file changes nothing.\n"
+    "# Line numbers need not be correct; lines that start with # are ignored.\n"
+)
 NOTICES = {  # by the kind of the observation
     "skipped": "",
     "correction": "the reply was malformed; asking for it again",
@@ -172,6 +177,9 @@ class TerminalInterface:
         if not self.commits:
             choices["y"] = "apply it"
         answer = "p" if self.by_hunk else "y" if self.yes else self.terminal.ask("Apply this change", choices)
+        if answer == "e":
+            changes = self._edited(proposal)
+            return Decision("revise", changes=changes) if changes else self.decide(proposal)
         if answer == "y":
             return Decision("yes", by_person=not self.yes)
         if answer == "p":
@@ -230,6 +238,22 @@ class TerminalInterface:
             self.working.words(self._words.rest())
             self.working.quiet()
 
+    def _edited(self, proposal: Proposal) -> tuple[FileChange, ...] | None:
+        """The changes of the diff that the user edits; None to ask again."""
+        text = self.terminal.edit_text(EDIT_HEAD + proposal.diff, ".diff")
+        if text is None:
+            self.terminal.note("the editor failed or the diff is empty; the diff is unchanged")
+            return None
+        try:
+            changes = _edited_changes(proposal.changes, text)
+        except RepoagentError as error:
+            self.terminal.note(f"that diff does not apply: {error.sentence}")
+            return None
+        if changes == proposal.changes:
+            self.terminal.note("same diff as before")
+            return None
+        return changes
+
     def _show(self, proposal: Proposal) -> None:
         """Show the diff, the commit message without trailers of repoagent, and remarks."""
         note = self.terminal.note
@@ -281,6 +305,24 @@ class TerminalInterface:
     def _dim_note(self, text: str) -> None:
         if self._talks:
             self.working.note(text, "dim")
+
+
+def _edited_changes(changes: tuple[FileChange, ...], diff: str) -> tuple[FileChange, ...]:
+    """The changes of a diff edited by the user. Raises PatchRefused."""
+    from repoagent.git.files import REGULAR
+    from repoagent.patch.apply_answer import apply_answer
+    from repoagent.patch.model import SourceText
+
+    body = "".join(line for line in diff.splitlines(keepends=True) if not line.startswith("#"))
+    if not body.strip():
+        raise NothingDone("the diff is empty")
+    texts = {
+        change.old_path: SourceText(change.before, change.old_mode or REGULAR)
+        for change in changes
+        if change.old_path is not None and change.before is not None
+    }
+    new = {change.path for change in changes if change.path not in texts}
+    return apply_answer(body, texts, may_create=lambda path: path in new).changes
 
 
 def _refusal(observation: Observation) -> str:

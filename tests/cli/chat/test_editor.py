@@ -13,7 +13,7 @@ from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Script, diff
 
 Open = Callable[..., Screen]
-QUESTION = "Apply this change [y,n,p,x,q,?]? "
+QUESTION = "Apply this change [y,n,e,p,x,q,?]? "
 READY = "\x1b[?2004h"  # the line editor waits: what is pasted is to be marked
 LOOK = '<read path="src/app.py"/>'
 DONE = "<commit>Greet</commit>\n<finish>It greets.</finish>"

@@ -43,7 +43,6 @@ WRONG = {
     "redo fast": (1, "no command has changed fast"),
     "delete fast": (2, "use --yes to delete fast (5 turns)"),
     "delete nothing --yes": (2, "no conversation 'nothing'"),
-    "edit fast": (2, "missing argument"),
     "edit fast": (2, "say what to change; to edit it yourself, open "),
     "edit fast \t": (2, "say what to change"),
     "edit fast shorter": (2, "use --yes to write it, or --dry-run"),

@@ -12,7 +12,7 @@ from tests.cli.screens import PROGRAM, Screen
 from tests.conftest import GitRepo
 from tests.edit.conftest import GREET, Run, Script, diff
 
-ASK = "Apply this change [y,n,p,x,q,?]? "
+ASK = "Apply this change [y,n,e,p,x,q,?]? "
 WRONG = diff("src/app.py", " def greet(person):", "-    return 'hi ' + person", "+    return person")
 FINISH = "<finish>It greets.</finish>\n"
 
@@ -142,3 +142,51 @@ def test_with_a_manual_model_the_reason_is_shown_in_a_pipe(run: Run, tmp_path: P
     args = ("edit", "src/app.py", "greet", "--model", "manual", "--reply", str(tmp_path / "reply"), "--yes")
     done = run(*args)
     assert done.code == 4 and "src/app.py, hunk 1: " in done.err
+
+
+def editor(folder: Path, *commands: str) -> str:
+    """An editor that runs the next of `commands` on the file each time."""
+    for number, command in enumerate(commands):
+        (folder / f"do-{number}").write_text(command)
+    program = folder / "editor"
+    program.write_text(f"#!/bin/sh\nn=$(ls {folder} | grep -c did-)\n. {folder}/do-$n\n: > {folder}/did-$n\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_an_edited_diff_is_validated_and_confirmed(repo: GitRepo, script: Script, tmp_path: Path) -> None:
+    script.replies(GREET)
+    bad, same, good = (
+        'sed -i "s/^+    .*/+    return ((/" $1',
+        ":",
+        "sed -i \"s/^+    .*/+    return 'hey'/\" $1",
+    )
+    with edit(repo, script, GIT_EDITOR=editor(tmp_path, bad, same, good)) as window:
+        window.expect(ASK)
+        for message in ("not accepted: src/app.py would no longer parse", "same diff as before"):
+            window.send("e\n")
+            window.expect(message)
+            window.expect(ASK)
+        window.send("e\n")
+        again = window.expect(ASK)
+        assert "+    return 'hey'" in again
+        window.send("y\n")
+        assert window.end() == 0
+    assert repo.read("src/app.py").endswith(b"    return 'hey'\n")
+
+
+def test_an_edited_diff_gets_the_questions_about_sensitive_files(
+    repo: GitRepo, script: Script, tmp_path: Path
+) -> None:
+    script.replies(GREET + "```diff\n--- /dev/null\n+++ b/.gitattributes\n@@ -0,0 +1 @@\n+x\n```\n")
+    change = editor(tmp_path, "sed -i 's/^+x/+y/' $1")
+    with edit(repo, script, "--scope", "repo", GIT_EDITOR=change) as window:
+        window.expect(ASK)
+        window.send("e\n")
+        again = window.expect(ASK)
+        assert "\n+y\n" in again and "warning: " in window.seen
+        window.send("y\n")
+        window.expect("You did not ask for a change of .gitattributes.")
+        window.send("n\n")
+        assert window.end() == 1
+    assert not (repo.top / ".gitattributes").exists() and b"hello '" in repo.read("src/app.py")

@@ -25,13 +25,19 @@ def test_the_colours_are_git_s() -> None:
     assert shown == (
         "\x1b[1mdiff --git a/f b/f\x1b[m\n\x1b[1m--- a/f\x1b[m\n\x1b[1m+++ b/f\x1b[m\n"
         "\x1b[36m@@ -1,3 +1,3 @@\x1b[m def f():\n same\n"
-        "\x1b[31m-one\x1b[m\n\x1b[32m+two\x1b[m\n end\n"
+        "\x1b[31m-\x1b[m\x1b[31mone\x1b[m\n\x1b[32m+\x1b[m\x1b[32mtwo\x1b[m\n end\n"
     )
+
+
+def test_the_changed_words_of_a_line_are_marked() -> None:
+    shown = render(HEAD + "@@ -1 +1 @@\n-return a + b\n+return a - b\n", color=True)
+    assert "\x1b[31mreturn a \x1b[m\x1b[31;7m+\x1b[m\x1b[31m b\x1b[m" in shown
+    assert "\x1b[32mreturn a \x1b[m\x1b[32;7m-\x1b[m\x1b[32m b\x1b[m" in shown
 
 
 def test_white_space_at_the_end_of_an_added_line_is_marked() -> None:
     shown = render(HEAD + "@@ -1 +1 @@\n-a \n+b  \n", color=True)
-    assert "\x1b[32m+b\x1b[m\x1b[41m  \x1b[m\n" in shown
+    assert "\x1b[32mb\x1b[m\x1b[41m  \x1b[m\n" in shown
     assert shown.count("\x1b[41m") == 1
 
 

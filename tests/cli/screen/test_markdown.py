@@ -102,7 +102,12 @@ def test_how_markdown_is_printed(text: str, expected: str) -> None:
     assert render(text) == expected
 
 
-def test_a_table_that_does_not_fit_is_printed_as_written() -> None:
+def test_a_table_is_folded_in_its_cells_or_printed_as_written() -> None:
+    text = "| Name | Meaning |\n|---|---|\n| alpha | the first letter of them all |\n| beta | the second |\n"
+    assert render(text, width=30) == (
+        "Name   Meaning\n─────  ───────────────────────\nalpha  the first letter of\n       them all\n"
+        "beta   the second\n"
+    )
     wide = f"| Name | Meaning |\n|---|---|\n| {'a' * 12} | {'b' * 12} |\n"
     assert render(wide, width=20) == (f"| Name | Meaning |\n|---|---|\n| {'a' * 12} |\n{'b' * 12} |\n")
 
@@ -118,10 +123,10 @@ def test_prose_is_printed_word_by_word_and_code_line_by_line() -> None:
 
 
 def test_code_has_colours_of_the_terminal_and_nothing_but_its_text_is_copied() -> None:
-    code = 'def f(x):\n    return "a"  # why\n'
+    code = 'def f(x):\n    """Of\n    two lines"""\n    return "a"  # why\n'
     shown = render(f"```python\n{code}```\n", color=True)
     assert STYLE.sub("", shown) == code
-    assert "\x1b[2m# why" in shown and "\x1b[35mdef\x1b[m" in shown
+    assert "\x1b[32m    two lines" in shown and "\x1b[35mdef\x1b[m" in shown
     assert not re.search(r"\x1b\[(38|48|4[0-7])", shown)  # no fixed colour, no background
 
 
