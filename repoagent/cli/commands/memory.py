@@ -85,7 +85,6 @@ NOTE_EXAMPLES = """\b
 Examples:
   repoagent memory note src/app.py "the order of the results is relied on"
   repoagent memory note src/app.py - < lessons.md
-  repoagent memory note src/copy.py - < .repoagent/memory/app-py-1f2e3d4c/notes.md
 
 From standard input, each bullet and each paragraph becomes a note. Name code
 in `backticks`: when it disappears from the file, the note is marked as stale.

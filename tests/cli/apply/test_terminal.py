@@ -9,7 +9,7 @@ from tests.cli.applying import GREET, TWO
 from tests.cli.screens import Screen
 from tests.conftest import GitRepo
 
-QUESTION = "Apply this change [y,n,p,q,?]? "
+QUESTION = "Apply this change [y,n,e,p,q,?]? "
 PROGRAM = f"{sys.executable} -m repoagent"
 
 
