@@ -47,7 +47,7 @@ def main(folder: Path, name: str, error: str, count: int, first: int = 0) -> Non
                     "number": event.number, "of": len(stage.events), "code": ran.code, "landed": stage.landed,
                     "event": f"{event.program} {event.call} {event.path}", "settled": (settled, settled),
                     "wrong": found, "said": text[-400:],
-                }
+                }, default=repr,
             ),
             flush=True,
         )  # fmt: skip

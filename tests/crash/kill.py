@@ -99,7 +99,7 @@ def main(folder: Path, name: str, every: int, part: int = 0) -> None:
                     "event": event and f"{event.program} {event.call} {event.path}",
                     "code": ran.code, "settled": (settled, again), "landed": stage.landed,
                     "wrong": found,
-                }
+                }, default=repr,
             ),
             flush=True,
         )  # fmt: skip

@@ -20,7 +20,11 @@ def look(repo: GitRepo) -> dict[str, object]:
     """Everything that must be as before or as after."""
     seen = visible(repo)
     return {
-        "git": {key: seen[key] for key in seen if key.partition(" ")[0] not in ("file", "folder", "status")},
+        "git": {
+            key: value
+            for key, value in seen.items()
+            if key.partition(" ")[0] not in ("file", "folder", "status") and not key.endswith(".lock")
+        },  # `litter` has the locks
         "status": {key: seen[key] for key in seen if key.startswith("status ")},
         "bytes": repr(contents(repo.top)),
         "memory": memory(repo),
