@@ -85,7 +85,7 @@ class Plan(NamedTuple):
 
     @property
     def commits(self) -> int:
-        """The number of commits in all calls of the model."""
+        """The number of commits that the model is sent, over all calls."""
         return sum(map(len, self.batches))
 
     def cost(self, price: Price | None) -> float | None:

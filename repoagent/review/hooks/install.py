@@ -192,7 +192,7 @@ def _why_not(hooks: Hooks, hook: HookFile, *, everywhere: bool) -> str:
     if hook.state == "changed":
         return f"{path} is a hook of repoagent with manual edits; remove your lines"
     if hook.state == "foreign":
-        return f"{path} belongs to another program; add to it, or to the configuration of its manager of hooks: {line}"
+        return f"{path} belongs to another program; add this line to it, or to your hook manager: {line}"
     if hook.before:
         return (
             f"{path}{BEFORE} is from an earlier hook of repoagent; restore it with `repoagent hook uninstall`, or "

@@ -267,7 +267,7 @@ def moment(text: str) -> float:
 
 
 def host() -> str:
-    """The name of this machine, never empty: "-" stands for an empty one."""
+    """The name of this machine, or "-" if it has none."""
     return os.uname().nodename or "-"
 
 

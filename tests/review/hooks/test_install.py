@@ -105,7 +105,7 @@ def test_an_existing_hook_is_unchanged(
     make(path)
     before = path.lstat()
     assert states(repo)["pre-commit"] == "foreign"
-    with pytest.raises(Refused, match=r"another program.*manager of hooks: repoagent hook run pre-commit$"):
+    with pytest.raises(Refused, match=r"another program.*hook manager: repoagent hook run pre-commit$"):
         install(repo, program)  # the others could be installed: none is
     after = path.lstat()  # reading a link changes its time of access
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
