@@ -297,6 +297,7 @@ def test_folders_and_files_that_are_not_ours(repo: GitRepo, tmp_path: Path) -> N
 
 def test_readers_do_not_wait_for_an_update(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "spawn_apart", None)  # a second process is not started
+    monkeypatch.delenv("CI", raising=False)
     update(repo.top)
     repo.commit("second", **{"a.txt": "other\n"})
     with locked(repo.top / ".repoagent" / LOCK, what="a test"), open_index(open_worktree(repo.top)) as index:
