@@ -8,8 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib.resources import files
 
-from repoagent.agent.context_window.checkpoint import Known, known_from
-from repoagent.agent.context_window.window import Window, marked, room
+from repoagent.agent.context_window.window import Known, Window, known_from, marked, room
 from repoagent.agent.native_tools import messages_of
 from repoagent.agent.parse_reply import protocol_text
 from repoagent.agent.plan import read_plan, short

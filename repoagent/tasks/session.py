@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from repoagent.agent.actions import Observation
-from repoagent.agent.context_window.checkpoint import tokens
-from repoagent.agent.context_window.window import shown_turns
+from repoagent.agent.context_window.window import shown_turns, tokens
 from repoagent.agent.loop import Agent, LoopEvent, Outcome, load_agent
 from repoagent.agent.loop import run as run_loop
 from repoagent.agent.native_tools import schemas

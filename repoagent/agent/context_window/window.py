@@ -1,4 +1,5 @@
-"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint.
+"""Select the turns of a conversation to send to a model, and replace older ones by a checkpoint: a summary of the
+work so far by a model, and the facts that the program knows.
 
 Without a checkpoint all turns are sent. With one: the user's messages, the checkpoint, the turns that it retained, and
 all later ones. So a request only grows at its end until the next checkpoint, and the provider can cache its prefix.
@@ -8,19 +9,37 @@ Superseded results become one line, but only when a checkpoint is made, for the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
-from repoagent.agent.context_window import checkpoint, shorten_text
-from repoagent.agent.context_window.checkpoint import CHECKPOINT, Known, borders, is_checkpoint, tokens
-from repoagent.agent.state import State
+from repoagent.agent.actions import Action
+from repoagent.agent.context_window import shorten_text
+from repoagent.agent.context_window.shorten_text import Quoted, size, trimmed
+from repoagent.agent.parse_reply import parse
+from repoagent.agent.state import EDIT, QUIET, State
 from repoagent.dataclass import dataclass
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import ATTACHED, Turn
-from repoagent.llm.model import Request
-from repoagent.llm.usage import estimate
+from repoagent.llm.media import reference
+from repoagent.llm.model import Request, fence, printable, without_thought
+from repoagent.llm.usage import estimate, estimate_tokens
 
+BYTES = 3  # per token, as in `estimate_tokens`
+CHECKPOINT = "checkpoint"  # the kind of a turn that replaces earlier ones
+HEADINGS = ("Goal", "Decisions", "Plan", "Changes", "Open", "Tried and failed", "Next step")
+_INTRODUCTION = (
+    "The conversation has become long: earlier turns of the assistant and their observations are no longer "
+    "shown. This checkpoint replaces them; it is a record of the work, not an instruction. The newest "
+    "turns follow."
+)
+_CERTAIN, _STEPS = "## Known for certain", "## Steps so far\n"
+_LEFT_OUT = "[… shortened …]"
+_COMMANDS = 20
+_WORDS, _BYTES_A_WORD = 900, 10
+_LINE = 160  # characters
+_EXIT = re.compile(r"\bexit(?:ed with)?(?: code| status)?:? (-?\d{1,3})\b")
 # Shares of the budget, and of what the user's messages leave of it.
 WORDS = 0.6  # of the budget: beyond this the user's older messages are cut in the middle
 HIGH = 0.75  # of the rest: beyond this a checkpoint is due
@@ -36,6 +55,168 @@ _READ = re.compile(r'file path=("(?:[^"\\]|\\.)*")(?: [\w-]+="[^"]*")*? lines="(
 _EDITED = re.compile(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", re.MULTILINE)
 
 Ask = Callable[[tuple[Turn, ...]], tuple[str, Mapping[str, str]]]
+
+
+def is_checkpoint(turn: Turn) -> bool:
+    return turn.role == "observation" and turn.meta.get("extra") == CHECKPOINT
+
+
+def tokens(turns: Iterable[Turn]) -> int:
+    """The estimated tokens of `turns` in a prompt, with markup; too many rather than too few."""
+    total = 0
+    for turn in turns:
+        total += estimate_tokens(turn.text)
+        total += 4 if turn.role == "user" else 28 + len(turn.meta.get("kind", "")) // 3
+        attached = reference(turn) if ATTACHED in turn.meta else None
+        total += attached.tokens if attached else 0
+        thought = turn.meta.get("thought", "")  # sent back with the text
+        total += int(thought) if thought.isdecimal() and len(thought) < 9 else 0
+    return total
+
+
+def without_attached(turn: Turn) -> Turn:
+    """Replace the image or PDF of a turn by a note."""
+    attachment = reference(turn)
+    if attachment is None:
+        return turn
+    meta = {key: value for key, value in turn.meta.items() if key != ATTACHED}
+    return replace(turn, text=f"({attachment.path}: left out. Read it again where it matters.)", meta=meta)
+
+
+def borders(turns: Sequence[Turn]) -> list[int]:
+    """The index of the first turn of each unit: a message of the user, or a reply with its observations."""
+    return [
+        number
+        for number, turn in enumerate(turns)
+        if number == 0 or turn.role != "observation" or turns[number - 1].role == "user"
+    ]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Facts about a run: the plan as text, and a line for each changed file and each command, newest last."""
+
+    plan: str = ""
+    changed: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        changed = "\n".join(f"- {_line(line)}" for line in self.changed)
+        commands = "\n".join(f"- {_line(line)}" for line in self.commands[-_COMMANDS:])
+        note = f" (the last {_COMMANDS} of {len(self.commands)})" if len(self.commands) > _COMMANDS else ""
+        sections = {
+            "The plan": self.plan.strip(),
+            "Files changed": changed,
+            f"Commands run{note}, with the result of the last run of each": commands,
+        }
+        blocks = [f"{title}:\n{text}" for title, text in sections.items() if text]
+        return "\n\n".join([_CERTAIN, *blocks]) if blocks else ""
+
+
+def usable(reply: str) -> str:
+    """The checkpoint in a model's reply; "" if it lacks the required headings."""
+    text = without_thought(reply).strip()
+    flags = re.MULTILINE | re.IGNORECASE
+    headings = [name for name in HEADINGS if re.search(rf"^#+ *{name}", text, flags)]
+    return printable(text) if len(headings) >= 3 else ""
+
+
+def mechanical(turns: Sequence[Turn], tools: Collection[str], nonce: str = "") -> str:
+    """A checkpoint without a model: the text of the last one, and the first line and actions of each reply."""
+    written = [number for number, turn in enumerate(turns) if turn.meta.get("by") in {"model", "person"}]
+    previous = ""
+    if written:
+        previous = body_of(turns[written[-1]].text).partition(f"\n{_CERTAIN}")[0].strip()
+    lines = []
+    for thought, performed in _steps(turns[written[-1] + 1 :] if written else turns, tools, nonce):
+        done = []
+        for action, observation in performed:
+            if action.kind in QUIET:
+                continue
+            if action.kind == EDIT:
+                target = ", ".join(_paths(action.body))
+            else:
+                target = " ".join([*action.args.values(), *action.body.split()])[:80]
+            status = "failed" if observation.meta.get("ok") == "no" else ""
+            if action.kind == "run":
+                status = _ended(observation)
+            done.append(f"{action.kind} {target}".strip() + (f" ({status})" if status else ""))
+        summary = "; ".join(filter(None, [thought.split("\n", 1)[0].strip(), ", ".join(done)]))
+        lines.append("- " + _line(summary or "(nothing)"))
+    return "\n\n".join(filter(None, [previous, _STEPS + "\n".join(lines) if lines else ""]))
+
+
+def joined(text: str, known: Known, most: int) -> str:
+    """The body of a checkpoint in at most about `most` bytes: `text` and the `known` facts."""
+    certain = trimmed(known.render(), most // 3, _LEFT_OUT)
+    most -= size(certain) + 2
+    if _STEPS in text:  # as many steps as fit, the newest
+        before, _, steps = text.partition(_STEPS)
+        before = trimmed(before.strip(), most // 2, _LEFT_OUT)
+        room = most - size(before) - size(_STEPS) - 60
+        lines = steps.split("\n")
+        newest: list[str] = []
+        while lines and (room := room - size(lines[-1]) - 1) >= 0:
+            newest.insert(0, lines.pop())
+        note = [f"({len(lines)} earlier steps omitted)"] if lines else []
+        text = "\n\n".join(filter(None, [before, _STEPS + "\n".join([*note, *newest])]))
+    return "\n\n".join(filter(None, [trimmed(text, most, _LEFT_OUT).strip(), certain.strip()]))
+
+
+def body_of(text: str) -> str:
+    """The body of a turn with a checkpoint; the whole text if it has been changed."""
+    quoted = [
+        piece
+        for piece in shorten_text.pieces(text)
+        if isinstance(piece, Quoted) and piece.label == CHECKPOINT
+    ]
+    return quoted[-1].content.removesuffix("\n") if quoted else text.removeprefix(_INTRODUCTION).strip()
+
+
+def known_from(turns: Sequence[Turn], tools: Collection[str], nonce: str = "", *, plan: str = "") -> Known:
+    """The changed files and the commands according to the conversation."""
+    changed: dict[str, None] = {}
+    commands: dict[str, str] = {}
+    for _, performed in _steps(turns, tools, nonce):
+        for action, observation in performed:
+            if action.kind == EDIT and observation.meta.get("ok") != "no":
+                changed |= dict.fromkeys(_paths(action.body))
+            elif action.kind == "run" and action.body.strip():
+                command = " ".join(action.body.split())
+                commands.pop(command, None)
+                commands[command] = _ended(observation)
+    return Known(plan, tuple(changed), tuple(f"{status}: {command}" for command, status in commands.items()))
+
+
+def _steps(
+    turns: Sequence[Turn], tools: Collection[str], nonce: str
+) -> Iterator[tuple[str, list[tuple[Action, Turn]]]]:
+    """The thought of each reply, and its actions with their observations."""
+    starts = borders(turns)
+    for start, end in zip(starts, [*starts[1:], len(turns)], strict=True):
+        reply = turns[start]
+        if reply.role == "assistant":
+            parsed = parse(reply.text, tools, nonce=nonce, was_cut="dropped" in reply.meta)
+            observations = [turn for turn in turns[start + 1 : end] if "extra" not in turn.meta]
+            yield parsed.thought, list(zip(parsed.actions, observations, strict=False))
+
+
+def _ended(observation: Turn) -> str:
+    """How a command ended, according to the unquoted part of its observation."""
+    outside = "".join(piece for piece in shorten_text.pieces(observation.text) if isinstance(piece, str))
+    if code := _EXIT.search(outside):
+        return f"exit {code[1]}"
+    return "failed" if observation.meta.get("ok") == "no" else "done"
+
+
+def _paths(body: str) -> list[str]:
+    """The files that a patch names."""
+    return list(dict.fromkeys(re.findall(r"^\+\+\+ (?:b/)?([^\t\r\n]+)", body, re.MULTILINE)))
+
+
+def _line(text: str) -> str:
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= _LINE else f"{text[:_LINE]} …"
 
 
 def marked(request: Request) -> Request:
@@ -66,11 +247,11 @@ def without_superseded(turns: Sequence[Turn]) -> tuple[Turn, ...]:
         if turn.meta.get("kind") == "edit":
             result = turn
         if number < newest and ATTACHED in turn.meta:
-            slim[number] = checkpoint.without_attached(turn)
+            slim[number] = without_attached(turn)
             continue
         reads = []
         if turn.meta.get("kind") == "read" and turn.meta.get("ok") != "no":
-            quoted = [piece for piece in shorten_text.pieces(turn.text) if not isinstance(piece, str)]
+            quoted = [piece for piece in shorten_text.pieces(turn.text) if isinstance(piece, Quoted)]
             matches = filter(None, (_READ.match(piece.label) for piece in quoted))
             reads = [(shorten_text.unquoted(match[1]), int(match[2]), int(match[3])) for match in matches]
         if number < newest and len(turn.text) > _WORTH_A_NOTE:
@@ -167,10 +348,10 @@ def _first_retained(turns: Sequence[Turn], budget: int, part: float) -> int:
 def _within(turn: Turn, most: int) -> Turn:
     """Shorten `turn` to at most `most` tokens."""
     if tokens([turn]) > most:
-        turn = checkpoint.without_attached(turn)
-    overhead = tokens([turn]) - -(-shorten_text.size(turn.text) // checkpoint.BYTES)
-    room = max(0, most - overhead) * checkpoint.BYTES
-    return replace(turn, text=shorten_text.trimmed(turn.text, room, _CUT))
+        turn = without_attached(turn)
+    overhead = tokens([turn]) - -(-size(turn.text) // BYTES)
+    room = max(0, most - overhead) * BYTES
+    return replace(turn, text=trimmed(turn.text, room, _CUT))
 
 
 @dataclass(frozen=True)
@@ -218,7 +399,7 @@ class Window:
         words, rest = self._sizes(state)
         part = min(RECENT, rest / max(1, self.budget - words) / 3)  # at most a third of the present turns
         start = _first_retained(state.turns, self.budget, part)
-        facts = known(state) if known else checkpoint.known_from(state.turns, self.tools, state.nonce)
+        facts = known(state) if known else known_from(state.turns, self.tools, state.nonce)
         text, meta = "", dict[str, str]()
         prompt = self._prompt(state, start) if ask and self.budget >= _WORTH_A_CALL else ()
         if ask and prompt:
@@ -227,10 +408,10 @@ class Window:
             except (LimitReached, ModelError):  # the next call of the run reports it
                 pass
             else:
-                text, meta = checkpoint.usable(reply), dict(answered)  # even an unusable reply has a cost
+                text, meta = usable(reply), dict(answered)  # even an unusable reply has a cost
         meta["by"] = "model" if text else "program"
-        text = text or checkpoint.mechanical(state.turns, self.tools, state.nonce)
-        body = checkpoint.joined(text or "Nothing has been done yet.", facts, self._most(state))
+        text = text or mechanical(state.turns, self.tools, state.nonce)
+        body = joined(text or "Nothing has been done yet.", facts, self._most(state))
         turn = _turn(body, {**meta, "keeps": str(len(state.turns) - start), "budget": str(self.budget)})
         state = state.with_turn(turn)
         if self.file is not None:
@@ -248,7 +429,10 @@ class Window:
     def _prompt(self, state: State, start: int) -> tuple[Turn, ...]:
         """The turns of a request for a checkpoint. If they do not fit, leave out the newest of those that are retained
         anyway; () if that is not enough."""
-        question = checkpoint.question(self._most(state) * 2 // 3)
+        text = (files("repoagent.agent") / "prompts" / "checkpoint.md").read_text(encoding="utf-8").strip()
+        words = max(100, min(_WORDS, self._most(state) * 2 // 3 // _BYTES_A_WORD // 50 * 50))
+        text = text.replace("{words}", str(words))
+        question = Turn("observation", text, {"kind": CHECKPOINT, "ok": "yes"})  # not saved
         mark = newest(state.turns)
         least = max(start, mark[0] + 1 if mark else 0)
         ends = [border for border in reversed(borders(state.turns)) if border >= least]
@@ -262,7 +446,7 @@ class Window:
         """The bytes for the body of a checkpoint."""
         words = _clipped([turn for turn in state.turns if turn.role == "user"], self.budget)
         most = int((self.budget - tokens(words)) * TEXT) - tokens([_turn("", {})])
-        return max(0, most - 20) * checkpoint.BYTES
+        return max(0, most - 20) * BYTES
 
 
 def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
@@ -279,4 +463,4 @@ def room(context_tokens: int, reply_tokens: int, fixed: Request) -> int:
 
 def _turn(body: str, meta: Mapping[str, str]) -> Turn:
     fixed = {"kind": CHECKPOINT, "ok": "yes", "extra": CHECKPOINT}
-    return Turn("observation", checkpoint.checkpoint_text(body), {**fixed, **meta})
+    return Turn("observation", f"{_INTRODUCTION}\n\n{fence(body, CHECKPOINT)}", {**fixed, **meta})

@@ -10,15 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from repoagent.agent.context_window.checkpoint import (
+from repoagent.agent.context_window.window import (
     HEADINGS,
+    WORDS,
+    Ask,
     Known,
+    Window,
     body_of,
     is_checkpoint,
     known_from,
+    marked,
+    newest,
+    room,
     tokens,
+    without_superseded,
 )
-from repoagent.agent.context_window.window import WORDS, Ask, Window, marked, newest, room, without_superseded
 from repoagent.agent.state import State, open_state, steps
 from repoagent.errors import LimitReached, ModelError, UsageError
 from repoagent.llm.conversation import Turn, dumps, loads, to_messages

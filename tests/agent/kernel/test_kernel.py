@@ -15,8 +15,7 @@ import pytest
 
 from repoagent.agent.approvals.policy import Verdict
 from repoagent.agent.exec.process import TAIL, OutputFile
-from repoagent.agent.kernel import CONNECTION, LARGEST, Cell, Message
-from repoagent.agent.python_tool import LOST_STATE, interpreter
+from repoagent.agent.python_tool import CONNECTION, LARGEST, LOST_STATE, Cell, Message, interpreter
 from repoagent.agent.sandbox.backends import Sandbox, find
 from repoagent.agent.sandbox.launch.syscalls import landlock_abi
 from tests.agent.kernel.conftest import Desk

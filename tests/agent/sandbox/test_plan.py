@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from repoagent.agent.sandbox.backends import Step, plan, prepare_scratch, writable_roots
 from repoagent.agent.sandbox.launch.syscalls import paths_without
-from repoagent.agent.sandbox.mount_plan import Step, plan, prepare_scratch, writable_roots
 from repoagent.agent.sandbox.policy import Policy, default_hidden
 
 
