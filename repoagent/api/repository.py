@@ -378,8 +378,7 @@ class Repository:
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
         """
         from repoagent.api.results import edit_result
-        from repoagent.edit.apply_input import parse_bindings, read_patch_input
-        from repoagent.edit.apply_patch import apply
+        from repoagent.edit.apply_patch import apply, parse_bindings, read_patch_input
         from repoagent.edit.commit import without_claims
         from repoagent.edit.request import EditRequest, Target
         from repoagent.edit.ui import NonInteractive

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from repoagent.edit.apply_input import (
+from repoagent.edit.apply_patch import (
     bound_source,
     from_here,
     parse_bindings,
-    plain_message,
     read_patch_input,
 )
 from repoagent.errors import Refused, UsageError
-from repoagent.git.files import FileChange, Source, blob_hash, read_source
+from repoagent.git.files import Source, blob_hash, read_source
 from repoagent.git.worktree import open_worktree
 from repoagent.patch.apply_answer import read_answer
 from tests.cli.applying import GREET, TWO, Here, diff, made
@@ -101,15 +100,6 @@ def test_a_diff_of_a_latin_1_file_keeps_its_bytes(repo: GitRepo, here: Here) -> 
     here(patch, "-y", code=0)
     assert repo.read("latin.txt") == b"caf\xe9\nna\xefve\nth\xe9\n"
     assert repo.read("new.txt") == b"\xfcber\n"
-
-
-def test_the_default_message_names_the_files() -> None:
-    changes = [FileChange(None, f"{name}.py", None, b"", None, "100644") for name in "abcde"]
-    assert (
-        plain_message("/far/away/fix.patch", changes)
-        == "Apply fix.patch: change a.py, b.py, c.py and 2 more\n"
-    )
-    assert plain_message("standard input", changes[:1]) == "Apply a patch: change a.py\n"
 
 
 @pytest.mark.parametrize("text", ["a.txt", "a.txt=", "=1234567", "a.txt=123456", "a.txt=xyzxyzx"])
