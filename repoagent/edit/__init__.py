@@ -1,6 +1,6 @@
 """`repoagent edit`, `apply`, `join` and `undo`: from a request or a patch to one commit.
 
 Reading order: request, edit (the loop), prompt/ (the prompt), tools and patch_tool (the model's tools), guards/ (what a
-model must not do), review_and_commit and commit (review, write, check, commit), memory and pending_memory (the memory
-of the files). apply_patch and join commit changes that do not come from a model; small_models/ reads the plain code in
-the answers of small models."""
+model must not do), review_and_commit and commit (review, write, check, commit), memory (the memory of the files).
+apply_patch and join commit changes that do not come from a model; small_models/ reads the plain code in the answers of
+small models."""

@@ -127,8 +127,7 @@ def commit_change(
 
     if session.request.dry_run or not settings.switch("memory.enabled"):
         return edit_id, make_commit()
-    from repoagent.edit.memory import Story
-    from repoagent.edit.pending_memory import commit_and_remember
+    from repoagent.edit.memory import Story, commit_and_remember
     from repoagent.llm.conversation import Turn
     from repoagent.llm.model import Usage
 

@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from repoagent.dataclass import dataclass
+from repoagent.edit.model_setup import ModelSetup, keep_sent
 from repoagent.edit.prompt.blocks import check_fits
-from repoagent.edit.sent_requests import keep_sent
 from repoagent.errors import NothingDone, Refused
 from repoagent.git.files import REGULAR, FileChange
 from repoagent.llm.complete import complete
@@ -24,9 +23,6 @@ from repoagent.patch.render import canonical_diff
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.layout import Layout
 from repoagent.storage.secrets import mask, unknown_in, unmask
-
-if TYPE_CHECKING:
-    from repoagent.edit.model_setup import ModelSetup
 
 NAME = "conversation.md"
 _STAYS = "The `user` turns are the user's own words: keep all of them unchanged, with their headings."

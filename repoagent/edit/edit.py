@@ -26,15 +26,13 @@ from repoagent.edit.commit import (
     new_edit_id,
     signed,
 )
-from repoagent.edit.memory import Story, recorded_changes, remember
+from repoagent.edit.memory import Pending, Story, pending, recorded_changes, remember
 from repoagent.edit.model_calls import PART, ModelCalls
-from repoagent.edit.model_setup import ModelSetup, attachments, model_setup
-from repoagent.edit.pending_memory import Pending, pending
+from repoagent.edit.model_setup import ModelSetup, attachments, forget_sent, model_of_record, model_setup
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.build import prepare
 from repoagent.edit.request import EditRequest, named_files
 from repoagent.edit.review_and_commit import review_and_commit
-from repoagent.edit.sent_requests import forget_sent, model_of_record
 from repoagent.edit.ui import UserInterface
 from repoagent.errors import Busy, CheckFailed, LimitReached, ModelError, NothingDone, Refused, RepoagentError
 from repoagent.git.files import FileChange

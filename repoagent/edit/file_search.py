@@ -10,7 +10,7 @@ import select
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timezone
 from functools import partial
@@ -90,19 +90,7 @@ def _grep(
 ) -> Matches:
     """The matches of `git grep`; the other parameters are those of `search`."""
     most = MATCH_LIMIT if path else FILE_LIMIT
-    args = [
-        "grep",
-        "-z",
-        "--no-color",
-        "--full-name",
-        "-n",
-        "--column",
-        "-m",
-        f"{most + 1}",
-        syntax,
-        "-e",
-        pattern,
-    ]
+    args = [*f"grep -z --no-color --full-name -n --column -m {most + 1} {syntax} -e".split(), pattern]
     if output:
         args += ["-a", "-i", "--no-index", "--", path]
     else:
@@ -224,20 +212,30 @@ def list_files(
                 refused.add(name)
     tracked = {name: known[name] for name in sorted(known) if name not in gone}
     withheld = len(refused - gone)
-    if path in tracked:
-        return Listing(tuple(_files(top, [path], tracked)))
     if path and not tracked and not withheld and not (top / path).is_dir():
         raise UsageError(f"there is no folder {path}")
-    prefix = f"{path}/" if path else ""
     names, folders = list(tracked), Counter[str]()
-    if not pattern:
-        folders.update(_folder(name, prefix) for name in tracked)
-        names = [name for name in tracked if not _folder(name, prefix)]
-        del folders[""]
+    if not pattern and path not in tracked:  # the folders directly below `path`, and the files in it
+        prefix, names = f"{path}/" if path else "", []
+        for name in tracked:
+            head, slash, _ = name[len(prefix) :].partition("/")
+            if slash:
+                folders[prefix + head] += 1
+            else:
+                names.append(name)
     listed = dict(list(folders.items())[:most])
     left = most - len(listed)
     more = len(names[left:]) + folders.total() - sum(listed.values())
-    return Listing(tuple(_files(top, names[:left], tracked)), listed, more, withheld)
+    files = []
+    for name in names[:left]:
+        try:
+            status = os.lstat(top / name)
+        except (FileNotFoundError, NotADirectoryError):  # just deleted
+            continue
+        kind = {stat.S_IFDIR: "submodule", stat.S_IFLNK: "link"}.get(stat.S_IFMT(status.st_mode), "")
+        size = 0 if kind == "submodule" else status.st_size
+        files.append(File(name, size, status.st_mtime, tracked[name], kind))
+    return Listing(tuple(files), listed, more, withheld)
 
 
 def listing_text(listing: Listing) -> str:
@@ -269,23 +267,6 @@ def _forms(pattern: str) -> Iterator[str]:
         return
     for word in braces[1].split(","):
         yield from _forms(pattern[: braces.start()] + word + pattern[braces.end() :])
-
-
-def _files(top: Path, names: Iterable[str], tracked: Mapping[str, bool]) -> Iterator[File]:
-    for name in names:
-        try:
-            status = os.lstat(top / name)
-        except (FileNotFoundError, NotADirectoryError):  # just deleted
-            continue
-        folder = stat.S_ISDIR(status.st_mode)
-        kind = "submodule" if folder else "link" if stat.S_ISLNK(status.st_mode) else ""
-        yield File(name, 0 if folder else status.st_size, status.st_mtime, tracked[name], kind)
-
-
-def _folder(name: str, prefix: str) -> str:
-    """The folder directly below `prefix` that contains a file; "" for a file directly in `prefix`."""
-    head, slash, _ = name[len(prefix) :].partition("/")
-    return prefix + head if slash else ""
 
 
 def _row(path: str) -> str:

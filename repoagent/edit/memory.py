@@ -1,38 +1,54 @@
 """Write an edit to the memory of its files: the exchange, the notes and the record of the edit.
 
-A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection."""
+A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection.
+
+The second half saves a pending record before a change is made, so that a kill between the commit and the memory loses
+neither: the next command completes the record of a change that was made, and drops that of a change that was not. A
+record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import field, replace
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, field, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.ui import CANCELLED
-from repoagent.errors import Refused
+from repoagent.errors import Refused, RepoagentError
 from repoagent.git.files import SYMLINK, FileChange, Source, blob_hash, read_source
+from repoagent.git.objects import head_commit
+from repoagent.git.process import uninterrupted
 from repoagent.git.worktree import WorkTree, layout
 from repoagent.llm.conversation import Turn, append
 from repoagent.llm.model import Usage
 from repoagent.memory import notes as notebook
 from repoagent.memory.edit_records import EditRecord, append_edit, read_edits
+from repoagent.memory.identity.record import Memory, load
 from repoagent.memory.identity.store import remember as remember_file
+from repoagent.memory.identity.store import resolve_all
 from repoagent.memory.notes import PROGRAM, USER, make_note, shorten_note
 from repoagent.memory.prompt import cut, failing_line, failure_of, reason_of
+from repoagent.patch.locate.exact import Placement
+from repoagent.storage import json_files
+from repoagent.storage.atomic import write_locked
 from repoagent.storage.json_files import now
+from repoagent.storage.layout import ensure
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
     from repoagent.edit.commit import CommitOutcome
+    from repoagent.edit.draft import EditSession
     from repoagent.git.undo_log import Edit
-    from repoagent.memory.identity.record import Memory
 
 MOST = 5  # notes that a model may add with one edit
 _QUOTED = 120  # characters of the request in a note
+PENDING_VERSION = 1
+STATES = {"undo": "undone", "redo": "redone"}  # the state of an edit after the event
 
 
 @dataclass(frozen=True)
@@ -42,8 +58,12 @@ class RecordedChanges:
 
     changes: tuple[FileChange, ...]
     commit: str | None
-    levels: Mapping[str, tuple[str, ...]]
+    levels: Mapping[str, Sequence[str]]
     written: bool = True
+
+    @property
+    def state(self) -> str:
+        return "committed" if self.commit is not None else "written" if self.written else "proposed"
 
 
 @dataclass(frozen=True)
@@ -63,13 +83,27 @@ class Story:
     time: str = field(default_factory=now)
 
 
+def _levels(placements: Iterable[Placement]) -> dict[str, list[str]]:
+    """The level of each placement, by path."""
+    levels: dict[str, list[str]] = {}
+    for placement in placements:
+        levels.setdefault(placement.path, []).append(placement.level)
+    return levels
+
+
 def recorded_changes(result: CommitOutcome) -> RecordedChanges:
     """The changes of a commit, as `remember` takes them."""
-    levels: dict[str, tuple[str, ...]] = {}
-    for placement in result.proposal.placements:
-        levels[placement.path] = (*levels.get(placement.path, ()), placement.level)
     commit = result.commit.commit if result.commit else None
-    return RecordedChanges(result.changes, commit, levels, written=result.written)
+    return RecordedChanges(
+        result.changes, commit, _levels(result.proposal.placements), written=result.written
+    )
+
+
+def _reasons(turns: Sequence[Turn]) -> tuple[str, ...]:
+    """The reasons of the last refusal of an edit."""
+    return tuple(
+        next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "").split()
+    )
 
 
 def remember(
@@ -88,30 +122,27 @@ def remember(
     earlier call; nothing is recorded twice.
     """
     dirs, paths = layout(worktree), set[str | None]()
-    contents = {change.name: change.after or b"" for change in done.changes} if done and done.written else {}
+    commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
+    contents = {change.name: change.after or b"" for change in changes}
 
     def write(memory: Memory, change: FileChange, data: bytes | None) -> None:
         """Write the turns, the notes and the edit record of one file; `data` is its current content, None if
         deleted."""
         before, after = change.before, change.after if again or data is None else data
-        codes = next((turn.meta["reasons"] for turn in reversed(story.turns) if "reasons" in turn.meta), "")
-        state = story.ended
-        if done is not None:
-            state = "committed" if done.commit is not None else "written" if done.written else "proposed"
         record = EditRecord(
             story.edit_id, story.time, change.name, story.request,
             "" if before is None else blob_hash(before, worktree.object_format),
             "" if after is None else blob_hash(after, worktree.object_format),
-            done.commit if done else None, story.model, story.usage, story.cost,
-            done.levels.get(change.name, ()) if done else (),
-            state, () if done else tuple(codes.split()),
+            commit, story.model, story.usage, story.cost,
+            tuple(done.levels.get(change.name, ())) if done else (),
+            done.state if done else story.ended, () if done else _reasons(story.turns),
         )  # fmt: skip
         if story.turns:
-            outcome = {"state": record.state} | ({"commit": record.commit} if record.commit else {})
+            outcome = {"state": record.state} | ({"commit": commit} if commit else {})
             last = replace(story.turns[-1], meta={**story.turns[-1].meta, **outcome})
             turns = [replace(turn, text=mask(turn.text)) for turn in (*story.turns[:-1], last)]
             append(memory.conversation, *turns, again=again)
-        if record.commit or record.state == "written":  # drop the note that the same request was refused
+        if record.state in ("committed", "written"):  # drop the note that the same request was refused
             end = f'), nothing was changed: "{cut(story.request, _QUOTED)}"'
             for note in notebook.read_notes(memory.notes):
                 refused = note.text.startswith("tried and refused (") and note.text.endswith(end)
@@ -137,7 +168,7 @@ def remember(
 
             compact_above(memory, limit)
 
-    for change in done.changes if done is not None and done.written else ():
+    for change in changes:
         paths |= {change.old_path, change.path}
         if SYMLINK in {change.mode, change.old_mode}:  # only the target has a memory
             continue
@@ -146,7 +177,6 @@ def remember(
             file = worktree.top / change.path
             data = None if again and not file.is_file() else file.read_bytes()
             if data is not None:
-                commit = done.commit if done else None
                 memory = remember_file(dirs, worktree, change.path, data, memory=memory, commit=commit)
         if memory is not None:
             write(memory, change, data)
@@ -187,8 +217,7 @@ def lessons(
     elif failures and changed:
         yield shorten_note(f"the first attempt at {quote} failed its check: {failures[0]}"), PROGRAM
     elif state == "refused":  # in the form that `remember` recognizes
-        codes = next((turn.meta["reasons"] for turn in reversed(turns) if "reasons" in turn.meta), "")
-        why = ", ".join(codes.split()) or cut(answer, _QUOTED)
+        why = ", ".join(_reasons(turns)) or cut(answer, _QUOTED)
         yield shorten_note(f"tried and refused ({why}), nothing was changed: {quote}"), PROGRAM
     elif state == "declined" and answer.startswith(CANCELLED) and not reasons:
         yield shorten_note(f"rejected the proposed change for {quote}"), USER
@@ -245,3 +274,168 @@ def _renamed(worktree: WorkTree, edit: Edit, data: bytes, before: Mapping[str, M
         if any(blob in (record.source_blob, record.result_blob) for record in records):
             return memory
     return None
+
+
+@dataclass
+class Pending:
+    """The record of the change `event` ("edit", "undo", "redo") of the edit `name`."""
+
+    worktree: WorkTree
+    name: str
+    event: str
+    path: Path = Path()
+    descriptor: int | None = None
+
+    def keep(
+        self,
+        memories: Mapping[str, Memory],
+        story: Story | None = None,
+        changes: Sequence[FileChange] = (),
+        placements: Sequence[Placement] = (),
+    ) -> None:
+        """Save the memory of each file and, for an edit, its story. Raises Refused if that fails."""
+        names = {path: memory.folder.name for path, memory in memories.items()}
+        value = {"version": PENDING_VERSION, "event": self.event, "id": self.name, "memories": names}
+        if story is not None:
+            renames = {change.path: change.old_path for change in changes if change.is_rename}
+            value |= {"story": asdict(story), "renames": renames, "levels": _levels(placements)}
+        self.drop()
+        self.path = layout(self.worktree).pending / f"{self.name}-{self.event}.json"
+        self.descriptor = write_locked(self.path, json_files.dumps(value))
+
+    def drop(self) -> None:
+        """Remove the record: the memory is written, or no change was made."""
+        if self.descriptor is not None:
+            self.path.unlink(missing_ok=True)
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
+@contextmanager
+def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
+    """A record for the time of a change. If it is saved and not dropped, it is dropped at the end unless the change was
+    made; otherwise the next command completes it."""
+    record = Pending(worktree, name, event)
+    try:
+        yield record
+    finally:
+        if record.descriptor is not None:
+            with uninterrupted():
+                if _is_made(worktree, name, event) is False:
+                    record.drop()
+                else:
+                    os.close(record.descriptor)
+
+
+def commit_and_remember(
+    session: EditSession,
+    settings: Settings,
+    edit_id: str,
+    story: Callable[[], Story],
+    make_commit: Callable[[], CommitOutcome],
+    *,
+    say: Callable[[str], None],
+) -> CommitOutcome:
+    """Commit, and write the change to the memory of its files; a kill in between loses nothing, and a memory that
+    cannot be written is only a warning. `story` is called before the commit and after it."""
+    worktree, changes = session.worktree, session.draft.edits
+    if session.request.dry_run or not settings.switch("memory.enabled"):
+        return make_commit()
+    before = {change.old_path: change.before for change in changes if change.old_path is not None}
+    present = (
+        (path, content_of(worktree, path) or data) for path, data in before.items() if data is not None
+    )
+    memories = resolve_all(layout(worktree), worktree, present)
+    with pending(worktree, edit_id, "edit") as record:
+        record.keep(memories, story(), changes, session.placements)
+        outcome = make_commit()
+        with uninterrupted():  # the change is made: defer ^C
+            try:
+                ensure(layout(worktree))
+                limit = settings.whole("memory.limit")
+                remember(worktree, story(), recorded_changes(outcome), memories, limit=limit)
+            except (RepoagentError, OSError) as error:
+                say(f"warning: could not record this change in memory ({error}); the next command will retry")
+            else:
+                record.drop()
+    return outcome
+
+
+def complete(worktree: WorkTree) -> list[str]:
+    """Write the pending records of killed commands to memory; returns a sentence for each.
+
+    Raises RepoagentError or OSError if a memory cannot be written; its record stays.
+    """
+    sentences = []
+    for path in sorted(layout(worktree).pending.glob("*")):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with uninterrupted():
+                if path.suffix == ".json":
+                    sentences += _complete(worktree, path)
+                else:  # a temporary file: the process was killed while it wrote
+                    path.unlink(missing_ok=True)
+        except BlockingIOError:  # its process is running
+            continue
+        finally:
+            os.close(descriptor)
+    return sentences
+
+
+def _complete(worktree: WorkTree, path: Path) -> list[str]:
+    from repoagent.git.undo_log import edit_record, list_edits
+
+    value = json_files.read_document(path, version=PENDING_VERSION)
+    if value is None:
+        return []
+    sentences = []
+    try:
+        name, event = str(value["id"]), str(value["event"])
+        is_made = _is_made(worktree, name, event)
+        if is_made is None:
+            return []
+        if is_made:
+            edit = next(edit for edit in list_edits(worktree) if edit.id == name)
+            memories = {}
+            for file, folder in dict(value["memories"]).items():
+                root = layout(worktree).memory / folder
+                if (identity := load(root)) is not None:
+                    memories[file] = Memory(root, identity)
+            if event == "edit":
+                fields = {**value["story"]}
+                fields.pop("landed", None)  # of old versions
+                fields["turns"] = tuple(Turn(**turn) for turn in fields["turns"])
+                fields |= {"notes": tuple(fields["notes"]), "usage": Usage(**fields["usage"])}
+                # the committed changes, from the bytes saved for undo
+                steps = {step.path: step for step in edit_record(worktree, edit).steps}
+                renames = {new: old for new, old in value["renames"].items() if new in steps and old in steps}
+                changes = []
+                for file in (file for file in steps if file not in renames.values()):
+                    old_path = renames.get(file, file)
+                    old, new = steps[old_path].old, steps[file].new
+                    before = (old_path, old.data, old.mode) if old else (None, None, None)
+                    after = (file, new.data, new.mode) if new else (None, None, None)
+                    changes.append(FileChange(before[0], after[0], before[1], after[1], before[2], after[2]))
+                done = RecordedChanges(tuple(changes), edit.commit, value["levels"])
+                remember(worktree, Story(**fields), done, memories, again=True)
+            else:
+                record_undone(worktree, replace(edit, commit=head_commit(worktree)), memories, STATES[event])
+            sentences.append(f"recorded the {event} {name} in memory")
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(f"{path} is malformed ({error}): remove it") from error
+    path.unlink(missing_ok=True)
+    return sentences
+
+
+def _is_made(worktree: WorkTree, name: str, event: str) -> bool | None:
+    """Whether the change was made; None while its journal exists, because it may still be made."""
+    from repoagent.git.undo_log import list_edits
+
+    if (layout(worktree).journal / f"{name}-{event}").exists():
+        return None
+    edit = next((edit for edit in list_edits(worktree) if edit.id == name), None)
+    return edit is not None and (event == "edit" or edit.undone == (event == "undo"))

@@ -12,11 +12,10 @@ from repoagent.agent.native_tools import messages_of
 from repoagent.agent.state import State
 from repoagent.dataclass import dataclass
 from repoagent.edit.commit import check_output
-from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.model_setup import ModelSetup, blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import Prompt, check_fits, first_lines, request_key, retry_temperature
 from repoagent.edit.prompt.build import Prepared, prompt_for
 from repoagent.edit.prompt.formats import LOOSE, UNCHANGED
-from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.ui import UserInterface
 from repoagent.git.worktree import layout
 from repoagent.llm.complete import complete

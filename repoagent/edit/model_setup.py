@@ -1,10 +1,16 @@
-"""The model of a command with its limits, as far as the settings determine them."""
+"""The model of a command with its limits, and the requests that were sent to it.
+
+Requests and the blocks of replies are stored for some days, in `.repoagent/sent/` by hash."""
 
 from __future__ import annotations
 
+import gzip
+import json
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +18,22 @@ from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.prompt.formats import FORMS, OUTPUT_TOKENS, AnswerFormat
 from repoagent.errors import UsageError
-from repoagent.llm.catalog import SMALL, ModelInfo
-from repoagent.llm.model import Model
+from repoagent.llm.catalog import SMALL
+from repoagent.llm.complete import holds_secret, masked
+from repoagent.llm.conversation import Turn
+from repoagent.llm.model import Blocks, Model, Reply, Request, public, render
 from repoagent.llm.open_model import AbsentModel, NoModel, model_info, open_model
-from repoagent.llm.usage import Limits, Meter, Price, SpendLog, refuse_unpriced, state_folder
+from repoagent.llm.registry import provider_of
+from repoagent.llm.usage import Limits, Meter, Price, SpendLog, estimate_tokens, refuse_unpriced, state_folder
+from repoagent.storage.atomic import read_regular, write_whole
+from repoagent.storage.layout import Layout
 
 if TYPE_CHECKING:
     from repoagent.llm.media import Attachments, Media
 
+DAY_SECONDS = 86_400
+PLAIN = 65_536  # bytes; larger requests are compressed
+SENT_VERSION = 1
 HOUR_CACHE = 2.0  # price of a write to Anthropic's one-hour cache, relative to input tokens
 
 
@@ -32,14 +46,9 @@ class ModelSetup:
     meter: Meter
 
     @property
-    def known(self) -> ModelInfo:
-        """The catalog entry of the current model, which may be a fallback."""
-        return model_info(self.settings, self.model.spec)
-
-    @property
     def context_tokens(self) -> int | None:
-        """The size of its context window in tokens, None if unknown."""
-        return self.known.context or self.model.context_tokens
+        """The size of the context window of the current model (it may be a fallback) in tokens, None if unknown."""
+        return model_info(self.settings, self.model.spec).context or self.model.context_tokens
 
     @property
     def form(self) -> AnswerFormat:
@@ -59,8 +68,9 @@ class ModelSetup:
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
         window = self.context_tokens
+        half = window // 2 if window else OUTPUT_TOKENS
         return min(
-            OUTPUT_TOKENS, self.known.max_output or OUTPUT_TOKENS, window // 2 if window else OUTPUT_TOKENS
+            OUTPUT_TOKENS, model_info(self.settings, self.model.spec).max_output or OUTPUT_TOKENS, half
         )
 
 
@@ -94,8 +104,8 @@ def answer_format(
     context window in the catalog."""
     info, configured = model_info(settings, spec), settings.text("edit.format")
     form = next((form for form in FORMS if form == configured), info.format)
-    small = info.parameters is not None and info.parameters <= SMALL
-    return AnswerFormat(form, True if small else None, output_tokens, window or info.context)
+    is_small = info.parameters is not None and info.parameters <= SMALL
+    return AnswerFormat(form, is_small or None, output_tokens, window or info.context)
 
 
 def model_setup(
@@ -124,9 +134,8 @@ def model_setup(
             with record.open("ab"):
                 pass
         except OSError as error:
-            raise UsageError(
-                f"cannot write {record} ({error.strerror}): name another file for --record"
-            ) from error
+            reason = f"cannot write {record} ({error.strerror}): name another file for --record"
+            raise UsageError(reason) from error
     if model is None:
         try:
             model = open_model(settings, record=record, reply=reply, say=say, on_progress=on_progress)
@@ -152,3 +161,79 @@ def model_setup(
     refuse_unpriced(limits, [model.spec], price_of)
     log = SpendLog(state_folder(), must=limits.day is not None, warn=say)
     return ModelSetup(settings, model, Meter(limits, price_of, log))
+
+
+def keep_sent(dirs: Layout, request: Request) -> str:
+    """Store the text of a request in `sent/` and return its name there, a hash of the text.
+
+    Long requests are gzipped: in a long run each repeats the one before.
+    """
+    text = render(masked(request)).encode("utf-8", "surrogateescape")
+    name = sha256(text).hexdigest()[:24]
+    path = dirs.sent / (f"{name}.txt" if len(text) <= PLAIN else f"{name}.txt.gz")
+    if not path.exists():
+        write_whole(path, text if len(text) <= PLAIN else gzip.compress(text, mtime=0))
+    return name
+
+
+def keep_blocks(dirs: Layout, reply: Reply) -> dict[str, str]:
+    """Store the thinking and the tool calls of a reply, to be sent back with its turn.
+
+    Returns metadata for the turn: `blocks`, the file name, and `thought`, the estimated tokens that the thinking adds
+    to a request. Stores nothing if the thinking contains a secret.
+    """
+    blocks = reply.blocks
+    if blocks is None or holds_secret(blocks.items):
+        return {}
+    record = {
+        "version": SENT_VERSION, "text": _hash(reply.text), "spec": blocks.spec, "prefix": blocks.prefix,
+        "calls": blocks.calls, "items": blocks.items,
+    }  # fmt: skip
+    data = json.dumps(record).encode()
+    name = sha256(data).hexdigest()[:24]
+    write_whole(dirs.sent / f"{name}.json", data)
+    thought = estimate_tokens(blocks.unseen)
+    return {"blocks": name, **({"thought": str(thought)} if thought else {})}
+
+
+def blocks_of(dirs: Layout, turn: Turn) -> Blocks | None:
+    """The blocks that `keep_blocks` stored for a turn; None if the file is gone or the turn was edited."""
+    name = turn.meta.get("blocks", "")
+    if not name.isalnum():
+        return None
+    try:
+        record = json.loads(read_regular(dirs.sent / f"{name}.json") or b"null")
+    except ValueError:  # truncated by a crash, or edited: the text of the turn is enough
+        return None
+    is_current = isinstance(record, dict) and record.get("version") == SENT_VERSION
+    if not is_current or record["text"] != _hash(turn.text):
+        return None
+    calls = tuple((call, tag) for call, tag in record["calls"])
+    return Blocks(record["spec"], tuple(record["items"]), record["prefix"], calls)
+
+
+def forget_sent(dirs: Layout, days: int) -> None:
+    """Remove requests older than `days` days. Runs at most once a day, because there may be many files."""
+    present = time.time()
+    looked = dirs.sent / "looked-through"
+    checked = looked.exists() and 0 <= present - looked.stat().st_mtime < DAY_SECONDS
+    if checked or not dirs.sent.is_dir():
+        return
+    write_whole(looked, b"")
+    for path in dirs.sent.glob("*.*"):  # requests, blocks of replies, images and PDFs
+        try:
+            if path.stat().st_mtime < present - days * DAY_SECONDS:
+                path.unlink()
+        except FileNotFoundError:  # another process removed it
+            continue
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
+    """The model to record: for a replay the recorded model, for a command the model that it reports."""
+    if provider_of(spec).reports_model:
+        spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
+    return public(spec)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 from repoagent.dataclass import dataclass
-from repoagent.edit.memory import content_of, record_undone
-from repoagent.edit.pending_memory import STATES, pending
+from repoagent.edit.memory import STATES, content_of, pending, record_undone
 from repoagent.edit.request import Target, files_named
 from repoagent.errors import NothingDone, Refused, RepoagentError
 from repoagent.git import undo as git_undo

@@ -104,7 +104,7 @@ def clean_up(worktree: WorkTree) -> list[str]:
         interrupted = False
     if not (any(dead) or interrupted or any(dirs.pending.glob("*"))):
         return []
-    from repoagent.edit.pending_memory import complete
+    from repoagent.edit.memory import complete
     from repoagent.memory.identity.store import clear_unborn
     from repoagent.storage.atomic import sweep
 

@@ -17,7 +17,7 @@ from typing import IO
 
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.off_limits import LFS_POINTER, gate, holds_secrets
-from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.model_setup import ModelSetup, forget_sent, keep_sent
 from repoagent.edit.prompt.blocks import check_fits, quoted, shown
 from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.git.similar_paths import no_such_file
@@ -61,9 +61,6 @@ def ask(
     reply = complete(ready.model, request, ready.meter, on_text=on_text, on_void=on_void, on_wait=on_wait)
     seconds, sent = time.monotonic() - started, ""
     if layout is not None:
-        # imported after the reply, because it takes longer than all other imports together
-        from repoagent.edit.sent_requests import forget_sent, keep_sent
-
         try:
             ensure(layout)
             sent = keep_sent(layout, request)

@@ -22,8 +22,7 @@ from repoagent.edit.commit import (
     signed,
 )
 from repoagent.edit.draft import Draft, EditSession
-from repoagent.edit.memory import Story
-from repoagent.edit.pending_memory import commit_and_remember
+from repoagent.edit.memory import Story, commit_and_remember
 from repoagent.edit.request import Target
 from repoagent.edit.review_and_commit import Unasked, Unwanted, agreed, review_and_commit
 from repoagent.git.file_writer import Moved
@@ -231,6 +230,6 @@ def _prompt(context: RunContext) -> str:
 
 
 def _model(context: RunContext) -> str:
-    from repoagent.edit.sent_requests import model_of_record
+    from repoagent.edit.model_setup import model_of_record
 
     return model_of_record(context.model_setup.model.spec, context.state.turns)

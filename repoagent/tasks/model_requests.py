@@ -15,9 +15,9 @@ from repoagent.agent.plan import read_plan, short
 from repoagent.agent.state import EDIT, State, Tool
 from repoagent.config.settings import user_file
 from repoagent.dataclass import dataclass
+from repoagent.edit.model_setup import blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import request_key
 from repoagent.edit.prompt.instruction_files import USER_FILE, collect, context_parts
-from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.llm.complete import complete
 from repoagent.llm.conversation import Turn, observation_openings
 from repoagent.llm.model import Part, Reply, Request, Schema, display_name

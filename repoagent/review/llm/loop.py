@@ -22,11 +22,10 @@ from repoagent.dataclass import dataclass
 from repoagent.edit import tools
 from repoagent.edit.draft import Draft, EditSession, read_limit
 from repoagent.edit.guards.off_limits import WhyNot
-from repoagent.edit.model_setup import ModelSetup
+from repoagent.edit.model_setup import ModelSetup, blocks_of, keep_blocks, keep_sent
 from repoagent.edit.prompt.blocks import Prompt, check_fits
 from repoagent.edit.prompt.build import masked_tool
 from repoagent.edit.request import EditRequest
-from repoagent.edit.sent_requests import blocks_of, keep_blocks, keep_sent
 from repoagent.errors import Busy, LimitReached, ModelError, Refused
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import Message, Part, Reply, Request
