@@ -11,20 +11,8 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from repoagent.patch.errors import PatchError, PatchErrors
-from repoagent.patch.locate.exact import (
-    EXACT,
-    FUZZY,
-    LEVELS,
-    WHITESPACE,
-    FileIndex,
-    Match,
-    find_old,
-    indent_of,
-    index_of,
-    is_blank,
-    unescape,
-    weight,
-)
+from repoagent.patch.locate import exact
+from repoagent.patch.locate.exact import FileIndex, Match
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, Text, with_line_numbers
 
 _EQUAL = 1e-6  # scores that differ by less are equal
@@ -35,14 +23,16 @@ _COMPARED = 300  # characters of a line to compare
 def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> list[Match]:
     """The location of each hunk that changes something. Raises PatchError or PatchErrors, also if a line that a hunk
     deletes and adds again is not in the file."""
-    index = index_of(text.lines)
+    index = exact.index_of(text.lines)
     if not strict:
-        hunks = unescape(hunks, text.lines)
+        hunks = exact.unescape(hunks, text.lines)
     changing: list[Hunk] = []
     options: list[list[Match]] = []
     problems: list[PatchError] = []
     for hunk in hunks:
-        if not hunk.changes and not any(line.rewritten and not is_blank(line.text) for line in hunk.lines):
+        if not hunk.changes and not any(
+            line.rewritten and not exact.is_blank(line.text) for line in hunk.lines
+        ):
             continue
         try:
             matches = find_matches(hunk, index, strict=strict)
@@ -69,12 +59,12 @@ def place_hunks(hunks: Sequence[Hunk], text: Text, *, strict: bool = False) -> l
         else:
             changing.append(hunk)
             options.append(matches)
-    if any(match.level == WHITESPACE for matches in options for match in matches):
+    if any(match.level == exact.WHITESPACE for matches in options for match in matches):
         # If one hunk is indented differently, others may be too: an exact location may be one of several.
         for hunk, matches in zip(changing, options, strict=True):
             rows_of_matches = {match.rows for match in matches}
-            if matches[0].level in LEVELS:
-                loose = matches_at(hunk, index, WHITESPACE)
+            if matches[0].level in exact.LEVELS:
+                loose = matches_at(hunk, index, exact.WHITESPACE)
                 matches += [match for match in loose if match.rows not in rows_of_matches]
     chosen = choose(changing, options, index)
     problems += [item for item in chosen if isinstance(item, PatchError)]
@@ -88,13 +78,13 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
 
     Raises PatchError if all old lines are blank. A hunk that is already applied is not matched loosely.
     """
-    if all(is_blank(line.text) for line in hunk.old):
+    if all(exact.is_blank(line.text) for line in hunk.old):
         if not index.lines and not hunk.deleted:
-            return [Match(replace(hunk, lines=hunk.added), (), EXACT)]
+            return [Match(replace(hunk, lines=hunk.added), (), exact.EXACT)]
         # Only an exact header locates blank lines.
         texts = [line.text for line in hunk.old]
         numbered = hunk.start is not None and hunk.exact_counts
-        if not numbered or (hunk.start or 0) - 1 not in index.find(texts, EXACT):
+        if not numbered or (hunk.start or 0) - 1 not in index.find(texts, exact.EXACT):
             raise PatchError(
                 "no-context",
                 "the hunk contains no line of the file, so its place is unknown. Send it with two or "
@@ -102,15 +92,15 @@ def find_matches(hunk: Hunk, index: FileIndex, *, strict: bool = False) -> list[
                 hunk.number,
             )
     if strict:
-        return matches_at(hunk, index, EXACT)
-    for level in LEVELS:
+        return matches_at(hunk, index, exact.EXACT)
+    for level in exact.LEVELS:
         if matches := matches_at(hunk, index, level):
             return matches
     if applied_rows(hunk, index):
         return []
     from repoagent.patch.locate.fuzzy import align, match_in_parts
 
-    for loosest in (EXACT, WHITESPACE):
+    for loosest in (exact.EXACT, exact.WHITESPACE):
         for option in interpretations(hunk):
             if matches := match_in_parts(option, index, loosest):
                 return matches
@@ -121,7 +111,7 @@ def matches_at(hunk: Hunk, index: FileIndex, level: str) -> list[Match]:
     """The matches of all interpretations of a hunk at one level. Interpretations with the same effect count once."""
     matches: dict[object, Match] = {}
     for option in interpretations(hunk):
-        for start in find_old(option.old, index, level):
+        for start in exact.find_old(option.old, index, level):
             match = Match(option, tuple(range(start, start + len(option.old))), level)
             matches.setdefault(tuple(match.changes()) or match.rows, match)
     return list(matches.values())
@@ -136,14 +126,14 @@ def interpretations(hunk: Hunk) -> Iterator[Hunk]:
         return
     added = list(hunk.lines)
     for at, line in enumerate(added):
-        if line.bare and is_blank(line.text):
+        if line.bare and exact.is_blank(line.text):
             before = next((other.kind for other in reversed(hunk.lines[:at]) if not other.bare), None)
             after = next((other.kind for other in hunk.lines[at + 1 :] if not other.bare), None)
             if before == after == ADD:
                 added[at] = replace(line, kind=ADD)
     with_added = tuple(added)
     options = [_without_blank_ends(hunk.lines), with_added, _without_blank_ends(with_added)]
-    if any(line.bare and not is_blank(line.text) for line in hunk.lines):
+    if any(line.bare and not exact.is_blank(line.text) for line in hunk.lines):
         verbatim = tuple(
             replace(line, text=f" {line.text}")
             if line.kind == CONTEXT and not line.bare and line.text
@@ -159,9 +149,9 @@ def interpretations(hunk: Hunk) -> Iterator[Hunk]:
 
 
 def _without_blank_ends(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-    while lines and lines[-1].bare and is_blank(lines[-1].text):
+    while lines and lines[-1].bare and exact.is_blank(lines[-1].text):
         lines = lines[:-1]
-    while lines and lines[0].bare and is_blank(lines[0].text):
+    while lines and lines[0].bare and exact.is_blank(lines[0].text):
         lines = lines[1:]
     return lines
 
@@ -216,17 +206,16 @@ def _narrowed(
             if any(match.first == row for match in matches) and all(match.first != row for match in under):
                 return matches
         matches = under
-    if matches and matches[0].level == FUZZY:
-        located = [
-            [
-                (line.text, row)
+    if matches and matches[0].level == exact.FUZZY:
+        located = [[row for row in match.rows if row is not None] for match in matches]
+        literal = [
+            all(
+                row is None or line.text == index.lines[row]
                 for line, row in zip(match.hunk.old, match.rows, strict=True)
-                if row is not None
-            ]
+            )
             for match in matches
         ]
-        exact = [all(text == index.lines[row] for text, row in pairs) for pairs in located]
-        if exact[0] and not any(exact[1:]) and len(located[0]) == max(map(len, located)):
+        if literal[0] and not any(literal[1:]) and len(located[0]) == max(map(len, located)):
             return matches[:1]
         least = min(match.behind for match in matches)
         at_number = _at_number(hunk, matches, chosen)
@@ -278,7 +267,7 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
     where = f"at {len(rows)} places (lines {places})" if len(rows) > 1 else f"in two ways at line {places}"
     row = rows[0]
     shown = range(max(0, row - 2), min(len(index.lines), row + 3))
-    telling = next((line.text for line in hunk.old if not is_blank(line.text)), "")
+    telling = next((line.text for line in hunk.old if not exact.is_blank(line.text)), "")
     return PatchError(
         "ambiguous",
         f"the hunk fits equally well {where}. "
@@ -292,12 +281,12 @@ def _ambiguous(hunk: Hunk, matches: Sequence[Match], index: FileIndex) -> PatchE
 def applied_rows(hunk: Hunk, index: FileIndex) -> list[int]:
     """The rows at which the file already has the new side of the hunk. [] if that proves too little: a deletion needs
     context on both sides, an addition must add more than brackets and blank lines."""
-    if not any(weight(line.text) > 1 for line in hunk.added):
+    if not any(exact.weight(line.text) > 1 for line in hunk.added):
         kinds = [line.kind for line in hunk.lines]
         if hunk.added or not hunk.deleted or kinds[0] != CONTEXT or kinds[-1] != CONTEXT:
             return []
     texts = [line.text for line in hunk.new]
-    return next((rows for level in LEVELS if (rows := index.find(texts, level))), [])
+    return next((rows for level in exact.LEVELS if (rows := index.find(texts, level))), [])
 
 
 def _already_applied(hunk: Hunk, rows: list[int]) -> PatchError:
@@ -310,8 +299,8 @@ def _mismatch(hunk: Hunk, index: FileIndex, *, nearest: bool = True) -> PatchErr
     """The reason why `hunk` does not match, with the nearest lines of the file if `nearest`."""
     if rows := applied_rows(hunk, index):
         return _already_applied(hunk, rows)
-    present = index.rows(WHITESPACE)
-    missing = [line for line in hunk.old if LEVELS[WHITESPACE](line.text) not in present]
+    present = index.rows(exact.WHITESPACE)
+    missing = [line for line in hunk.old if exact.squeezed(line.text) not in present]
     required = any(line.kind == DELETE or line.rewritten for line in missing)
     reason = "deleted-line-missing" if required else "not-found"
     text = "the hunk does not match the file"
@@ -334,13 +323,13 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
     """The row where most of the hunk's lines are, or of the line most similar to its most distinctive line."""
     votes: Counter[int] = Counter()
     for offset, line in enumerate(hunk.old):
-        rows = index.rows(WHITESPACE).get(LEVELS[WHITESPACE](line.text), [])
-        if not is_blank(line.text) and len(rows) < 50:
+        rows = index.rows(exact.WHITESPACE).get(exact.squeezed(line.text), [])
+        if not exact.is_blank(line.text) and len(rows) < 50:
             for row in rows:
-                votes[max(0, row - offset)] += weight(line.text) + 1
+                votes[max(0, row - offset)] += exact.weight(line.text) + 1
     if votes:
         return min(votes, key=lambda row: (-votes[row], row))
-    telling = max((line.text for line in hunk.old), key=weight, default=None)
+    telling = max((line.text for line in hunk.old), key=exact.weight, default=None)
     if telling is None or not index.lines:
         return None
     identifiers = set(re.findall(r"\w{3,}", telling))
@@ -355,18 +344,16 @@ def _nearest_row(hunk: Hunk, index: FileIndex) -> int | None:
 
 
 def under_heading(section: str, matches: Sequence[Match], index: FileIndex) -> Sequence[Match] | None:
-    """The matches below the line that the hunk's header quotes; None if there is no such line."""
-    key = LEVELS[WHITESPACE](section)
-    headings = {row for row, line_key in enumerate(index.keys(WHITESPACE)) if line_key.startswith(key)}
-    return _below(headings, matches, index.lines) if len(key) > 2 and headings else None
-
-
-def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -> Sequence[Match]:
-    """The matches for which the nearest possible heading above is one of the rows `headings`.
+    """The matches for which the nearest possible heading above is a line that the hunk's header quotes; None if there
+    is no such line.
 
     The section of a heading ends at a line with the same or less indentation that starts with a letter, or with the
     first character of a heading (a quote in JSON).
     """
+    key, lines = exact.squeezed(section), index.lines
+    headings = {row for row, line_key in enumerate(index.keys(exact.WHITESPACE)) if line_key.startswith(key)}
+    if len(key) <= 2 or not headings:
+        return None
     depth = min(_depth(lines[heading]) for heading in headings)
     signs = {lines[heading].lstrip()[:1] for heading in headings}
     within: list[bool] = []
@@ -377,8 +364,8 @@ def _below(headings: set[int], matches: Sequence[Match], lines: Sequence[str]) -
         text = line.lstrip()
         if row not in headings and text and (text[0].isalpha() or text[0] == "_" or text[0] in signs):
             inside = inside and _depth(line) > depth
-    return [match for match in matches if within and within[min(match.first, len(within) - 1)]]
+    return [match for match in matches if within[min(match.first, len(within) - 1)]]
 
 
 def _depth(line: str) -> int:
-    return len(indent_of(line).expandtabs(4))
+    return len(exact.indent_of(line).expandtabs(4))

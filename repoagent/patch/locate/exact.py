@@ -34,7 +34,8 @@ def _punctuation(text: str) -> str:
     return (text if text.isascii() else unicodedata.normalize("NFC", text.translate(_TYPOGRAPHY))).rstrip()
 
 
-def _whitespace(text: str) -> str:
+def squeezed(text: str) -> str:
+    """The key of a line at the level WHITESPACE: without any white space."""
     return "".join(_punctuation(text).split())
 
 
@@ -42,7 +43,7 @@ LEVELS: dict[str, Callable[[str], str]] = {
     EXACT: str,
     TRAILING_SPACE: str.rstrip,
     PUNCTUATION: _punctuation,
-    WHITESPACE: _whitespace,
+    WHITESPACE: squeezed,
 }
 """Each level maps a line to its key; lines equal at one level are equal at all later ones."""
 

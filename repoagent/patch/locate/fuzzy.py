@@ -12,21 +12,8 @@ from itertools import groupby, pairwise
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.errors import PatchError
-from repoagent.patch.locate.exact import (
-    ELISION,
-    FUZZY,
-    LEVELS,
-    SPLIT,
-    WHITESPACE,
-    Change,
-    FileIndex,
-    Match,
-    find_old,
-    indent_of,
-    is_blank,
-    same_literals,
-    weight,
-)
+from repoagent.patch.locate import exact
+from repoagent.patch.locate.exact import Change, FileIndex, Match
 from repoagent.patch.model import ADD, CONTEXT, DELETE, Hunk, Line, is_elision
 
 _SLACK = 12  # lines by which a location may differ from the expected one
@@ -67,8 +54,8 @@ Gains = list[list[float | None]]
 def align(hunk: Hunk, index: FileIndex) -> list[Match]:
     """The best loose match of a hunk; several if a runner-up is close, none if too little fits."""
     items = _items(hunk)
-    keys = index.keys(WHITESPACE)
-    present = index.rows(WHITESPACE)
+    keys = index.keys(exact.WHITESPACE)
+    present = index.rows(exact.WHITESPACE)
     if not 0 < len(items) <= _LONGEST or any(item.required and item.key not in present for item in items):
         return []
     windows = list(_windows(items, index))
@@ -84,7 +71,7 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
         return []
     chosen = max(results, key=lambda number: results[number][0].score)
     best, gains = results[chosen]
-    match = Match(hunk, best.rows, FUZZY)
+    match = Match(hunk, best.rows, exact.FUZZY)
     if not _is_confident(match, keys):
         return []
     rivals: dict[Match, float] = {}
@@ -95,10 +82,10 @@ def align(hunk: Hunk, index: FileIndex) -> list[Match]:
             continue
         at_stake = sum(gains[number][row - windows[chosen].start] or 0.0 for number, row in pins)
         if best.score - runner.score < _LOCAL * at_stake:
-            rivals[Match(hunk, runner.rows, FUZZY)] = best.score - runner.score
+            rivals[Match(hunk, runner.rows, exact.FUZZY)] = best.score - runner.score
     for alignment, _ in results.values():
         if alignment.score >= _MARGIN * best.score:
-            rivals[Match(hunk, alignment.rows, FUZZY)] = best.score - alignment.score
+            rivals[Match(hunk, alignment.rows, exact.FUZZY)] = best.score - alignment.score
     if len(windows) > 1:
         rivals |= _rivals_elsewhere(hunk, items, index, windows, chosen)
     by_effect = {_effect(rival): replace(rival, behind=behind) for rival, behind in rivals.items()}
@@ -110,7 +97,7 @@ def _rivals_elsewhere(
 ) -> dict[Match, float]:
     """The close matches in other windows, and how much each is behind, by a measure that is the same for all windows: a
     line may match a similar one even if the window contains the line itself."""
-    keys = index.keys(WHITESPACE)
+    keys = index.keys(exact.WHITESPACE)
     scores: dict[int, _Alignment] = {}
     for number, window in sorted(enumerate(windows), key=lambda entry: entry[0] != chosen):
         gains = [_gains(item, window, index, even=True) for item in items]
@@ -121,7 +108,7 @@ def _rivals_elsewhere(
             scores[number] = alignment
     best = scores[chosen].score
     return {
-        Match(hunk, alignment.rows, FUZZY): best - alignment.score
+        Match(hunk, alignment.rows, exact.FUZZY): best - alignment.score
         for number, alignment in scores.items()
         if number != chosen and alignment.score >= _MARGIN * best
     }
@@ -141,7 +128,7 @@ def _effect(match: Match) -> object:
 
 def _value(text: str) -> float:
     """The value of a match for a line of a hunk: from 0.1 for a blank line to 1.3."""
-    return 0.1 if is_blank(text) else 0.3 + weight(text) / 20
+    return 0.1 if exact.is_blank(text) else 0.3 + exact.weight(text) / 20
 
 
 def _items(hunk: Hunk) -> list[_Item]:
@@ -152,7 +139,7 @@ def _items(hunk: Hunk) -> list[_Item]:
         if line.kind == ADD:
             after_change = True
             continue
-        key = LEVELS[WHITESPACE](line.text)
+        key = exact.squeezed(line.text)
         deleted = line.kind == DELETE
         value = _value(line.text) + _ADJACENT * (kinds[number : number + 3] != [CONTEXT] * 3)
         items.append(_Item(line.text, key, deleted or line.rewritten, value, after_change or deleted))
@@ -164,10 +151,10 @@ def _windows(items: Sequence[_Item], index: FileIndex) -> Iterator[range]:
     """The ranges of the file where most of the hunk's rarer lines have the same distances as in the hunk."""
     votes: Counter[int] = Counter()
     for offset, item in enumerate(items):
-        rows = index.rows(WHITESPACE).get(item.key, [])
+        rows = index.rows(exact.WHITESPACE).get(item.key, [])
         if item.key and len(rows) <= 60:
             for row in rows:
-                votes[row - offset] += weight(item.text) + 1
+                votes[row - offset] += exact.weight(item.text) + 1
     starts: list[int] = []
     for start, _ in sorted(votes.items(), key=lambda vote: (-vote[1], vote[0])):
         if all(abs(start - earlier) > _SLACK for earlier in starts):
@@ -181,9 +168,9 @@ def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) 
     """The gain of matching a line of the hunk with each line of the window, at most its value; None if they cannot be
     the same line. If the window contains the line itself, similar lines do not count, unless windows are compared
     (`even`)."""
-    keys = index.keys(WHITESPACE)
+    keys = index.keys(exact.WHITESPACE)
     similarity: Callable[[str], float] | None = None
-    may_differ = not item.required and weight(item.key) >= 3
+    may_differ = not item.required and exact.weight(item.key) >= 3
     if may_differ and (even or item.key not in keys[window.start : window.stop]):
         from rapidfuzz.distance import Indel
 
@@ -192,7 +179,7 @@ def _gains(item: _Item, window: range, index: FileIndex, *, even: bool = False) 
     for row in window:
         gain = None
         if item.key == keys[row]:
-            if not item.required or same_literals(item.text, index.lines[row]):
+            if not item.required or exact.same_literals(item.text, index.lines[row]):
                 gain = item.value if item.text == index.lines[row] else 0.95 * item.value
         elif similarity is not None and keys[row]:
             ratio = similarity(keys[row])
@@ -271,12 +258,12 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
     """Whether half of the hunk's value matches except for white space, and every addition is anchored. `keys` are the
     file's lines without white space."""
     old = match.hunk.old
-    exact = {
+    certain = {
         number
         for number, row in enumerate(match.rows)
-        if row is not None and keys[row] == LEVELS[WHITESPACE](old[number].text)
+        if row is not None and keys[row] == exact.squeezed(old[number].text)
     }
-    exact_value = sum(_value(old[number].text) for number in exact)
+    exact_value = sum(_value(old[number].text) for number in certain)
     if exact_value < _ENOUGH * sum(_value(line.text) for line in old):
         return False
     try:
@@ -293,13 +280,13 @@ def _is_confident(match: Match, keys: Sequence[str]) -> bool:
             neighbours.append([at for at in (position - 1, position + count) if 0 <= at < len(old)])
         position += count
     return all(
-        not change.added or _is_anchored(change, adjacent, match, exact, keys)
+        not change.added or _is_anchored(change, adjacent, match, certain, keys)
         for change, adjacent in zip(changes, neighbours, strict=True)
     )
 
 
 def _is_anchored(
-    change: Change, adjacent: Sequence[int], match: Match, exact: set[int], keys: Sequence[str]
+    change: Change, adjacent: Sequence[int], match: Match, certain: set[int], keys: Sequence[str]
 ) -> bool:
     """Whether this is the only location for the added lines, and they are not already there.
 
@@ -308,31 +295,31 @@ def _is_anchored(
     """
     old, rows = match.hunk.old, match.rows
     for number in adjacent:
-        reach = _SLACK if weight(old[number].text) > 1 else 2
+        reach = _SLACK if exact.weight(old[number].text) > 1 else 2
         nearby = keys[max(0, change.start - reach) : change.end + reach]
-        if number not in exact and LEVELS[WHITESPACE](old[number].text) in nearby:
+        if number not in certain and exact.squeezed(old[number].text) in nearby:
             return False
-    telling = [number for number in adjacent if weight(old[number].text) > 1]
+    telling = [number for number in adjacent if exact.weight(old[number].text) > 1]
     if change.start < change.end:
         return True
-    if len(adjacent) == 2 and exact.issuperset(adjacent) and telling:
+    if len(adjacent) == 2 and certain.issuperset(adjacent) and telling:
         above, below = (rows[number] for number in adjacent)
         if above is not None and below == above + 1:  # the neighbours are adjacent in the file
             return True
     edges = {0: 0, len(keys): len(old) - 1}  # both the hunk and the file begin, or end, there
-    if change.start in edges and list(adjacent) == [edges[change.start]] and adjacent[0] in exact:
+    if change.start in edges and list(adjacent) == [edges[change.start]] and adjacent[0] in certain:
         return True
     present = {keys[row] for row in (change.start - 1, change.end) if 0 <= row < len(keys)}
-    if any(LEVELS[WHITESPACE](line.text) in present for line in change.added if weight(line.text) > 3):
+    if any(exact.squeezed(line.text) in present for line in change.added if exact.weight(line.text) > 3):
         return False
     matched = [number for number in adjacent if rows[number] is not None]
-    return any(number in exact and (number in telling or len(matched) == 2) for number in matched)
+    return any(number in certain and (number in telling or len(matched) == 2) for number in matched)
 
 
 Rows = tuple[int, ...]
 
 
-def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = WHITESPACE) -> list[Match]:
+def match_in_parts(hunk: Hunk, index: FileIndex, loosest: str = exact.WHITESPACE) -> list[Match]:
     """The matches of a hunk whose parts are in the file in this order, with other lines between them. `loosest` is the
     loosest level for a part."""
     if any(line.kind == CONTEXT and is_elision(line.text) for line in hunk.lines):
@@ -349,7 +336,9 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         else:
             parts[-1].append(line)
     olds = [[line for line in part if line.kind != ADD] for part in parts]
-    if any(part and all(is_blank(line.text) for line in old) for part, old in zip(parts, olds, strict=True)):
+    if any(
+        part and all(exact.is_blank(line.text) for line in old) for part, old in zip(parts, olds, strict=True)
+    ):
         return []
     options = [_find_part(old, index, loosest) for old in olds if old]
     chains = _chains(options, lambda before, after: _in_one_block(before, after, index.lines))
@@ -363,7 +352,7 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         for number, old in enumerate(olds):
             rows += [None] * bool(number)  # the elision line
             rows += next(rest) if old else ()
-        match = Match(hunk, tuple(rows), ELISION)
+        match = Match(hunk, tuple(rows), exact.ELISION)
         try:
             matches.setdefault(tuple(match.changes()), match)
         except PatchError:  # an addition between two elisions has no anchor
@@ -372,8 +361,8 @@ def _match_elided(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
 
 
 def _find_part(old: Sequence[Line], index: FileIndex, loosest: str) -> list[Rows]:
-    for level in LEVELS:
-        if starts := find_old(old, index, level):
+    for level in exact.LEVELS:
+        if starts := exact.find_old(old, index, level):
             return [tuple(range(start, start + len(old))) for start in starts]
         if level == loosest:
             break
@@ -409,11 +398,13 @@ def _in_one_block(before: Rows, after: Rows, lines: Sequence[str]) -> bool:
     outer, inner = _depth(lines, before[::-1]), _depth(lines, after)
     least = outer + 1 if inner > outer else min(outer, inner)
     between = (lines[row] for row in range(before[-1] + 1, after[0]))
-    return all(is_blank(line) or len(indent_of(line).expandtabs(4)) >= least for line in between)
+    return all(exact.is_blank(line) or len(exact.indent_of(line).expandtabs(4)) >= least for line in between)
 
 
 def _depth(lines: Sequence[str], rows: Rows) -> int:
-    return next((len(indent_of(lines[row]).expandtabs(4)) for row in rows if not is_blank(lines[row])), 0)
+    return next(
+        (len(exact.indent_of(lines[row]).expandtabs(4)) for row in rows if not exact.is_blank(lines[row])), 0
+    )
 
 
 def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
@@ -433,7 +424,7 @@ def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         """The only location of the lines between two bounds; () if they have several or none, or are blank."""
         if (first, last) not in located:
             old = [line for line in lines[first:last] if line.kind != ADD]
-            places = [] if all(is_blank(line.text) for line in old) else _find_part(old, index, loosest)
+            places = [] if all(exact.is_blank(line.text) for line in old) else _find_part(old, index, loosest)
             located[first, last] = places[0] if len(places) == 1 else ()
         return located[first, last]
 
@@ -451,7 +442,7 @@ def _match_joined(hunk: Hunk, index: FileIndex, loosest: str) -> list[Match]:
         matches: dict[object, Match] = {}
         for last, rows in longer:
             if last == len(lines):
-                match = Match(hunk, rows, SPLIT)
+                match = Match(hunk, rows, exact.SPLIT)
                 matches.setdefault(tuple(match.changes()), match)
         if matches or len(longer) > _MOST_CHAINS:
             return list(matches.values()) if len(longer) <= _MOST_CHAINS else []

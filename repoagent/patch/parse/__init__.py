@@ -1,1 +1,1 @@
-"""Parse a model's answer into patches. Read answer.py first, then blocks.py, fences.py and the formats."""
+"""Parse a model's answer into patches. Read answer.py first, then blocks.py and formats.py."""

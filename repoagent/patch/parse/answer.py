@@ -12,12 +12,8 @@ from dataclasses import replace
 from repoagent.patch.errors import PatchError
 from repoagent.patch.locate.exact import EXACT, TRAILING_SPACE, WHITESPACE, index_of, is_blank
 from repoagent.patch.model import FilePatch, Revision, decode
-from repoagent.patch.parse import retractions
-from repoagent.patch.parse.blocks import Block, blocks, too_large
-from repoagent.patch.parse.fences import CODE, DIFF, ENVELOPE, SEARCH_REPLACE
-from repoagent.patch.parse.formats import parse_envelope, parse_search_replace
-from repoagent.patch.parse.markers import SEARCH, is_bare_fence, is_bullet, is_mail, starts_diff
-from repoagent.patch.parse.unified import parse_diff
+from repoagent.patch.parse import formats, markers, retractions
+from repoagent.patch.parse.blocks import CODE, DIFF, ENVELOPE, SEARCH_REPLACE, Block, blocks, too_large
 
 _REACH = 4000  # characters below a diff to search
 _MOST_PROSE = 12  # lines of prose between two diffs in one fence
@@ -50,20 +46,19 @@ def parse(
     end = 0
     since: list[str] = []  # the prose after the last block with a patch
     for number, block in enumerate(parts):
-        prose = answer[end : block.span.start]
-        end = block.span.end
-        kind = block.span.kind
+        prose = answer[end : block.start]
+        end, kind = block.end, block.kind
         if kind == SEARCH_REPLACE:
-            parsed = parse_search_replace(block, name, known)
+            parsed = formats.parse_search_replace(block.lines, block.name or name, known)
             name = parsed[-1].new if parsed else name
         elif kind == DIFF:
             parsed = _parse_diff_block(block, patches, parts[number - 1] if number else None, ended=ended)
             if not parsed:
                 _check_prose("\n".join(block.lines), patches)  # an `@@` line without a hunk
-            if number + 1 == len(parts) or parts[number + 1].span != block.span:
+            if number + 1 == len(parts) or parts[number + 1].start != block.start:
                 _check_ends_in_hunk(block, parsed, answer[end : end + _REACH].split("\n"))
         elif kind == ENVELOPE:
-            parsed = parse_envelope(block.lines, closed=block.closed)
+            parsed = formats.parse_envelope(block.lines, closed=block.closed)
             parsed = _without_false_cut(parsed, block, ended=ended)
         elif kind == CODE and (not block.lines or (len(parts) > 1 and not loose)):
             parsed = []
@@ -72,7 +67,7 @@ def parse(
             if (
                 loose and not whole_name
             ):  # without an extension: `bin/wait-for`, or the only word after a language
-                words = [word.strip("\"'`") for word in block.info.split()]
+                words = [word.strip("\"'`") for word in (block.fence.info if block.fence else "").split()]
                 whole_name = next(
                     (word for word in words if "/" in word), words[1] if len(words) == 2 else None
                 )
@@ -101,13 +96,15 @@ def parse(
 
 def _split_at_prose(block: Block) -> list[Block]:
     """Split a fence of diffs or SEARCH/REPLACE blocks at prose that revises the patches above it."""
-    if not block.fenced or block.span.kind not in {DIFF, SEARCH_REPLACE}:
+    if block.fence is None or block.kind not in {DIFF, SEARCH_REPLACE}:
         return [block]
     lines = block.lines
-    if block.span.kind == DIFF:
-        starts = [row for row, line in enumerate(lines) if line[:1] in "@-dI" and starts_diff(lines, row)]
+    if block.kind == DIFF:
+        starts = [
+            row for row, line in enumerate(lines) if line[:1] in "@-dI" and markers.starts_diff(lines, row)
+        ]
     else:
-        starts = [row for row, line in enumerate(lines) if SEARCH.match(line)]
+        starts = [row for row, line in enumerate(lines) if markers.SEARCH.match(line)]
     parts: list[Block] = []
     first, prose = 0, "\n".join(lines[: starts[0]]) if starts else ""
     for row in starts[1:]:
@@ -134,15 +131,17 @@ def _check_ends_in_hunk(block: Block, parsed: Sequence[FilePatch], below: Sequen
     """Raise PatchError if the lines `below` a diff show that the fence that ends it is a line of its last hunk."""
     if not block.closed or not parsed or not parsed[-1].hunks or parsed[-1].hunks[-1].exact_counts:
         return
-    if not block.fenced:
-        if not is_bare_fence(below[0]):
+    if block.fence is None:
+        if not markers.is_bare_fence(below[0]):
             return
         below = below[1:]
     end = next((row for row, line in enumerate(below) if _NEXT.match(line)), len(below))
     more = end < len(below) and below[end].startswith(("@@", "--- ", "diff "))
     below = below[:end]
-    changed = [row for row, line in enumerate(below) if line[:1] in {"+", "-"} and not is_bullet(line)]
-    last_fence = max((row for row, line in enumerate(below) if is_bare_fence(line)), default=-1)
+    changed = [
+        row for row, line in enumerate(below) if line[:1] in {"+", "-"} and not markers.is_bullet(line)
+    ]
+    last_fence = max((row for row, line in enumerate(below) if markers.is_bare_fence(line)), default=-1)
     first_text = next((row for row, line in enumerate(below) if _TEXT.match(line)), end)
     if below[:1] and below[0].rstrip("\r"):
         in_hunk = (
@@ -167,12 +166,12 @@ def _with_prose(
     the previous patch. The message of a mail or a commit withdraws nothing."""
     if number == 0:
         since = ""
-    is_message = any(map(is_mail, since.split("\n")))
+    is_message = any(map(markers.is_mail, since.split("\n")))
     return [
         replace(
             patch,
             block=number,
-            unclosed=block.fenced and not block.closed,
+            unclosed=block.fence is not None and not block.closed,
             revision=Revision.NEUTRAL if is_message else retractions.revision_of(since),
             prose=since,
             keeps_rest=retractions.keeps_rest(since),
@@ -193,14 +192,14 @@ def _parse_diff_block(
     """
     patches = [
         replace(patch, new=block.name) if patch.old is None and patch.new is None else patch
-        for patch in parse_diff(block.lines)
+        for patch in formats.parse_diff(block.lines)
     ]
     if not patches:
         return []
     last = patches[-1]
     if last.hunks and not block.closed:
         hunk = last.hunks[-1]
-        complete = hunk.is_complete if block.fenced else not (hunk.is_short and block.lines[-1].strip())
+        complete = hunk.is_complete if block.fence else not (hunk.is_short and block.lines[-1].strip())
         patches[-1] = replace(last, cut=not complete)
     elif not last.hunks and not block.closed and last.action == "create":
         patches[-1] = replace(last, cut=True)
@@ -208,9 +207,9 @@ def _parse_diff_block(
     first = patches[0]
     if (
         before is not None
-        and before.span.kind == DIFF
+        and before.kind == DIFF
         and earlier
-        and (before.span == block.span or not (block.fenced or before.fenced))
+        and (before.start == block.start or not (block.fence or before.fence))
         and first.old is None
         and first.new is None
         and earlier[-1].action == "edit"
@@ -223,7 +222,7 @@ def _without_false_cut(patches: list[FilePatch], block: Block, *, ended: bool) -
     """The patches of a block. The last one is not cut if only the closing fence is missing: the answer `ended`, its
     last hunk has no counts, and the block ends with lines of that hunk."""
     hunk = patches[-1].hunks[-1] if patches and patches[-1].hunks else None
-    if hunk is None or hunk.counts is not None or not hunk.changes or not (ended and block.fenced):
+    if hunk is None or hunk.counts is not None or not hunk.changes or not (ended and block.fence):
         return patches
     last = next((line for line in reversed(block.lines) if line.strip()), "")
     bare = any(line.bare and line.text.strip() for line in hunk.lines)

@@ -1,6 +1,7 @@
 """Find the blocks of an answer: fences, bare diffs, SEARCH/REPLACE, envelopes, named whole files.
 
-`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches."""
+`blocks` is the first pass of the parser; `patch_spans` returns the ranges of the answer that are patches. After them:
+what a fence contains (`_classified`) and where it ends, then where bare patches end."""
 
 from __future__ import annotations
 
@@ -9,37 +10,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from repoagent.dataclass import dataclass
+from repoagent.patch import paths
 from repoagent.patch.parse import markers
-from repoagent.patch.parse.cleanup import (
-    is_quoted,
-    number_before,
-    undecorated,
-    unquoted,
-    without_margin,
-    without_numbers,
-)
-from repoagent.patch.parse.fences import (
-    CODE,
-    DIFF,
-    ENVELOPE,
-    SEARCH_REPLACE,
-    classify,
-    continues_hunk,
-    fence_body,
-    name_before,
-    name_leading,
-)
 
+DIFF, SEARCH_REPLACE, ENVELOPE, WHOLE_FILE, CODE = "diff", "search-replace", "envelope", "whole-file", "code"
 _DEPTH = 8  # nested quotations, lists and the like
 _MOST_LINES = 4_000_000
 _MOST_BLOCKS = 20_000
-_REACH = 40  # a paragraph belongs to a hunk only if it has a change within so many lines
-_HEADER = re.compile(
-    r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
-    r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
-    r"|Only in )"
-)
-_NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
 @dataclass(frozen=True)
@@ -54,22 +31,9 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """A span with its unwrapped lines (without the fences), its file name, whether it is closed, the tolerances of
-    unwrapping, and the prose before it within its fence."""
-
-    span: Span
-    lines: tuple[str, ...]
-    name: str | None
-    fenced: bool
-    closed: bool
-    info: str = ""
-    tolerances: frozenset[str] = frozenset()
-    prose: str = ""
-
-
-@dataclass(frozen=True)
-class _Region:
-    """A block with its location in lines."""
+    """A patch of the answer: the range of its lines, its kind, its lines unwrapped (without the fences), its file name,
+    its fence, whether it is closed, the tolerances of unwrapping, its range in characters, and the prose before it
+    within its fence."""
 
     first: int
     after: int
@@ -79,6 +43,9 @@ class _Region:
     fence: markers.Fence | None
     closed: bool
     tolerances: frozenset[str] = frozenset()
+    start: int = 0
+    end: int = 0
+    prose: str = ""
 
 
 def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
@@ -88,9 +55,9 @@ def patch_spans(answer: str, *, loose: bool = False) -> tuple[Span, ...]:
     a fence may open at the end of a sentence.
     """
     return tuple(
-        block.span
+        Span(block.start, block.end, block.kind)
         for block in blocks(answer, loose=loose)
-        if (block.lines if loose else block.span.kind != CODE or block.name)
+        if (block.lines if loose else block.kind != CODE or block.name)
     )
 
 
@@ -100,21 +67,16 @@ def blocks(answer: str, *, loose: bool = False, known: Collection[str] = ()) -> 
     if answer.count("\n") > _MOST_LINES:
         return []
     raw = answer.split("\n")
-    lines, decoration = undecorated(raw)
+    lines, decoration = markers.undecorated(raw)
     result: list[Block] = []
     row = start = 0
-    for region in _regions(lines, loose, known):
-        start += sum(map(len, raw[row : region.first])) + region.first - row
-        end = start + sum(map(len, raw[region.first : region.after])) + region.after - region.first
-        fence = region.fence
-        span = Span(start + (fence.column if fence else 0), min(end, len(answer)), region.kind)
-        info = fence.info if fence else ""
-        tolerances = region.tolerances | decoration
-        is_fenced = fence is not None
-        result.append(
-            Block(span, tuple(region.lines), region.name, is_fenced, region.closed, info, tolerances)
-        )
-        row, start = region.after, end
+    for block in _blocks(lines, loose, known):
+        start += sum(map(len, raw[row : block.first])) + block.first - row
+        end = start + sum(map(len, raw[block.first : block.after])) + block.after - block.first
+        column = block.fence.column if block.fence else 0
+        tolerances = block.tolerances | decoration
+        result.append(replace(block, start=start + column, end=min(end, len(answer)), tolerances=tolerances))
+        row, start = block.after, end
         if len(result) > _MOST_BLOCKS:
             break
     return result
@@ -125,42 +87,32 @@ def too_large(answer: str, parsed: Sequence[Block]) -> bool:
     return len(parsed) > _MOST_BLOCKS or answer.count("\n") > _MOST_LINES
 
 
-def _regions(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[_Region]:
+def _blocks(lines: Sequence[str], loose: bool, known: Collection[str], depth: int = 0) -> Iterator[Block]:
     at = floor = 0  # lines above `floor` belong to another patch
     while at < len(lines):
         line = lines[at]
         if not markers.interesting(line) and not (loose and "```" in line):
             at += 1
             continue
-        region = _fenced(lines, at, loose, known) or _unfenced(lines, at, known)
-        if region is not None:
-            yield region
-            at = floor = region.after
+        fence = markers.fence_on(line, late=loose)
+        block = _fenced(lines, at, fence, known) if fence else _unfenced(lines, at, known)
+        if block is not None:
+            yield block
+            at = floor = block.after
             continue
         inner, first, after, tolerance = _unwrapped(lines, at, floor)
         if inner is None or depth == _DEPTH:
             at += 1
             continue
-        for region in _regions(inner, loose, known, depth + 1):
-            start, end = first + region.first, first + region.after
-            name = region.name or _name_above(region.kind, region.lines, lines, start, known)
-            tolerances = region.tolerances | {tolerance}
-            yield replace(region, first=start, after=end, name=name, tolerances=tolerances)
+        for block in _blocks(inner, loose, known, depth + 1):
+            start, end = first + block.first, first + block.after
+            name = block.name or _name_above(block.kind, block.lines, lines, start, known)
+            tolerances = block.tolerances | {tolerance}
+            yield replace(block, first=start, after=end, name=name, tolerances=tolerances)
         at = floor = max(after, at + 1)
 
 
-def _fenced(lines: Sequence[str], at: int, loose: bool, known: Collection[str]) -> _Region | None:
-    fence = markers.fence_on(lines[at], late=loose)
-    if fence is None:
-        return None
-    body = fence_body(lines, at, fence)
-    kind, name, inner, tolerances = classify(fence.info, body.lines, lines, at, known)
-    if kind not in {CODE, "whole-file"}:
-        tolerances |= body.tolerances
-    return _Region(at, body.after, kind, inner, name, fence, body.closed, tolerances)
-
-
-def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region | None:
+def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> Block | None:
     """The patch without a fence that begins at line `at`."""
     if markers.SEARCH.match(lines[at]):
         kind, after, closed = SEARCH_REPLACE, len(lines), False
@@ -172,12 +124,12 @@ def _unfenced(lines: Sequence[str], at: int, known: Collection[str]) -> _Region 
     elif markers.DIRECTIVE.match(lines[at]):
         kind, (after, closed) = ENVELOPE, _envelope_end(lines, at)
     elif markers.starts_diff(lines, at):
-        kind, after = DIFF, diff_end(lines, at)
+        kind, after = DIFF, _diff_end(lines, at)
         closed = after < len(lines)
     else:
         return None
     name = _name_above(kind, lines[at : at + 1], lines, at, known)
-    return _Region(at, after, kind, lines[at:after], name, None, closed)
+    return Block(at, after, kind, lines[at:after], name, None, closed)
 
 
 def _name_above(
@@ -185,28 +137,50 @@ def _name_above(
 ) -> str | None:
     """The file name above line `at`, for a patch without a name that begins there."""
     if kind == SEARCH_REPLACE:
-        return name_before(lines, at, known)
+        return _name_before(lines, at, known)
     if kind == DIFF and body[:1] and body[0].startswith("@@"):
-        return name_before(lines, at, known) or name_leading(lines, at, known)
+        return _name_before(lines, at, known) or _name_leading(lines, at, known)
     return None
+
+
+def _name_before(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
+    """The file name on the line before a block, or in a heading above one line of prose; skips blank lines."""
+    above = [line for line in lines[max(0, at - 4) : at][::-1] if line.strip()]
+    if not above or not any(line.strip() for line in lines[max(0, at - 3) : at]):
+        return None
+    name = paths.name_on_line(above[0], known)
+    if name is None and len(above) > 1 and above[0].rstrip().endswith(":"):
+        is_heading = above[1].strip(f"{paths.ZERO_WIDTH} \t").startswith("#")
+        return paths.name_on_line(above[1], known) if is_heading else None
+    return name
+
+
+def _name_leading(lines: Sequence[str], at: int, known: Collection[str] = ()) -> str | None:
+    """The file name in the sentence directly before a diff."""
+    return paths.name_in_lead(_line_above(lines, at), known)
+
+
+def _line_above(lines: Sequence[str], at: int) -> str:
+    """The nearest of the three lines above `at` that is not blank, otherwise ""."""
+    return next((line for line in lines[max(0, at - 3) : at][::-1] if line.strip()), "")
 
 
 def _unwrapped(lines: Sequence[str], at: int, floor: int) -> tuple[Sequence[str] | None, int, int, str]:
     """The lines around `at` without quotation marks, margin or line numbers (None if they have none), the index of the
     first one and of the line after them, and the tolerance."""
     line = lines[at]
-    if is_quoted(line):
-        first, after = _run(lines, at, floor, is_quoted)
-        return unquoted(lines[first:after]), first, after, "quoted"
-    if number_before(line):
-        _, after = _run(lines, at, at, number_before)
-        return without_numbers(lines[at:after]) or [], at, after, "numbered"
+    if markers.is_quoted(line):
+        first, after = _run(lines, at, floor, markers.is_quoted)
+        return markers.unquoted(lines[first:after]), first, after, "quoted"
+    if markers.number_before(line):
+        _, after = _run(lines, at, at, markers.number_before)
+        return markers.without_numbers(lines[at:after]) or [], at, after, "numbered"
     margin = line[: len(line) - len(line.lstrip(" \t"))]
     if margin:
         after = at + 1
         while after < len(lines) and (lines[after].startswith(margin) or not lines[after].strip()):
             after += 1
-        return without_margin(lines[at:after], margin), at, after, "indented"
+        return markers.without_margin(lines[at:after], margin), at, after, "indented"
     return None, at, at + 1, ""
 
 
@@ -221,6 +195,213 @@ def _run(lines: Sequence[str], at: int, floor: int, same: Callable[[str], bool])
         number += 1
         after = number if lines[number - 1].strip() else after
     return first, after
+
+
+# What a fence contains
+
+_SHELLS = {
+    "",
+    "sh",
+    "bash",
+    "zsh",
+    "shell",
+    "console",
+    "terminal",
+    "shell-session",
+    "shellsession",
+    "sh-session",
+}
+_HEREDOC = re.compile(r"[ \t]*(?:\$ )?(?:sudo )?(?:cd .*(?:&&|;) *)?(?:cat|tee|patch|git apply)\b.*<<")
+_MARKDOWN = (".md", ".markdown", ".mdx")
+_AHEAD = 400  # lines of a hunk to search below a fence in it
+
+
+def _fenced(lines: Sequence[str], at: int, fence: markers.Fence, known: Collection[str]) -> Block:
+    """The block of the fence that opens at line `at`. Its indentation is removed from its body."""
+    end = _fence_end(lines, at, fence)
+    closed = end is not None
+    if end is None:
+        end = _late_end(lines, at, fence)
+        closed = end is not None and bool(fence.margin)  # else it may be a line of a truncated hunk
+    body = lines[at + 1 : end if end is not None else len(lines)]
+    margin = fence.margin
+    if margin:
+        common = markers.margin_of(body)
+        margin = margin if common.startswith(margin) else common if margin.startswith(common) else ""
+    body = markers.without_margin(body, margin)
+    kind, name, inner, tolerances = _classified(fence.info, body, lines, at, known)
+    if margin and kind not in {CODE, WHOLE_FILE}:
+        tolerances |= {"indented"}
+    after = len(lines) if end is None else end + 1
+    return Block(at, after, kind, inner, name, fence, closed, tolerances)
+
+
+def _classified(
+    info: str, body: Sequence[str], lines: Sequence[str], at: int, known: Collection[str]
+) -> tuple[str, str | None, Sequence[str], frozenset[str]]:
+    """The kind of a fence's body, the file name next to it, its lines unwrapped, and the tolerances needed.
+
+    `known` are names of files. Code has a name if a sentence presents it as the whole of an unknown file.
+    """
+    name = paths.name_in_info(info, known) or _name_before(lines, at, known)
+    language = _language(info)
+    is_diff = language in markers.DIFF_LANGUAGES
+    none: frozenset[str] = frozenset()
+    if any(line[:1] in "<-" and markers.SEARCH.match(line) for line in body if line):
+        return SEARCH_REPLACE, name, body, none
+    first = next((number for number, line in enumerate(body) if line.strip()), None)
+    if first is None:
+        return (CODE, None, body, none) if name is None or is_diff else (WHOLE_FILE, name, body, none)
+    # The first line of a diff may follow a quotation mark, a number or white space.
+    wrapped = any(mark in body[first][:80] for mark in ("--- ", "@@", "diff -", "*** "))
+    inner, tolerances = markers.unwrapped(body) if is_diff or wrapped else (body, none)
+    for line in inner[first : first + 4]:  # commands may precede an envelope
+        if markers.DIRECTIVE.match(line):
+            return ENVELOPE, name, inner, tolerances
+        if line.strip() and "apply_patch" not in line and not line.startswith(("#!", "cd ", "set ")):
+            break
+    comment = paths.name_in_comment(inner[first], known)
+    second = next((n for n in range(first + 1, len(inner)) if inner[n].strip()), first) if comment else first
+    if is_diff or markers.starts_diff(inner, first) or markers.starts_diff(inner, second):
+        return DIFF, name or comment or _name_leading(lines, at, known), inner, tolerances
+    if language in _SHELLS and any(_HEREDOC.match(line[:300]) for line in body):
+        return CODE, None, (), none  # a script that writes files is not a file
+    if name is not None:
+        return WHOLE_FILE, name, body, none
+    claimed = paths.name_claimed_whole(_line_above(lines, at))
+    matching = [claimed] if claimed in known else [path for path in known if path.endswith(f"/{claimed}")]
+    if claimed and len(matching) == 1:
+        return WHOLE_FILE, matching[0], body, frozenset({"header"})
+    return CODE, claimed or None, body, none
+
+
+def _language(info: str) -> str:
+    """The first word of a fence's info string, without a name after a colon: ```diff:src/a.py"""
+    return info.split(maxsplit=1)[0].partition(":")[0].lower() if info.split() else ""
+
+
+def _fence_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
+    """The line that closes the fence at line `at`; None if there is none.
+
+    A fence closes at the column where it opened (0, or that of a list's text), or left of it. A bare fence inside a
+    hunk does not close it, nor does a bare fence that the counts of its hunk include. In a whole Markdown file a fence
+    with a language opens an inner fence, which the next bare fence closes; fences inside a SEARCH/REPLACE block do not
+    count.
+    """
+    name = paths.name_in_info(fence.info) or _name_before(lines, at) or ""
+    nests = name.lower().endswith(_MARKDOWN)
+    patched = _language(fence.info) in markers.DIFF_LANGUAGES
+    counted = patched or any(markers.starts_diff(lines, row) for row in range(at + 1, len(lines))[:2])
+    depth = 0
+    left: list[int] | None = None  # lines that the hunk's header still expects, old and new
+    opened = marker = 0  # the SEARCH line that is open, and the marker that follows it
+    for number in range(at + 1, len(lines)):
+        line = lines[number]
+        if _is_marker(line):
+            opened = number if markers.SEARCH.match(line) else 0
+        elif patched and line.startswith("+++ "):
+            nests = line.rstrip().lower().endswith(_MARKDOWN)
+        inner = markers.fence_on(line) if "```" in line or "~~~" in line else None
+        if inner is None or not _may_close(inner, fence):
+            left = _count_down(line.removeprefix(fence.margin), left) if counted else None
+            continue
+        if not inner.info and left == [0, 0]:
+            return number
+        continues = left is not None and not inner.info and _continues_hunk(lines, number, left, fence.margin)
+        left = _count_down(line, left)
+        if continues:
+            continue
+        if opened:
+            if marker <= number:
+                below = range(number + 1, len(lines))
+                marker = next((row for row in below if _is_marker(lines[row])), len(lines))
+            if marker < len(lines) and markers.REPLACE.match(lines[marker]):
+                continue
+        if inner.info:
+            depth += nests
+        elif depth:
+            depth -= 1
+        else:
+            return number
+    return None
+
+
+def _may_close(inner: markers.Fence, fence: markers.Fence) -> bool:
+    if not inner.mark.startswith(fence.mark):
+        return False
+    is_left = len(inner.margin) < len(fence.margin) and len(fence.margin.expandtabs(4)) > 1
+    return inner.margin == fence.margin or is_left
+
+
+def _late_end(lines: Sequence[str], at: int, fence: markers.Fence) -> int | None:
+    """The first bare fence with more indentation, for a fence that is not closed at the right column."""
+    for number in range(at + 1, len(lines)):
+        inner = markers.fence_on(lines[number])
+        if inner is None or not inner.mark.startswith(fence.mark):
+            continue
+        if inner.info:
+            if not inner.margin:
+                return None
+        elif fence.margin or len(inner.margin) > 1:
+            return number
+    return None
+
+
+def _is_marker(line: str) -> bool:
+    return line[:1] in "<>+-" and (markers.SEARCH.match(line) or markers.REPLACE.match(line)) is not None
+
+
+def _count_down(line: str, left: list[int] | None) -> list[int] | None:
+    """The numbers of old and new lines that a hunk's header still expects after `line`; None without counts."""
+    if line.startswith("@@"):
+        counts = markers.NUMBERS.match(line)
+        return [int(counts.group(2) or 1), int(counts.group(4) or 1)] if counts else None
+    if left is None or line.startswith("\\"):
+        return left
+    return [left[0] - (line[:1] != "+"), left[1] - (line[:1] != "-")]
+
+
+def _continues_hunk(lines: Sequence[str], at: int, expected: list[int], margin: str = "") -> bool:
+    """Whether the fence on line `at` is a context line that lost its first column.
+
+    That requires that a line of the hunk follows it, and that the `expected` lines end right before a fence, the next
+    `@@` or the end; right before a fence if other context has lost its first column too.
+    """
+    changed = nonblank = bare = False
+    left: list[int] | None = list(expected)
+    for row in range(at, min(at + min(sum(expected), _AHEAD), len(lines))):
+        line = lines[row].removeprefix(margin)
+        bare = bare or (line.strip() != "" and line[:1] not in " +-\\`~")
+        changed = changed or line[:1] in {"+", "-"}
+        left = _count_down(line, left)
+        nonblank = nonblank or (line.strip() != "" and row > at)
+        if left == [0, 0] and nonblank and not changed:
+            below = lines[row + 1].removeprefix(margin) if row + 1 < len(lines) else ""
+            changed = below.startswith(("```", "~~~", "@@"))
+        if left == [0, 0] and changed:
+            end = next((number for number in range(row + 1, len(lines)) if lines[number].strip()), None)
+            after = "" if end is None else lines[end].removeprefix(margin)
+            if bare:
+                return end == row + 1 and after.startswith(("```", "~~~"))
+            return (
+                not after
+                or after.startswith(("```", "~~~", "@@", "\\"))
+                or markers.starts_diff(lines, end or 0)
+            )
+        if left is None or min(left) < 0:
+            return False
+    return False
+
+
+# Where bare patches end
+
+_REACH = 40  # a paragraph belongs to a hunk only if it has a change within so many lines
+_HEADER = re.compile(
+    r"(?:diff -|index [0-9A-Za-z]+\.\.|(?:old|new) mode \d|(?:new file|deleted file) mode \d"
+    r"|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |Binary files |GIT binary patch|@@"
+    r"|Only in )"
+)
+_NUMBERED = re.compile(r"[ \t]*\d{1,7}[ \t]*[|:│→ \t]")
 
 
 def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
@@ -239,7 +420,7 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
         if begun or name:
             number += 1
             continue
-        after = diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
+        after = _diff_end(lines, number) if lines[number].startswith(("@@", " ", "+", "-")) else number
         if after == number:
             below = next((line for line in lines[number : number + 4] if line.strip()), "")
             if lines[number].strip() or not (
@@ -255,7 +436,7 @@ def _envelope_end(lines: Sequence[str], at: int) -> tuple[int, bool]:
     return number, number < len(lines)
 
 
-def diff_end(lines: Sequence[str], at: int) -> int:
+def _diff_end(lines: Sequence[str], at: int) -> int:
     """The line after an unfenced diff: the first line that cannot belong to it.
 
     After a hunk with all lines that its header declares, `- x` is a bullet and not a deletion; also after a blank line
@@ -329,7 +510,7 @@ def _belongs(lines: Sequence[str], at: int, left: tuple[int, int] | None, blanks
     """Whether a line without a sign or a space belongs to the current hunk."""
     line = lines[at]
     if line.startswith(("```", "~~~")):
-        return left is not None and not blanks and continues_hunk(lines, at, list(left))
+        return left is not None and not blanks and _continues_hunk(lines, at, list(left))
     if markers.DIRECTIVE.match(line) or markers.SEARCH.match(line) or markers.REPLACE.match(line):
         return False
     if _NUMBERED.match(line) and (

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, cast
 
 from repoagent.patch.errors import PatchRefused, Problem
-from repoagent.patch.locate.exact import LEVELS, WHITESPACE
+from repoagent.patch.locate.exact import squeezed
 from repoagent.patch.model import FilePatch, Revision
 from repoagent.patch.paths import known_path, spellings
 
@@ -337,17 +337,14 @@ def _remaining(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collec
         if not new_patches or len({patch.block for patch in old_patches}) < 2:
             continue
         # Several patches can be replaced only by patches with all their lines.
-        shown = {_key(line.text) for patch in new_patches for hunk in patch.hunks for line in hunk.old}
+        shown = {squeezed(line.text) for patch in new_patches for hunk in patch.hunks for line in hunk.old}
         quoted = (
             line.text for patch in old_patches for hunk in patch.hunks if hunk.changes for line in hunk.old
         )
         whole = any(patch.whole is not None for patch in new_patches)
-        if not whole and any(_key(text) not in shown for text in quoted):
+        if not whole and any(squeezed(text) not in shown for text in quoted):
             raise _unclear(new, known)
     return [patch for patch in earlier if patch not in withdrawn]
-
-
-_key = LEVELS[WHITESPACE]
 
 
 def _withdrawn(earlier: list[FilePatch], new: Sequence[FilePatch], known: Collection[str]) -> list[FilePatch]:
