@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from repoagent.llm.usage import Limits
     from repoagent.memory.search.passages import Kind
     from repoagent.memory.search.search import SearchResult
-    from repoagent.review.diff.select import How
     from repoagent.review.finding import Report
+    from repoagent.review.read_diff import How
     from repoagent.syntax.outline import Outline
     from repoagent.tasks.session import RunOutcome
     from repoagent.uses.query import Answer
@@ -241,8 +241,7 @@ class Repository:
         ModelError, LimitReached.
         """
         from repoagent.git.worktree import open_at_head
-        from repoagent.review.diff.read import read_change
-        from repoagent.review.diff.select import ChangeSelector
+        from repoagent.review.read_diff import ChangeSelector, read_change
         from repoagent.review.review import ReviewRequest, review
         from repoagent.review.untrusted_change import settings_before
 

@@ -357,7 +357,7 @@ def review(
     paths: Sequence[str] = (),
     ask: bool = False,
 ) -> ToolResult:
-    from repoagent.review.output.formats import report_data
+    from repoagent.review.report_formats import report_data
 
     report = call.repository.review(
         range, base=base, commit=commit, tracked=tracked, files=[call.path(path, folder=True) for path in paths],

@@ -1,4 +1,4 @@
-"""The findings of a review, the report that contains them, and the saved last report.
+"""The rules of a review, its findings, the report that contains them, and the saved last report.
 
 The last report is saved as JSON, so that later commands can refer to a finding by its id.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import UsageError
@@ -16,6 +16,8 @@ from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from repoagent.config.settings import Settings
 
 
 class Level(IntEnum):
@@ -28,6 +30,57 @@ class Level(IntEnum):
     @property
     def word(self) -> str:
         return self.name.lower()
+
+
+OFF = "off"
+
+
+class Rule(NamedTuple):
+    """A kind of finding. `default` is None for a rule that is off by default; `line` is its description."""
+
+    id: str
+    default: Level | None
+    source: Literal["static", "history", "model"]
+    line: str
+
+
+_NOTE, _WARNING, _ERROR = Level.NOTE, Level.WARNING, Level.ERROR
+_RULES = (
+    Rule("secret", _ERROR, "static", "The change adds a key, a token or a password."),
+    Rule("conflict-marker", _ERROR, "static", "The change contains a conflict marker of git."),
+    Rule("parse-error", _ERROR, "static", "A file that parsed before the change no longer does."),
+    Rule("removed-symbol", _ERROR, "static", "Other code still imports or calls a removed name."),
+    Rule("debug-leftover", _WARNING, "static", "A line looks left over from debugging."),
+    Rule("partner-missing", _WARNING, "history", "A file that usually changes along is missing."),
+    Rule(
+        "review-relaxed", _WARNING, "history", "The change makes its own review, or later ones, more lenient."
+    ),
+    Rule("correctness", _WARNING, "model", "A changed line does something wrong."),
+    Rule("security", _ERROR, "model", "A changed line makes an attack possible."),
+    Rule("tests", _NOTE, "model", "Changed behavior has no test, or a test checks nothing."),
+    Rule("compatibility", _WARNING, "model", "Something that others rely on behaves differently."),
+)
+RULES = {rule.id: rule for rule in _RULES}
+
+
+def level_of(rule: str, settings: Settings) -> Level | None:
+    """The configured level of a rule; None if it is off. Raises KeyError for an unknown rule."""
+    word = settings.text(f"review.rules.{RULES[rule].id}")
+    return None if word == OFF else Level[word.upper()]
+
+
+def parse_levels(values: tuple[str, ...]) -> dict[str, str]:
+    """The values of `--rule` (ID=LEVEL) as settings by key. Raises UsageError for an unknown rule or level."""
+    levels: dict[str, str] = {}
+    words = (OFF, *(level.word for level in Level))
+    for text in values:
+        rule, equals, word = text.partition("=")
+        if rule not in RULES:
+            raise UsageError(f"unknown rule {rule!r}; the rules are: {', '.join(RULES)}")
+        if not equals or word.lower() not in words:
+            raise UsageError(f"--rule {text}: use {rule}=LEVEL, where LEVEL is one of {', '.join(words)}")
+        levels[f"review.rules.{rule}"] = word.lower()
+    return levels
 
 
 class Location(NamedTuple):
@@ -60,7 +113,7 @@ class Suggestion(NamedTuple):
 class Finding(NamedTuple):
     """A problem that a reviewer should look at. All texts are plain, without markup or control characters.
 
-    `rule` is a stable id of `rules.RULES`. `key` identifies the finding among others of its rule, independent of line
+    `rule` is a stable id of RULES. `key` identifies the finding among others of its rule, independent of line
     numbers: the missing partner, the symbol, the quoted code. `quote` is the code at `location`, whole lines.
     """
 
@@ -114,27 +167,14 @@ class Report:
 
 VERSION = 2  # of the saved last report
 LOG_VERSION = 1
+LAST = "last.json"
 LEAST = 4  # characters of an id that identify a finding
 MOST = 500  # findings of a report that are saved
-
-
-class LastReport(NamedTuple):
-    """The saved last report; `findings` includes the dismissed ones."""
-
-    title: str
-    base: str
-    head: str
-    findings: tuple[Finding, ...]
 
 
 def reviews_dir(layout: Layout) -> Path:
     """The folder of saved reports, dismissals and cached answers."""
     return layout.root / "reviews"
-
-
-def last_path(layout: Layout) -> Path:
-    """The file of the last report, in JSON."""
-    return reviews_dir(layout) / "last.json"
 
 
 def read_log(layout: Layout, *, warn: Warn = to_stderr) -> Iterator[dict[str, Any]]:
@@ -152,7 +192,7 @@ def save_last(layout: Layout, report: Report) -> None:
     ensure(layout)
     saved = [as_data(finding) for finding in [*report.findings, *report.dismissed][:MOST]]
     last_report = {"title": report.title, "base": report.base, "head": report.head, "findings": saved}
-    json_files.write_document(last_path(layout), last_report, version=VERSION)
+    json_files.write_document(reviews_dir(layout) / LAST, last_report, version=VERSION)
     levels = [finding.level for finding in report.findings]
     record = {
         "version": LOG_VERSION,
@@ -170,22 +210,23 @@ def save_last(layout: Layout, report: Report) -> None:
     json_files.append_record(reviews_dir(layout) / "log.jsonl", record)
 
 
-def read_last(layout: Layout, *, warn: Warn = to_stderr) -> LastReport | None:
-    """The last report; None if there is none or it cannot be read."""
+def read_last(layout: Layout, *, warn: Warn = to_stderr) -> Report | None:
+    """The title, the commits and the findings, also the dismissed ones, of the last report; None if there is none or it
+    cannot be read."""
     from repoagent.storage import json_files
 
-    value = json_files.read_document(last_path(layout), version=VERSION, warn=warn)
+    value = json_files.read_document(reviews_dir(layout) / LAST, version=VERSION, warn=warn)
     if value is None:
         return None
     saved = value.get("findings")
-    findings = (
-        [from_data(item) for item in saved if isinstance(item, dict)] if isinstance(saved, list) else []
-    )
+    findings = [
+        from_data(item) for item in (saved if isinstance(saved, list) else []) if isinstance(item, dict)
+    ]
     title, base, head = (str(value.get(name, "")) for name in ("title", "base", "head"))
-    return LastReport(title, base, head, tuple(finding for finding in findings if finding is not None))
+    return Report(title, 0, [finding for finding in findings if finding], base=base, head=head)
 
 
-def find_in(last: LastReport | None, finding_id: str) -> Finding:
+def find_in(last: Report | None, finding_id: str) -> Finding:
     """The finding whose id starts with `finding_id`. Raises UsageError unless there is exactly one."""
     if last is None:
         raise UsageError("there is no review yet; run `repoagent review` first")
@@ -208,8 +249,8 @@ def as_data(finding: Finding) -> dict[str, Any]:
     """A finding as JSON data, for reports and for the saved last one."""
     location, suggestion = finding.location, None
     if finding.suggestion is not None:
-        suggestion = finding.suggestion.location._asdict() | {"text": finding.suggestion.text}
-        del suggestion["old"]
+        path, start, end, _ = finding.suggestion.location
+        suggestion = {"path": path, "start": start, "end": end, "text": finding.suggestion.text}
     return {
         "id": finding.id,
         "rule": finding.rule,
@@ -231,24 +272,47 @@ def as_data(finding: Finding) -> dict[str, Any]:
 def from_data(value: Mapping[str, Any]) -> Finding | None:
     """The inverse of `as_data`; None for any other value."""
     try:
-        start, end = int(value["start"] or 0), int(value["end"] or 0)
-        suggestion = None
-        if (item := value["suggestion"]) is not None:
-            replaced = Location(str(item["path"]), int(item["start"]), int(item["end"]))
-            suggestion = Suggestion(replaced, str(item["text"]))
-        rule, title, body, key, quote = (str(value[n]) for n in ("rule", "title", "body", "key", "quote"))
-        evidence = [
-            Evidence(str(commit["commit"]), int(commit["time"]), str(commit["subject"]))
-            for commit in value["evidence"]
-        ]
-        confidence = None if value["confidence"] is None else float(value["confidence"])
-        location = Location(str(value["path"]), start, end, bool(value["old"]))
-        level = Level[str(value["level"]).upper()]
+        item, confidence = value["suggestion"], value["confidence"]
         return Finding(
-            rule, level, title, location, body, key, quote, tuple(evidence), suggestion, confidence
+            level=Level[str(value["level"]).upper()],
+            location=Location(
+                str(value["path"]), int(value["start"] or 0), int(value["end"] or 0), bool(value["old"])
+            ),
+            evidence=tuple(
+                Evidence(str(c["commit"]), int(c["time"]), str(c["subject"])) for c in value["evidence"]
+            ),
+            suggestion=None
+            if item is None
+            else Suggestion(
+                Location(str(item["path"]), int(item["start"]), int(item["end"])), str(item["text"])
+            ),
+            confidence=None if confidence is None else float(confidence),
+            **{name: str(value[name]) for name in ("rule", "title", "body", "key", "quote")},
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
+    """The file with the suggestion applied; None if it lacks these lines, or its encoding cannot represent the text."""
+    lines = data.split(b"\n")
+    start, end = suggestion.location.start, suggestion.location.end
+    if suggestion.location.old or not 1 <= start <= end <= len(lines):
+        return None
+    try:
+        data.decode("utf-8")
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        encoding = "latin-1"
+    try:
+        text = suggestion.text.encode(encoding)
+    except UnicodeEncodeError:
+        return None
+    with_endings = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
+    tail = with_endings[end:]
+    if text and tail == [b""] and not data.endswith(b"\n"):
+        text = text.rstrip(b"\r\n")
+    return b"".join([*with_endings[: start - 1], text, *tail])
 
 
 def listed(items: Sequence[str], most: int, rest: str = " and {} more") -> str:

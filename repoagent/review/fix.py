@@ -21,9 +21,8 @@ from repoagent.git.files import FileChange, Source, read_source
 from repoagent.git.transaction.plan import refuse_operation
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import fence
-from repoagent.review.finding import Finding
+from repoagent.review.finding import Finding, apply_suggestion
 from repoagent.review.llm.chunks import text_of
-from repoagent.review.llm.claims import apply_suggestion
 
 
 class FixOutcome(NamedTuple):

@@ -38,7 +38,7 @@ def review(change: Change, request: ReviewRequest) -> Report:
     from repoagent.review import untrusted_change
     from repoagent.review.checks.missing_partner import find_missing_partners
     from repoagent.review.checks.run import static_findings
-    from repoagent.review.rules import RULES, level_of
+    from repoagent.review.finding import RULES, level_of
 
     worktree, layout, settings = request.worktree, request.layout, request.settings
     static = static_findings(change, worktree, settings)
@@ -58,7 +58,7 @@ def review(change: Change, request: ReviewRequest) -> Report:
         findings += answer.findings
         unseen += answer.unseen
         notes += answer.notes
-        dropped, model, tokens, cost = answer.dropped, answer.model, answer.tokens, answer.cost
+        dropped, model, tokens, cost = len(answer.dropped), answer.model, answer.tokens, answer.cost
     findings += untrusted_change.find_relaxations(change, worktree, layout, settings)
     dismissed: list[Finding] = []
     if findings:

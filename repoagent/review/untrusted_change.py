@@ -63,7 +63,7 @@ def is_foreign(change: Change) -> bool:
 def tree_of(change: Change, worktree: WorkTree) -> Tree:
     """The whole change; for a diff, the files in it. Raises Refused for a change that contains review state."""
     from repoagent.git.process import OFFLINE, git
-    from repoagent.review.diff.read import Texts, parse_raw
+    from repoagent.review.read_diff import Texts, parse_raw
 
     if change.kind == "diff":
         tree = Tree(change.files, change.read_old, change.read_new)
@@ -100,7 +100,7 @@ def _config_before(change: Change, worktree: WorkTree, layout: Layout) -> bytes:
     if texts:
         return texts[0]
     from repoagent.git.process import OFFLINE, git
-    from repoagent.review.diff.select import read_blob
+    from repoagent.review.read_diff import read_blob
 
     listing = ("--literal-pathspecs", "ls-tree", "--full-tree", change.head, "--", CONFIG)
     if not git(worktree.top, *listing, env=OFFLINE):
@@ -119,7 +119,7 @@ def ignored_before(change: Change, worktree: WorkTree) -> bytes:
 
 def find_relaxations(change: Change, worktree: WorkTree, layout: Layout, settings: Settings) -> list[Finding]:
     """A finding for each way in which a foreign change relaxes reviews. `settings` are those of `settings_before`."""
-    from repoagent.review.rules import level_of
+    from repoagent.review.finding import level_of
 
     level = level_of(RULE, settings) if is_foreign(change) else None
     if level is None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from repoagent.cli.app import cli
-from repoagent.review.output.formats import FORMATS
+from repoagent.review.report_formats import FORMATS
 from tests.cli.hook.test_hook import change, history
 from tests.conftest import GitRepo
 

@@ -9,12 +9,10 @@ from repoagent.config.layers import load
 from repoagent.config.settings import Settings
 from repoagent.git.worktree import WorkTree, layout, open_at_head
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.checks.context import CheckOutcome
 from repoagent.review.checks.missing_partner import find_missing_partners
-from repoagent.review.checks.run import static_findings
-from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, How
+from repoagent.review.checks.run import CheckOutcome, static_findings
 from repoagent.review.finding import Finding
+from repoagent.review.read_diff import ChangeSelector, How, read_change
 from tests.conftest import GitRepo
 
 Files = Mapping[str, str | None]  # None: remove the file

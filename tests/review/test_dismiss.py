@@ -21,8 +21,8 @@ from repoagent.review.finding import (
     Suggestion,
     as_data,
     from_data,
-    last_path,
     read_last,
+    reviews_dir,
     save_last,
 )
 from repoagent.storage.layout import Layout
@@ -104,14 +104,14 @@ def test_files_with_edits_and_of_newer_versions(paths: Layout) -> None:
     assert "1 broken line" in warnings[0]
     path.write_text("")  # the user removed the line
     assert remaining(paths, FINDING) == [FINDING]
-    last_path(paths).write_text("{")
+    (reviews_dir(paths) / "last.json").write_text("{")
     assert read_last(paths, warn=warnings.append) is None
-    last_path(paths).write_text(json.dumps({"version": 9}))
+    (reviews_dir(paths) / "last.json").write_text(json.dumps({"version": 9}))
     with pytest.raises(Refused, match="update repoagent"):
         read_last(paths)
-    last_path(paths).write_text(json.dumps({"version": 1, "findings": [{"rule": 1}, 7]}))
+    (reviews_dir(paths) / "last.json").write_text(json.dumps({"version": 1, "findings": [{"rule": 1}, 7]}))
     last = read_last(paths)
-    assert last is not None and last.findings == ()
+    assert last is not None and list(last.findings) == []
 
 
 WHOLE = FINDING._replace(location=Location("src/a.py"))

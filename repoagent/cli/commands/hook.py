@@ -21,7 +21,7 @@ from repoagent.cli.session import Session, emit, json_option, pass_session, sele
 from repoagent.errors import Exit, RepoagentError
 
 if TYPE_CHECKING:
-    from repoagent.review.hooks.install import Hooks
+    from repoagent.review.hook_install import Hooks
 
 NAMES = {
     "pre-commit": "review staged changes",
@@ -78,7 +78,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
     All work trees of a repository share its hooks.
     """
     from repoagent.history.index.index import ITSELF
-    from repoagent.review.hooks import install
+    from repoagent.review import hook_install as install
 
     script = Path(sys.executable).with_name("repoagent")  # next to this Python, otherwise this Python
     program = (str(script),) if os.access(script, os.X_OK) else (sys.executable, *ITSELF)
@@ -93,7 +93,7 @@ def install(session: Session, /, *, strict: bool, everywhere: bool, as_json: boo
 @pass_session
 def uninstall(session: Session, /, *, as_json: bool, **flags: bool) -> None:
     """Remove the named hooks of repoagent, by default all, and restore the ones they replaced."""
-    from repoagent.review.hooks import install
+    from repoagent.review import hook_install as install
 
     changes = install.uninstall(_inspect(), _named(flags) or tuple(NAMES)) or ["no hooks of repoagent here"]
     emit(session.terminal(), {"done": changes}, as_json=as_json, notes=changes)
@@ -137,7 +137,7 @@ def _named(flags: dict[str, bool]) -> tuple[str, ...]:
 
 def _inspect() -> Hooks:
     from repoagent.git.worktree import open_at_head
-    from repoagent.review.hooks.install import inspect_hooks
+    from repoagent.review.hook_install import inspect_hooks
 
     return inspect_hooks(open_at_head(Path.cwd())[0])
 
@@ -181,11 +181,10 @@ def run_command(session: Session, /, **values: Any) -> int:
 def _run(session: Session, options: SimpleNamespace) -> int:
     from repoagent.cli.commands.review_report import Brief, reaches, save_for_dismissal, show
     from repoagent.git.worktree import layout, open_at_head
-    from repoagent.review.finding import Level
-    from repoagent.review.hooks.reviewed_change import SECONDS, changes_of
-    from repoagent.review.output.formats import report_data
+    from repoagent.review.finding import RULES, Level, parse_levels
+    from repoagent.review.hook_changes import SECONDS, changes_of
+    from repoagent.review.report_formats import report_data
     from repoagent.review.review import ReviewRequest, review
-    from repoagent.review.rules import RULES, parse_levels
     from repoagent.review.untrusted_change import settings_before
 
     only, cwd = options.only, Path.cwd()

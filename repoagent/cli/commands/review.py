@@ -24,10 +24,10 @@ from repoagent.errors import Exit, NothingDone, RepoagentError, UsageError
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal
     from repoagent.review.change import Change
-    from repoagent.review.diff.select import ChangeSelector, How
     from repoagent.review.dismissals import State
     from repoagent.review.finding import Finding
     from repoagent.review.fix import FixOutcome
+    from repoagent.review.read_diff import ChangeSelector, How
 
 
 PATHSPECS = f"{__name__}.pathspecs"  # the key of the arguments after `--` in ctx.meta
@@ -175,10 +175,10 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
         return _fix(repo, options, findings, commits=last is not None and bool(last.head))
     from repoagent.cli.commands.review_report import reaches, save_for_dismissal, show
     from repoagent.cli.ui.terminal import deliver
-    from repoagent.review.diff.read import read_change
-    from repoagent.review.output.formats import render
+    from repoagent.review.finding import parse_levels
+    from repoagent.review.read_diff import read_change
+    from repoagent.review.report_formats import render
     from repoagent.review.review import ReviewRequest, review
-    from repoagent.review.rules import parse_levels
     from repoagent.review.untrusted_change import settings_before
 
     selector = _selector(options, ctx.meta.get(PATHSPECS, ()), cwd)
@@ -219,7 +219,7 @@ def command(ctx: click.Context, session: Session, /, **values: Any) -> int:
 
 def _selector(options: SimpleNamespace, pathspecs: tuple[str, ...], cwd: Path) -> ChangeSelector:
     from repoagent.git.similar_paths import no_such_file
-    from repoagent.review.diff.select import ChangeSelector
+    from repoagent.review.read_diff import ChangeSelector
 
     words = list(options.words)
     ways: dict[How, str] = {way: f"--{way}" for way in _WAYS if getattr(options, way)}

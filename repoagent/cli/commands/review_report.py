@@ -15,9 +15,8 @@ from repoagent.cli.ui.table import Page, ago, columns, fit, plural
 from repoagent.cli.ui.terminal_text import clean, one_line
 from repoagent.errors import Busy, Refused
 from repoagent.review.change import split_lines
-from repoagent.review.finding import Finding, Level, Report, save_last
-from repoagent.review.output.formats import before_and_after, shown, text_lines
-from repoagent.review.rules import RULES
+from repoagent.review.finding import RULES, Finding, Level, Report, save_last
+from repoagent.review.report_formats import before_and_after, shown, text_lines
 
 if TYPE_CHECKING:
     from repoagent.cli.ui.terminal import Terminal

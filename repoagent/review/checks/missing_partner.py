@@ -13,10 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.checks.context import CheckOutcome, only_comments
-from repoagent.review.checks.file_origin import LOCKS
-from repoagent.review.finding import Evidence, Finding, Level, Location
-from repoagent.review.rules import level_of
+from repoagent.review.checks.file_kinds import LOCKS, only_comments
+from repoagent.review.checks.run import CheckOutcome
+from repoagent.review.finding import Evidence, Finding, Level, Location, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -174,10 +173,10 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
 def _steps(change: Change, top: Path, touched: frozenset[str]) -> list[frozenset[str]]:
     """The paths of the change; for a branch of 2 or 3 commits, those of each commit, with one git call."""
     if change.kind == "range":
-        from repoagent.review.diff.select import paths_by_commit
+        from repoagent.review.read_diff import paths_by_commit
 
-        paths = paths_by_commit(top, change.head, change.base, STEPS)
-        if paths is not None and len(paths) > 1:
+        paths, incomplete = paths_by_commit(top, change.head, change.base, STEPS + 1)
+        if not incomplete and 1 < len(paths) <= STEPS:
             return paths
     return [touched] if len(change.files) <= USUAL else []
 

@@ -18,10 +18,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
-from repoagent.review.checks import file_origin
-from repoagent.review.checks.context import CheckContext, parse_python
-from repoagent.review.diff.select import read_blob
+from repoagent.review.checks import file_kinds
+from repoagent.review.checks.file_kinds import parse_python
+from repoagent.review.checks.run import CheckContext
 from repoagent.review.finding import Finding, Location, listed
+from repoagent.review.read_diff import read_blob
 
 SEARCH_SECONDS = 2.0  # for one search through the repository
 NAMES = 50  # of a file to search for
@@ -71,7 +72,7 @@ def find_removed_symbols(context: CheckContext) -> Iterator[Finding]:
         removed = [line for hunk in context.change.read_lines(file) for line in hunk.removed]
         if file.status != "deleted" and not any(map(_DEFINES.search, removed)):
             continue
-        if file_origin.is_vendored_path(file.path):
+        if file_kinds.is_vendored_path(file.path):
             continue
         if context.remaining() < 0:
             context.unseen.append("whether all removed names are unused: the review took too long")
@@ -215,7 +216,7 @@ def _uses_of_globals(
 def _finding(context: CheckContext, file: ChangedFile, old: bytes, symbols: list[_RemovedSymbol]) -> Finding:
     worst = symbols[0]
     uses = sorted(worst.uses.items())
-    uses.sort(key=lambda entry: (not entry[1].imported, file_origin.is_test(entry[0])))
+    uses.sort(key=lambda entry: (not entry[1].imported, file_kinds.is_test(entry[0])))
     path, use = uses[0]
     verb = "imports" if use.imported else "uses"
     title = f"{worst.name} was removed, but {path}:{use.line} still {verb} it"

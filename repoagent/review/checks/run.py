@@ -1,20 +1,24 @@
-"""Run the static checks: those on the changed texts, which need no model and no history. They have a time limit."""
+"""Run the static checks: those on the changed texts, which need no model and no history. They have a time limit.
+
+A check is a generator of findings; CHECKS lists them.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.review.checks.context import LARGEST, CheckContext, CheckOutcome, is_text
-from repoagent.review.finding import Finding
-from repoagent.review.rules import level_of
+from repoagent.dataclass import dataclass
+from repoagent.review.change import Change, ChangedFile
+from repoagent.review.finding import Finding, Level, Location, level_of
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
-    from repoagent.review.change import Change
 
 CHECKS = {  # rule id: function below this package, imported when it runs, in this order
     "conflict-marker": "static:find_conflict_markers",
@@ -25,6 +29,59 @@ CHECKS = {  # rule id: function below this package, imported when it runs, in th
     "secret": "static:find_secrets",
 }
 STATIC_SECONDS = 3.0  # processor time of all static checks, so that a busy machine gives the same result
+LARGEST = 2 << 20  # bytes of a text that checks read
+
+
+class CheckOutcome(NamedTuple):  # a dataclass would take 1 ms more of each commit
+    """`notes` are sentences about the whole outcome, `unseen` phrases for parts that were not checked. `secrets` are
+    values that must not be printed with the code around a finding."""
+
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckContext:
+    """What a check reads. `levels` has the enabled rules, `files` the readable files of the change.
+
+    A check stops when `remaining` is negative, and
+    adds to `unseen` a phrase for each part that it could not check. `findings` are those of earlier checks, `secrets`
+    are values that must not be printed.
+    """
+
+    worktree: WorkTree
+    change: Change
+    levels: Mapping[str, Level]
+    remaining: Callable[[], float]  # seconds for these checks
+    files: tuple[ChangedFile, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
+
+    @property
+    def top(self) -> Path:
+        return self.worktree.top
+
+    def finding(
+        self, rule: str, title: str, location: Location, body: str, key: str = "", *, quote: str = ""
+    ) -> Finding:  # fmt: skip
+        """A finding of `rule` with its configured level."""
+        return Finding(rule, self.levels[rule], title, location, body, key, quote)
+
+    def texts(self, file: ChangedFile) -> tuple[bytes, bytes] | None:
+        """The old and the new text, b"" if the file does not exist; None if one is unavailable, binary or too large."""
+        old, new = self.change.read_old(file), self.change.read_new(file)
+        if (old is None and file.old_blob) or (new is None and file.status != "deleted"):
+            return None
+        texts = old or b"", new or b""
+        return None if any(len(text) > LARGEST or b"\0" in text[:8000] for text in texts) else texts
+
+
+def is_text(file: ChangedFile) -> bool:
+    """Whether the file is regular on both sides: not a submodule or a symbolic link."""
+    return all(mode in ("", "100644", "100755") for mode in (file.old_mode, file.new_mode))
 
 
 def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> CheckOutcome:
@@ -32,9 +89,20 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
     levels = {rule: level for rule in CHECKS if (level := level_of(rule, settings))}
     if not levels or not change.files:
         return CheckOutcome()
-    ignored = _ignored(change, worktree)
+    from repoagent.edit.guards.off_limits import IGNORE_FILE
+    from repoagent.review.untrusted_change import is_foreign, tree_of
+    from repoagent.storage.atomic import read_regular
+
+    # for a foreign change, the ignore file before it
+    versions = tree_of(change, worktree).texts(IGNORE_FILE) if is_foreign(change) else None
+    patterns = versions[0] if versions else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
     texts = tuple(file for file in change.files if is_text(file))
-    files = tuple(file for file in texts if not ignored(file.path))
+    files = texts
+    if patterns:
+        from repoagent.edit.guards.off_limits import IgnoreFile
+
+        is_ignored = IgnoreFile(patterns).match_file
+        files = tuple(file for file in texts if not is_ignored(file.path))
     end = time.process_time() + STATIC_SECONDS
     context = CheckContext(worktree, change, levels, lambda: end - time.process_time(), files)
     if count := len(texts) - len(files):
@@ -48,18 +116,3 @@ def static_findings(change: Change, worktree: WorkTree, settings: Settings) -> C
         check = getattr(import_module(f"repoagent.review.checks.{module}"), name)
         context.findings.extend(check(context))
     return CheckOutcome(tuple(context.findings), (), tuple(context.unseen), tuple(context.secrets))
-
-
-def _ignored(change: Change, worktree: WorkTree) -> Callable[[str], bool]:
-    """A function that returns whether `.repoagentignore` (for a foreign change, its old version) matches a path."""
-    from repoagent.edit.guards.off_limits import IGNORE_FILE
-    from repoagent.review.untrusted_change import is_foreign, tree_of
-    from repoagent.storage.atomic import read_regular
-
-    texts = tree_of(change, worktree).texts(IGNORE_FILE) if is_foreign(change) else None
-    data = texts[0] if texts else read_regular(worktree.top / IGNORE_FILE, most=LARGEST)
-    if not data:
-        return lambda path: False
-    from repoagent.edit.guards.off_limits import IgnoreFile
-
-    return IgnoreFile(data).match_file

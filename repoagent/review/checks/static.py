@@ -8,8 +8,9 @@ from functools import cache
 from typing import NamedTuple
 
 from repoagent.review.change import ChangedFile
-from repoagent.review.checks import file_origin
-from repoagent.review.checks.context import CheckContext, is_comment, parse_python
+from repoagent.review.checks import file_kinds
+from repoagent.review.checks.file_kinds import is_comment, parse_python
+from repoagent.review.checks.run import CheckContext
 from repoagent.review.finding import Finding, Location, listed
 
 OTHER_LINES = 5  # that a finding names
@@ -68,7 +69,7 @@ def _is_conflict(path: str, old: bytes, new: bytes) -> bool:
     language = language_of(path, new)
     if language in ("c", "cpp") or no_longer_parses(path, old, new) is not None:
         return True
-    if file_origin.is_test(path):
+    if file_kinds.is_test(path):
         return False
     expected, fenced = [_OPEN, _MIDDLE, _CLOSE], False
     for line in new.split(b"\n"):
@@ -88,7 +89,7 @@ def find_secrets(context: CheckContext) -> Iterator[Finding]:
     tests, examples and documents, which contain made-up values."""
     for file in context.files:
         path = file.path
-        if file_origin.is_lock(path) or file_origin.is_vendored_path(path) or file_origin.is_test(path):
+        if file_kinds.is_lock(path) or file_kinds.is_vendored_path(path) or file_kinds.is_test(path):
             continue
         added = [(number, _text(line)) for number, line in _added(context, file)]
         text = "".join(line for _, line in added)
@@ -150,7 +151,7 @@ _OUTPUT_PATH = (
 def find_debug_leftovers(context: CheckContext) -> Iterator[Finding]:
     """Yield one finding for each file with a line left over from debugging."""
     for file in context.files:
-        if file_origin.is_vendored_path(file.path):
+        if file_kinds.is_vendored_path(file.path):
             continue
         patterns = _DEBUGGING.get(file.path.rpartition(".")[2].lower())
         lines = [entry for entry in _added(context, file) if _is_leftover(file.path, entry[1], patterns)]

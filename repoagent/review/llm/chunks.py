@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -18,7 +18,6 @@ from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.off_limits import WhyNot, why_content_is_off_limits
 from repoagent.errors import Refused
@@ -28,9 +27,8 @@ from repoagent.git.worktree import WorkTree
 from repoagent.llm.model import printable
 from repoagent.llm.usage import estimate_tokens
 from repoagent.review.change import Change, ChangedFile, Lines
-from repoagent.review.checks import file_origin
-from repoagent.review.finding import Level, listed
-from repoagent.review.rules import RULES, level_of
+from repoagent.review.checks import file_kinds
+from repoagent.review.finding import listed
 from repoagent.storage.secrets import mask
 
 if TYPE_CHECKING:
@@ -44,11 +42,9 @@ FILES = 12  # of one call
 NAMED = 5
 LONG_LINES = 1_000  # average bytes per line of a file not written by hand
 REGULAR = ("100644", "100755")
-LOCKS = (
-    "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lock", "bun.lockb",
-    "deno.lock", "poetry.lock", "pdm.lock", "uv.lock", "pipfile.lock", "cargo.lock", "gemfile.lock", "composer.lock",
-    "go.sum", "go.work.sum", "flake.lock", "mix.lock", "pubspec.lock", "podfile.lock", "packages.lock.json",
-    "gradle.lockfile", "*.lockfile", "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
+LOCKS = (  # without those in file_kinds
+    "bun.lock", "bun.lockb", "deno.lock", "go.work.sum", "podfile.lock", "packages.lock.json", "*.lockfile",
+    "conan.lock", "package.resolved", "module.bazel.lock", ".terraform.lock.hcl",
 )  # fmt: skip
 BUILT = ("*.min.js", "*.min.css", "*.map", "*.snap", "*.pb.go", "*_pb2.py", "*_pb2_grpc.py", "*.g.dart")
 _PROSE = re.compile(r"\.(md|rst|adoc|txt|tex)$|(^|/)(docs?|changelog|license|authors)(/|$)", re.IGNORECASE)
@@ -199,36 +195,29 @@ def blocks_of(view: FileView) -> list[Block]:
             before = sections.pop()
             first, last = min(before[0], first), max(before[1], last)
         sections.append((first, last))
+    added = set(view.changed(old=False))
+    removed = {hunk.new if hunk.added else hunk.new + 1: hunk for hunk in view.hunks if hunk.removed}
     blocks = []
     for first, last in sections:
-        for part in _cut(_rows(view, first, last), view):
-            if any(row.sign != " " for row in part):
-                numbers = [row.number for row in part if row.sign == "+"]
-                numbers = numbers or [row.number for row in part if row.sign == " "]
-                scope = view.enclosing(numbers[0], numbers[-1]) if numbers else None
+        rows: list[Row] = []
+        for number in range(first, last + 2):  # removed lines are before the line at their position
+            if (hunk_there := removed.get(number)) and (number <= last or last >= total):
+                numbers = range(hunk_there.old, hunk_there.old + len(hunk_there.removed))
+                rows += [Row("-", old, view.old.get(old, "")) for old in numbers]
+            if number <= last and number in view.new:
+                rows.append(Row("+" if number in added else " ", number, view.new[number]))
+        for part in _cut(rows, {symbol.first_line for symbol in view.symbols}):
+            shown = {sign: [row.number for row in part if row.sign == sign] for sign in "+ -"}
+            if shown["+"] or shown["-"]:
+                numbers_new = shown["+"] or shown[" "]
+                scope = view.enclosing(numbers_new[0], numbers_new[-1]) if numbers_new else None
                 blocks.append(Block(view, part, scope.signature if scope is not None else ""))
     return blocks
 
 
-def _rows(view: FileView, first: int, last: int) -> list[Row]:
-    """The lines `first` to `last` of the new text, with the removed ones at their positions."""
-    rows: list[Row] = []
-    added = set(view.changed(old=False))
-    removed = {hunk.new if hunk.added else hunk.new + 1: hunk for hunk in view.hunks if hunk.removed}
-    to_end = last >= max(view.new, default=0)
-    for number in range(first, last + 2):
-        if (hunk := removed.get(number)) and (number <= last or to_end):
-            numbers = range(hunk.old, hunk.old + len(hunk.removed))
-            rows += [Row("-", old, view.old.get(old, "")) for old in numbers]
-        if number <= last and number in view.new:
-            rows.append(Row("+" if number in added else " ", number, view.new[number]))
-    return rows
-
-
-def _cut(rows: list[Row], view: FileView) -> list[tuple[Row, ...]]:
-    """Split into parts of bounded length, if possible before a definition in the second half of a part."""
-    starts = {symbol.first_line for symbol in view.symbols}
-    parts = []
+def _cut(rows: list[Row], starts: Container[int]) -> Iterator[tuple[Row, ...]]:
+    """Split into parts of bounded length, if possible before a definition, which `starts` at a line, in the second half
+    of a part."""
     while rows:
         end = size = 0
         for row in rows[:MOST_LINES]:
@@ -239,9 +228,8 @@ def _cut(rows: list[Row], view: FileView) -> list[tuple[Row, ...]]:
         if end < len(rows):
             good = [n for n in range(end // 2, end) if rows[n].sign != "-" and rows[n].number in starts]
             end = max(good[-1] if good else end, 1)
-        parts.append(tuple(rows[:end]))
+        yield tuple(rows[:end])
         rows = rows[end:]
-    return parts
 
 
 def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
@@ -269,11 +257,11 @@ def pack(blocks: Iterable[Block], budget: int) -> list[tuple[Block, ...]]:
 
 def review_order(path: str) -> tuple[int, str]:
     """Sort key for the files of a change: source, tests, configuration and data, prose."""
-    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_origin.is_test(path))
+    kind = 3 if _PROSE.search(path) else 2 if _DATA.search(path) else int(file_kinds.is_test(path))
     return kind, path
 
 
-def why_skipped(file: ChangedFile, attributes: file_origin.Attributes, why_not: WhyNot) -> str | None:
+def why_skipped(file: ChangedFile, attributes: file_kinds.Attributes, why_not: WhyNot) -> str | None:
     """The reason to skip a file regardless of its content, as a phrase, or None."""
     path, name = file.path, file.path.rpartition("/")[2].lower()
     if why_not(path) or (file.old_path and why_not(file.old_path)):
@@ -282,11 +270,11 @@ def why_skipped(file: ChangedFile, attributes: file_origin.Attributes, why_not: 
         return "a submodule"
     if file.status == "deleted":
         return "deleted"
-    if any(fnmatchcase(name, pattern) for pattern in LOCKS):
+    if file_kinds.is_lock(path) or any(fnmatchcase(name, pattern) for pattern in LOCKS):
         return "a lock file"
     if path in attributes.generated:
         return "generated"
-    if path in attributes.vendored or file_origin.is_vendored_path(path):
+    if path in attributes.vendored or file_kinds.is_vendored_path(path):
         return "vendored"
     return "generated" if any(fnmatchcase(name, pattern) for pattern in BUILT) else None
 
@@ -314,42 +302,27 @@ class Material(NamedTuple):
 
 def gather(change: Change, worktree: WorkTree, why_not: WhyNot) -> Material:
     """Cut the change into blocks; skip files that a model cannot use or must not see."""
-    material = Material([], {}, [])
+    views: dict[str, FileView] = {}
     skipped: dict[str, list[str]] = {}
-    attributes = file_origin.attributes(worktree.top, change, [file.path for file in change.files])
+    attributes = file_kinds.attributes(worktree.top, change, [file.path for file in change.files])
     for file in sorted(change.files, key=lambda file: review_order(file.path)):
         reason = why_skipped(file, attributes, why_not)
         view = None if reason else view_of(change, file)
         if view is not None:
             reason = why_content_skipped(view.data or b"")
-        elif not reason and _is_changed_binary(change, file):
-            reason = "binary"
+        elif (
+            not reason and file.status in ("added", "modified") and not (file.old_blob == file.new_blob != "")
+        ):
+            # no line changed: the file is empty, or binary, or only its mode changed
+            is_changed = change.read_new(file) if file.new_blob else file.old_mode == file.new_mode
+            reason = "binary" if is_changed else None
         if reason:
             skipped.setdefault(reason, []).append(file.path)
         elif view is not None:
-            material.views[file.path] = view
-            material.blocks.extend(blocks_of(view))
-    phrases = [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in skipped.items()]
-    material.unseen.extend(phrases)
-    return material
-
-
-def _is_changed_binary(change: Change, file: ChangedFile) -> bool:
-    """Whether the content of a file without changed lines changed, not only its mode."""
-    if file.status not in ("added", "modified") or (file.old_blob and file.old_blob == file.new_blob):
-        return False
-    return bool(change.read_new(file)) if file.new_blob else file.old_mode == file.new_mode
-
-
-def unreviewed(blocks: Sequence[Block]) -> str:
-    """The phrase for blocks that were skipped for lack of time, money or a model."""
-    return f"{list_names([block.name for block in blocks])} (by the model: see the note on it)"
-
-
-def levels_of(settings: Settings) -> dict[str, Level]:
-    """The levels of the enabled model rules."""
-    rules = [rule.id for rule in RULES.values() if rule.source == "model"]
-    return {rule: level for rule in rules if (level := level_of(rule, settings)) is not None}
+            views[file.path] = view
+    blocks = [block for view in views.values() for block in blocks_of(view)]
+    unseen = [f"{list_names(paths)} ({reason}; by the model)" for reason, paths in skipped.items()]
+    return Material(blocks, views, unseen)
 
 
 class Versions:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.llm.model import printable
-from repoagent.review.finding import Finding, Level, Location, Suggestion
+from repoagent.review.finding import Finding, Level, Location, Suggestion, apply_suggestion
 from repoagent.review.llm.chunks import FileView
 from repoagent.storage.secrets import mask, placeholders
 
@@ -34,9 +33,7 @@ _LINES = re.compile(
     r"[ \t]*(?:L|lines?[ \t]*)?(\d{1,7})(?:[ \t]*(?:-|to|\.\.)[ \t]*L?(\d{1,7}))?[ \t]*", re.IGNORECASE
 )
 _LINE_PREFIX = re.compile(r"[ \t]*(?:\d+[ \t]*)?[-+]?[ \t]*\|(?: |$)")  # of a line in a prompt
-_OLD = {"yes": True, "true": True, "1": True, "old": True} | dict.fromkeys(
-    ("", "no", "false", "0", "new"), False
-)
+_OLD = {"": False, "no": False, "false": False, "yes": True, "true": True}
 _CODE = frozenset({"quote", "replace"})
 
 
@@ -55,6 +52,10 @@ class Claim:
     old: bool = False
     level: Level | None = None
     replace: tuple[str, ...] | None = None
+
+    def meets(self, match: range) -> bool:
+        """Whether the claimed lines overlap those of the match."""
+        return self.first < match.stop and match.start <= self.last
 
 
 def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) -> Claim | str:
@@ -92,7 +93,8 @@ def parse_finding(args: Mapping[str, str], body: str, rules: Collection[str]) ->
 
 
 def _sections(body: str) -> dict[str, list[str]] | str:
-    """The lines of each section of the body, or the reason why it is invalid."""
+    """The lines of each section of the body, or the reason why it is invalid. Code is the text after the bars, or
+    inside a fence, otherwise all lines."""
     sections: dict[str, list[str]] = {}
     key, fence = "", ""
     for line in body.replace("\r\n", "\n").split("\n"):
@@ -111,24 +113,17 @@ def _sections(body: str) -> dict[str, list[str]] | str:
         elif line.strip():
             return "it does not begin with title, quote, why or replace"
     for name in _CODE & sections.keys():
-        code = _code(sections[name])
-        if code is None:
-            return f"some lines of its {name} begin with a bar and some do not"
-        sections[name] = code
+        lines = sections[name] = _trimmed(sections[name])
+        if lines and _FENCE.fullmatch(lines[0]):
+            sections[name] = lines[
+                1 : len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)
+            ]
+        elif any(map(_BAR.fullmatch, lines)):
+            bars = [_BAR.fullmatch(line) for line in lines if line.strip()]
+            if None in bars:
+                return f"some lines of its {name} begin with a bar and some do not"
+            sections[name] = [bar[1] or "" for bar in bars if bar]
     return sections
-
-
-def _code(lines: list[str]) -> list[str] | None:
-    """The code of a section: the text after the bars, or inside the fence, otherwise all lines. None if only some lines
-    have a bar."""
-    lines = _trimmed(lines)
-    if lines and _FENCE.fullmatch(lines[0]):
-        return lines[1 : len(lines) - (len(lines) > 1 and _FENCE.fullmatch(lines[-1]) is not None)]
-    bars = [_BAR.fullmatch(line) for line in lines]
-    if not any(bars):
-        return lines
-    barred = [bar for bar, line in zip(bars, lines, strict=True) if bar or line.strip()]
-    return None if None in barred else [bar[1] or "" for bar in barred if bar]
 
 
 def _trimmed(lines: list[str]) -> list[str]:
@@ -141,17 +136,6 @@ def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-class _Match(NamedTuple):
-    """The quoted lines `first` to `last`; `whole` if they are quoted as whole lines."""
-
-    first: int
-    last: int
-    whole: bool = True
-
-    def overlaps(self, first: int, last: int) -> bool:
-        return self.first <= last and first <= self.last
-
-
 def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Finding | str:
     """The verified finding, or the reason to drop the claim. A model may only lower the level `default`."""
     spellings = (claim.path, claim.path.removeprefix("./"), re.sub(r"\A[ab]/", "", claim.path))
@@ -162,42 +146,38 @@ def verify(claim: Claim, views: Mapping[str, FileView], default: Level) -> Findi
     match = _find_quote(claim, view) if telling else UNTELLING
     if isinstance(match, str):
         return match
-    if telling < TELLING and not match.overlaps(claim.first, claim.last):
+    if telling < TELLING and not claim.meets(match):
         return UNTELLING
-    changed, side = view.changed(old=claim.old), view.side(old=claim.old)
-    inside = [number for number in changed if match.first <= number <= match.last]
+    inside = [number for number in view.changed(old=claim.old) if number in match]
     location = Location(view.path, inside[0], inside[-1], claim.old)
+    side = view.side(old=claim.old)
     quote = "".join(f"{side[number]}\n" for number in range(location.start, location.end + 1))
     symbol = None if claim.old else view.enclosing(location.start, location.start)
-    lines = [symbol.qualified_name if symbol else "", *map(_same, quote.split("\n"))]
+    key = filter(None, [symbol.qualified_name if symbol else "", *map(_same, quote.split("\n"))])
     level = default if claim.level is None else min(claim.level, default)
     title, why = (printable(mask(text)).replace("\t", " ") for text in (claim.title, claim.why))
     suggestion = _suggestion(claim, match, view)
-    return Finding(
-        claim.rule, level, title, location, why, "\n".join(filter(None, lines)), quote, suggestion=suggestion
-    )
+    return Finding(claim.rule, level, title, location, why, "\n".join(key), quote, suggestion=suggestion)
 
 
-def _find_quote(claim: Claim, view: FileView) -> _Match | str:
-    """The match of the quote, or the reason why there is not exactly one."""
+def _find_quote(claim: Claim, view: FileView) -> range | str:
+    """The lines that the claim quotes, or the reason why there are none or it is unclear which."""
     side = view.side(old=claim.old)
-    matches = _matches(side, claim.quote)
+    matches = _matches(side, claim.quote, parts=True)
     if not matches and all(map(_LINE_PREFIX.match, claim.quote)):
-        matches = _matches(side, [_LINE_PREFIX.sub("", line, count=1) for line in claim.quote], whole=True)
+        matches = _matches(side, [_LINE_PREFIX.sub("", line, count=1) for line in claim.quote])
     if not matches:
         return NOT_THERE
     changed = view.changed(old=claim.old)
-    in_change = [match for match in matches if any(match.first <= number <= match.last for number in changed)]
-    if not in_change:
-        return NOT_CHANGED
-    overlapping = [match for match in in_change if match.overlaps(claim.first, claim.last)]
-    if len(overlapping) > 1:  # several at the claimed lines: take the one that begins there
-        overlapping = [match for match in overlapping if match.first == claim.first]
-        return overlapping[0] if overlapping else UNSURE
-    if overlapping:
-        return overlapping[0]
-    if claim.first and any(match.overlaps(claim.first, claim.last) for match in matches):
-        return NOT_CHANGED  # the claim means an unchanged occurrence
+    in_change = [match for match in matches if any(number in match for number in changed)]
+    claimed = [match for match in in_change if claim.meets(match)]
+    if len(claimed) > 1:  # take the one that begins at the claimed lines
+        claimed = [match for match in claimed if match.start == claim.first]
+        return claimed[0] if claimed else UNSURE
+    if claimed:
+        return claimed[0]
+    if not in_change or (claim.first and any(map(claim.meets, matches))):
+        return NOT_CHANGED  # or the claim means an unchanged occurrence
     return in_change[0] if len(in_change) == 1 else UNSURE
 
 
@@ -206,36 +186,41 @@ def _same(line: str) -> str:
     return " ".join(line.split())
 
 
-def _matches(side: Mapping[int, str], code: Sequence[str], *, whole: bool = False) -> list[_Match]:
-    """The consecutive lines that equal the quote; otherwise, for a single line and unless `whole`, the lines that
-    contain it."""
+def _matches(side: Mapping[int, str], code: Sequence[str], *, parts: bool = False) -> list[range]:
+    """The consecutive lines that equal the quote; with `parts`, if there are none and it is a single line, the lines
+    that contain it."""
     quote = _trimmed([_same(line) for line in code])
     if not quote:
         return []
     lines = {number: _same(line) for number, line in side.items()}
     matches = [
-        _Match(number, number + len(quote) - 1)
+        range(number, number + len(quote))
         for number, line in lines.items()
         if line == quote[0] and all(lines.get(number + n) == text for n, text in enumerate(quote))
     ]
-    if matches or whole or len(quote) > 1 or len(quote[0]) < FRAGMENT:
+    if matches or not parts or len(quote) > 1 or len(quote[0]) < FRAGMENT:
         return matches
-    return [_Match(number, number, whole=False) for number, line in lines.items() if quote[0] in line]
+    return [range(number, number + 1) for number, line in lines.items() if quote[0] in line]
 
 
-def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | None:
+def _suggestion(claim: Claim, match: range, view: FileView) -> Suggestion | None:
     """The replacement as whole lines of the file; None if it may not fit or the file would parse worse."""
-    if claim.replace is None or claim.old or not match.whole or view.data is None:
+    if claim.replace is None or claim.old or view.data is None:
         return None
-    before = [view.new[number] for number in range(match.first, match.last + 1)]
+    before = [view.new[number] for number in match]
     if any(map(placeholders, [*claim.replace, *before])):
         return None  # the text contains a masked key
-    shift = _shift(claim.quote, before)
-    if shift is None:
+    quoted, real = ([line.rstrip() for line in lines if line.strip()] for lines in (claim.quote, before))
+    pairs = list(zip(quoted, real, strict=False))
+    # the indentation that all quoted lines lack; they may not differ in any other way
+    shifts = {line.removesuffix(part) if line.endswith(part) else "?" for part, line in pairs}
+    shift = shifts.pop() if len(shifts) == 1 else "?"
+    if shift.strip():
         return None
     lines = [shift + line.rstrip("\r") if line.strip() else "" for line in claim.replace]
-    text = "".join(line + view.ending for line in lines)
-    suggestion = Suggestion(Location(view.path, match.first, match.last), text)
+    suggestion = Suggestion(
+        Location(view.path, match[0], match[-1]), "".join(line + view.ending for line in lines)
+    )
     after = None if lines == before else apply_suggestion(view.data, suggestion)
     if after is None:
         return None
@@ -244,64 +229,29 @@ def _suggestion(claim: Claim, match: _Match, view: FileView) -> Suggestion | Non
     return None if parses_worse(view.path, view.data, after) is not None else suggestion
 
 
-def _shift(quote: Sequence[str], lines: Sequence[str]) -> str | None:
-    """The indentation that is missing in all quoted lines; None if they differ in any other way."""
-    quoted, real = ([line.rstrip() for line in side if line.strip()] for side in (quote, lines))
-    pairs = list(zip(quoted, real, strict=False))
-    if not all(line.endswith(quoted_line) for quoted_line, line in pairs):
-        return None
-    shifts = {line[: len(line) - len(quoted_line)] for quoted_line, line in pairs}
-    shift = shifts.pop() if len(shifts) == 1 else None
-    return None if shift is None or shift.strip() else shift
-
-
-def apply_suggestion(data: bytes, suggestion: Suggestion) -> bytes | None:
-    """The file with the suggestion applied; None if it lacks these lines, or its encoding cannot represent the text."""
-    lines = data.split(b"\n")
-    location = suggestion.location
-    if not 1 <= location.start <= location.end <= len(lines):
-        return None
-    try:
-        data.decode("utf-8")
-        encoding = "utf-8"
-    except UnicodeDecodeError:
-        encoding = "latin-1"
-    try:
-        text = suggestion.text.encode(encoding)
-    except UnicodeEncodeError:
-        return None
-    with_endings = [line + b"\n" for line in lines[:-1]] + [lines[-1]]
-    tail = with_endings[location.end :]
-    if text and tail == [b""] and not data.endswith(b"\n"):
-        text = text.rstrip(b"\r\n")
-    return b"".join([*with_endings[: location.start - 1], text, *tail])
-
-
 def merge_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Remove duplicates: for one rule and overlapping lines, keep the more serious or more detailed finding. Make ids
     unique: the same text may occur twice in one symbol."""
     merged: list[Finding] = []
     for finding in findings:
-        number = next((n for n, other in enumerate(merged) if _is_duplicate(finding, other)), None)
-        if number is None:
-            merged.append(finding)
+        location = finding.location
+        for number, other in enumerate(merged):
+            there = other.location
+            if (
+                (finding.rule, location.path, location.old) == (other.rule, there.path, there.old)
+                and location.start <= there.end
+                and there.start <= location.end
+            ):
+                both = (other, finding)
+                merged[number] = max(
+                    both, key=lambda each: (each.level, bool(each.suggestion), len(each.body))
+                )
+                break
         else:
-            merged[number] = max(
-                merged[number],
-                finding,
-                key=lambda each: (each.level, each.suggestion is not None, len(each.body)),
-            )
+            merged.append(finding)
     counts: Counter[str] = Counter()
-    numbered = []
-    for finding in merged:
+    for number, finding in enumerate(merged):
         counts[finding.id] += 1
-        count = counts[finding.id]
-        numbered.append(finding._replace(key=f"{finding.key}\n{count}") if count > 1 else finding)
-    return numbered
-
-
-def _is_duplicate(finding: Finding, other: Finding) -> bool:
-    location, there = finding.location, other.location
-    if (finding.rule, location.path, location.old) != (other.rule, there.path, there.old):
-        return False
-    return location.start <= there.end and there.start <= location.end
+        if (count := counts[finding.id]) > 1:
+            merged[number] = finding._replace(key=f"{finding.key}\n{count}")
+    return merged

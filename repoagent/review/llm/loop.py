@@ -66,48 +66,42 @@ class FindingCollector:
     def take(self, action: Action) -> Observation:
         """Verify a finding. The observation has the reason if it does not count."""
         claim = parse_finding(action.args, action.body, tuple(self.levels))
-        finding = claim if isinstance(claim, str) else self.check(claim)
+        finding = claim if isinstance(claim, str) else verify(claim, self.views, self.levels[claim.rule])
         if isinstance(claim, str) or isinstance(finding, str):
             self.dropped.append(str(finding))
             return Observation(FINDING, f"The finding does not count: {finding}.", final=True)
         self.claims.append((claim, finding))
         return Observation(FINDING, "Noted.", final=True)
 
-    def check(self, claim: Claim) -> Finding | str:
-        return verify(claim, self.views, self.levels[claim.rule])
-
     def object(self, state: State) -> Observation | None:
         """Before the model finishes: send the findings back once if none of them counts."""
         if self.claims or self.returned or not self.dropped:
-            self.settle()
+            self._accept()
             return None
-        self.rejected, self.dropped = self.dropped, []
+        self.rejected, self.dropped, self.returned = self.dropped, [], True
         reasons = "; ".join(dict.fromkeys(self.rejected))
-        return self.send_back(
-            f"None of your findings counts: {reasons}. Correct and resend those that you can, or finish."
-        )
+        text = f"None of your findings counts: {reasons}. Correct and resend those that you can, or finish."
+        return Observation("objection", text, ok=False)
 
     def insist(self, state: State) -> Observation | None:
         """For a reply without tags: accept it if it says that there are no findings, otherwise ask once for the
         form."""
         if self.claims or self.dropped or self.rejected or _NOTHING.match(state.turns[-1].text.strip()):
-            self.settle()
+            self._accept()
             return None
         if self.returned:
             self.only_words = True
             return None
-        return self.send_back(
+        self.returned = True
+        text = (
             "Write each finding as a `finding` tag in the form described above, or `finish` if you have none."
         )
+        return Observation("objection", text, ok=False)
 
-    def settle(self) -> None:
+    def _accept(self) -> None:
         """Drop the findings that were sent back and not sent again."""
         if not self.claims and not self.dropped:
             self.dropped, self.rejected = self.rejected, []
-
-    def send_back(self, text: str) -> Observation:
-        self.returned = True
-        return Observation("objection", text, ok=False)
 
 
 def tools_for(
@@ -168,35 +162,22 @@ class Clock:
             signal.signal(signal.SIGALRM, before)
 
 
-@dataclass(frozen=True)
-class ModelAccess:
-    """The model and the limits of a review, the same for all its chunks."""
-
-    session: ReviewSession
-    model_setup: ModelSetup
-    clock: Clock
-    max_calls: int  # as counted by the meter
-
-    def check(self) -> None:
-        """Raise LimitReached when the time or the calls are used up."""
-        self.clock.check()
-        if self.model_setup.meter.attempts >= self.max_calls:
-            raise LimitReached("the limit on calls is reached; raise review.max_calls to continue")
-
-
 def review_chunk(
-    access: ModelAccess, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, key: str
-) -> None:
-    """Ask about one chunk until the model finishes. `key` identifies the chunk in a cassette.
+    session: ReviewSession, setup: ModelSetup, prompt: Prompt, lookups: Sequence[Tool], collector: FindingCollector, *,
+    clock: Clock, max_calls: int, key: str,
+) -> None:  # fmt: skip
+    """Ask about one chunk until the model finishes. `max_calls` is the limit of the whole review, as counted by the
+    meter; `key` identifies the chunk in a cassette.
 
     Raises ModelError, LimitReached, and UsageError for a prompt that does not fit the model.
     """
-    setup, clock, layout = access.model_setup, access.clock, access.session.layout
     offered = (*lookups, collector.tool)
-    to_messages = partial(messages_of, tools=offered, blocks_of=partial(blocks_of, layout))
+    to_messages = partial(messages_of, tools=offered, blocks_of=partial(blocks_of, session.layout))
 
     def render(state: State) -> tuple[Request, ...]:
-        access.check()
+        clock.check()
+        if setup.meter.attempts >= max_calls:
+            raise LimitReached("the limit on calls is reached; raise review.max_calls to continue")
         replies = sum(turn.role == "assistant" for turn in state.turns)
         if replies >= REPLIES:
             raise LimitReached(f"the model did not finish within {REPLIES} replies")
@@ -213,29 +194,18 @@ def review_chunk(
 
     def record(request: Request, reply: Reply) -> Mapping[str, str]:
         try:
-            return {"sent": keep_sent(layout, request), **keep_blocks(layout, reply)}
+            return {"sent": keep_sent(session.layout, request), **keep_blocks(session.layout, reply)}
         except (Refused, Busy) as error:  # keep the reply: it is paid for
-            access.session.warn(f"could not record the request: {error}")
+            session.warn(f"could not record the request: {error}")
             return {}
 
     agent = ModelAgent(
         setup.model, setup.meter, render, on_text=clock.check, on_wait=clock.wait, on_reply=record,
     )  # fmt: skip
     state = State().with_turn(Turn("user", REQUEST))
-    run(_Timed(agent, clock), offered, state, before_finish=collector.object, before_answer=collector.insist)
+    with clock.alarm():
+        run(agent, offered, state, before_finish=collector.object, before_answer=collector.insist)
     if collector.only_words:
         raise ModelError(
             "the model does not report findings in the required form; try again, or use another --model"
         )
-
-
-@dataclass(frozen=True)
-class _Timed:
-    """An agent whose calls are interrupted when the time is up."""
-
-    agent: ModelAgent
-    clock: Clock
-
-    def step(self, state: State) -> Turn:
-        with self.clock.alarm():
-            return self.agent.step(state)

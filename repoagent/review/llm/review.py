@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from repoagent.config.settings import Settings
 from repoagent.dataclass import dataclass
-from repoagent.edit.guards.off_limits import WhyNot, gate
+from repoagent.edit.guards.off_limits import gate
 from repoagent.edit.model_setup import ModelSetup, model_setup
 from repoagent.edit.prompt.blocks import Prompt
-from repoagent.errors import ModelError, Refused, RepoagentError, UsageError
+from repoagent.errors import Busy, ModelError, Refused, RepoagentError, UsageError
 from repoagent.git.worktree import WorkTree
 from repoagent.llm.complete import ignore
 from repoagent.llm.model import Retryable, display_name
 from repoagent.llm.providers.errors import MODEL_ADVICE
+from repoagent.llm.registry import provider_of
 from repoagent.review.change import Change
-from repoagent.review.dismissals import verdicts_on
-from repoagent.review.finding import Finding, Level
-from repoagent.review.llm.cache import AnswerCache, forget
-from repoagent.review.llm.chunks import Block, Material, Versions, gather, levels_of, pack, unreviewed
-from repoagent.review.llm.claims import merge_findings
-from repoagent.review.llm.loop import Clock, FindingCollector, ModelAccess, review_chunk, tools_for
-from repoagent.review.llm.prompt import instructions, prompt_for, repository
+from repoagent.review.finding import RULES, Finding, Level, level_of, reviews_dir
+from repoagent.review.llm.chunks import Block, Versions, gather, list_names, pack
+from repoagent.review.llm.claims import Claim, merge_findings, verify
+from repoagent.review.llm.loop import Clock, FindingCollector, review_chunk, tools_for
+from repoagent.review.llm.prompt import Prompts, instructions
 from repoagent.review.untrusted_change import ignored_before
-from repoagent.storage.layout import Layout
+from repoagent.storage import json_files
+from repoagent.storage.layout import Layout, ensure
 
 SPARE_TOKENS = 8_000  # of a small window, for the rest of the prompt and the reply
 LEAST_TOKENS = 1_000  # of the change in one call
 FAILURES = 2  # in a row, after which the review ends
+CACHE_PROMPT = 1  # increment if a change of the prompt makes cached answers obsolete
+CACHE_VERSION = 1
+CACHE_DAYS = 60
 
 
 @dataclass(frozen=True)
@@ -56,22 +61,18 @@ class ReviewSession:
 class ModelAnswer:
     """The verified findings of a model.
 
-    `dropped` counts the findings that could not be verified, `reasons` the same by reason. `unseen` has a phrase for
-    each part of the change that was not reviewed, `notes` sentences for the user. `reused` counts the parts with a
-    cached answer, `calls` the calls. `error` is the reason why the review is incomplete (no model, no network, a
-    limit); it is also in the `notes`, and the findings before it count.
+    `dropped` has the reason for each finding that could not be verified. `unseen` has a phrase for each part of the
+    change that was not reviewed, `notes` sentences for the user. `error` is the reason why the review is incomplete (no
+    model, no network, a limit); it is also in the `notes`, and the findings before it count.
     """
 
     findings: tuple[Finding, ...] = ()
-    dropped: int = 0
+    dropped: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
     tokens: int = 0
     cost: float | None = 0.0
     model: str = ""
     notes: tuple[str, ...] = ()
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    reused: int = 0
-    calls: int = 0
     error: RepoagentError | None = None
 
 
@@ -97,120 +98,105 @@ def review_settings(settings: Settings) -> Settings:
     return replace(settings, entries=entries)
 
 
+def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
+    """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
+    review = _Review(change, session)
+    budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
+    _, common = review.prompts(None)
+    return [common.about(part) for part in pack(review.blocks, budget)]
+
+
 def model_findings(change: Change, session: ReviewSession) -> ModelAnswer:
     """The findings of a model in `change`; does not ask again about parts with a cached answer.
 
     Without a model, network, time or money, the answer has the `error` instead of raising it, and `unseen` and `notes`
     name what is missing.
     """
-    levels = levels_of(session.settings)
-    if not levels or not change.files:
+    if not levels_of(session.settings) or not change.files:
         return ModelAnswer()
-    why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
-    material = gather(change, session.worktree, why_not)
-    if not material.blocks:
-        return ModelAnswer(unseen=tuple(material.unseen))
+    review = _Review(change, session)
+    if not review.blocks:
+        return ModelAnswer(unseen=tuple(review.unseen))
     try:
         ready = session.ready or open_model(session)
     except (ModelError, UsageError) as error:
-        unseen = (*material.unseen, unreviewed(material.blocks))
+        review.leave_out(review.blocks)
         notes = (f"could not ask a model: {_first_line(error)}",)
-        return ModelAnswer(unseen=unseen, notes=notes, error=error)
-    return _Review(change, session, ready, material, levels, why_not).run()
+        return ModelAnswer(unseen=tuple(review.unseen), notes=notes, error=error)
+    return review.run(ready)
 
 
-def prompts(change: Change, session: ReviewSession) -> list[Prompt]:
-    """The prompt of the first call about each part, ignoring cached answers; nothing is sent."""
-    why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
-    material = gather(change, session.worktree, why_not)
-    common = _CommonParts(change, session, material, why_not, None)
-    budget = max(LEAST_TOKENS, session.settings.whole("review.context_limit"))
-    return [common.prompt(part) for part in pack(material.blocks, budget)]
+def levels_of(settings: Settings) -> dict[str, Level]:
+    """The levels of the enabled model rules."""
+    rules = [rule.id for rule in RULES.values() if rule.source == "model"]
+    return {rule: level for rule in rules if (level := level_of(rule, settings)) is not None}
 
 
-class _CommonParts:
-    """The parts that all prompts of a review share. Raises RepoagentError."""
-
-    def __init__(
-        self, change: Change, session: ReviewSession, material: Material, why_not: WhyNot, window: int | None
-    ) -> None:
-        self.change, self.session = change, session
-        self.tools = tools_for(session, Versions(session.worktree, change), why_not, window)
-        rules = tuple(levels_of(session.settings))
-        self.protocol = instructions(rules, (*self.tools, FindingCollector({}, {}).tool))
-        self.context, self.warnings = repository(session, tuple(material.views), why_not)
-        try:
-            verdicts = verdicts_on(change, session.worktree, session.layout, warn=session.warn)
-        except Refused as error:
-            verdicts, self.warnings = {}, (*self.warnings, f"could not read the dismissals: {error}")
-        self.dismissed = [verdict for verdict in verdicts.values() if verdict.state == "dismissed"]
-
-    def prompt(self, part: Sequence[Block]) -> Prompt:
-        paths = {block.path for block in part}
-        dismissed = [verdict for verdict in self.dismissed if verdict.path in paths]
-        return prompt_for(
-            self.change, self.session, part, protocol=self.protocol, context=self.context, dismissed=dismissed
-        )
-
-
-@dataclass
 class _Review:
-    """State of one review."""
+    """State of one review: the blocks of the change, the findings so far, phrases for the `unseen` parts, and the first
+    `error`."""
 
-    change: Change
-    session: ReviewSession
-    ready: ModelSetup
-    material: Material
-    levels: dict[str, Level]
-    why_not: WhyNot
-    findings: list[Finding] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    error: RepoagentError | None = None
+    def __init__(self, change: Change, session: ReviewSession) -> None:
+        self.change, self.session = change, session
+        self.levels = levels_of(session.settings)
+        self.why_not = gate(session.worktree.top, (), ignored_before(change, session.worktree))
+        self.blocks, self.views, self.unseen = gather(change, session.worktree, self.why_not)
+        self.findings: list[Finding] = []
+        self.dropped: list[str] = []
+        self.error: RepoagentError | None = None
 
-    def run(self) -> ModelAnswer:
-        session, ready, material = self.session, self.ready, self.material
-        meter, rules = ready.meter, tuple(self.levels)
+    def leave_out(self, blocks: Sequence[Block]) -> None:
+        """Add the phrase for blocks that were skipped for lack of time, money or a model."""
+        names = list_names([block.name for block in blocks])
+        self.unseen.append(f"{names} (by the model: see the note on it)")
+
+    def prompts(self, window: int | None) -> tuple[Sequence[Any], Prompts]:
+        """The tools of the model, and what all prompts share. Raises RepoagentError."""
+        versions = Versions(self.session.worktree, self.change)
+        lookups = tools_for(self.session, versions, self.why_not, window)
+        protocol = instructions(tuple(self.levels), (*lookups, FindingCollector({}, {}).tool))
+        return lookups, Prompts(self.change, self.session, protocol, tuple(self.views), self.why_not)
+
+    def run(self, ready: ModelSetup) -> ModelAnswer:
+        session, meter = self.session, ready.meter
         if meter.book is not None:
-            meter.book = meter.book.about("review", str(session.worktree.top), tuple(material.views))
-        calls, tokens = meter.attempts, meter.usage.total
-        cache = AnswerCache(session.layout, ready.model.spec, rules, session.warn, session.afresh)
-        waiting = [block for block in material.blocks if not self.use_cached(cache, block)]
+            meter.book = meter.book.about("review", str(session.worktree.top), tuple(self.views))
+        tokens = meter.usage.total
+        cache = AnswerCache(session, ready.model.spec, tuple(self.levels))
+        waiting = []
+        for block in self.blocks:
+            claims = cache.get(block)
+            if claims is None:
+                waiting.append(block)
+            known = [claim for claim in claims or () if claim.rule in self.levels]
+            verified = [verify(claim, self.views, self.levels[claim.rule]) for claim in known]
+            self.findings += [finding for finding in verified if isinstance(finding, Finding)]
         if waiting:
-            forget(session.layout)
-            self.ask(waiting, cache)
+            cache.forget()
+            self.ask(waiting, cache, ready)
         notes: tuple[str, ...] = ()
         model = display_name(ready.model.spec)
         if self.error is not None:
             notes = (f"the review by {model} is incomplete: {_first_line(self.error)}",)
         return ModelAnswer(
-            tuple(merge_findings(self.findings)), len(self.dropped), tuple(material.unseen),
-            meter.usage.total - tokens, meter.cost, model, notes, dict(Counter(self.dropped).most_common()),
-            len(material.blocks) - len(waiting), meter.attempts - calls, self.error,
+            tuple(merge_findings(self.findings)), tuple(self.dropped), tuple(self.unseen),
+            meter.usage.total - tokens, meter.cost, model, notes, self.error,
         )  # fmt: skip
 
-    def use_cached(self, cache: AnswerCache, block: Block) -> bool:
-        """Whether there is a cached answer; if so, verify its claims and add the findings."""
-        claims = cache.get(block)
-        collector = FindingCollector(self.material.views, self.levels)
-        for claim in claims or ():
-            if claim.rule in self.levels and isinstance(finding := collector.check(claim), Finding):
-                self.findings.append(finding)
-        return claims is not None
-
-    def ask(self, blocks: Sequence[Block], cache: AnswerCache) -> None:
+    def ask(self, blocks: Sequence[Block], cache: AnswerCache, ready: ModelSetup) -> None:
         """Ask about each part until all are done or a limit is reached, and cache the answers."""
-        session, ready, settings = self.session, self.ready, self.session.settings
+        session, settings = self.session, self.session.settings
         budget, window = settings.whole("review.context_limit"), ready.context_tokens
         if window is not None:
             budget = min(budget, (window - SPARE_TOKENS) // 2)
         parts = pack(blocks, max(LEAST_TOKENS, budget))
         max_calls = settings.whole("review.max_calls") + ready.meter.attempts
-        access = ModelAccess(session, ready, Clock(settings.number("review.max_seconds")), max_calls)
+        clock = Clock(settings.number("review.max_seconds"))
         try:
-            common = _CommonParts(self.change, session, self.material, self.why_not, window)
+            lookups, common = self.prompts(window)
         except RepoagentError as error:
             self.error = error
-            self.material.unseen.append(unreviewed(blocks))
+            self.leave_out(blocks)
             return
         for warning in common.warnings:
             session.warn(warning)
@@ -218,10 +204,13 @@ class _Review:
         in_a_row = 0
         for number, part in enumerate(parts):
             session.progress(f"reviewing {part[0].path} (part {number + 1} of {len(parts)})")
-            collector = FindingCollector(self.material.views, self.levels)
+            collector = FindingCollector(self.views, self.levels)
             key = " ".join(block.key("")[:16] for block in part)
             try:
-                review_chunk(access, common.prompt(part), common.tools, collector, key)
+                prompt = common.about(part)
+                review_chunk(
+                    session, ready, prompt, lookups, collector, clock=clock, max_calls=max_calls, key=key
+                )
             except RepoagentError as error:
                 self.error = self.error or error
                 failed += part
@@ -239,16 +228,16 @@ class _Review:
                 self.findings += [finding for _, finding in collector.claims]
                 self.dropped += collector.dropped
         if failed:
-            self.material.unseen.append(unreviewed(failed))
+            self.leave_out(failed)
 
 
 def _holder(part: Sequence[Block], finding: Finding) -> Block:
     """The block under which the finding is cached: the block with its lines, otherwise the first of its file."""
     location = finding.location
-    sign = "-" if location.old else "+"
+    changed = ("-" if location.old else "+", location.start)
     file_blocks = [block for block in part if block.path == location.path]
     for block in file_blocks:
-        if any(row.number == location.start and row.sign == sign for row in block.rows):
+        if any((row.sign, row.number) == changed for row in block.rows):
             return block
     return (file_blocks or list(part))[0]
 
@@ -257,3 +246,74 @@ def _first_line(error: RepoagentError) -> str:
     """The first line of the message without the advice on models: a hook shows it on one line."""
     lines = str(error).partition(MODEL_ADVICE)[0].strip().splitlines()
     return (lines or ["unknown error"])[0].rstrip(":.")
+
+
+class AnswerCache:
+    """The answers of one model to one set of rules, a file for each block, by a hash of the question, so that the user
+    pays for each block once. Answers of a cassette (`replay:`) are not cached."""
+
+    def __init__(self, session: ReviewSession, spec: str, rules: Sequence[str]) -> None:
+        self.session, self.spec = session, spec
+        self.folder = reviews_dir(session.layout) / "answers"
+        self.question = f"{CACHE_PROMPT} {spec} {' '.join(rules)}"
+        self.disabled = provider_of(spec).answered_by == "recording"
+
+    def _path(self, block: Block) -> Path:
+        key = block.key(self.question)
+        return self.folder / key[:2] / f"{key[2:34]}.json"
+
+    def get(self, block: Block) -> list[Claim] | None:
+        """The claims about this block with its current line numbers; None if there is no answer."""
+        if self.session.afresh or self.disabled:
+            return None
+        try:
+            value = json_files.read_document(self._path(block), version=CACHE_VERSION, warn=self.session.warn)
+        except Refused:  # a newer format, or not a regular file
+            return None
+        saved = value.get("claims") if value is not None else None
+        if not isinstance(saved, list):
+            return None
+        claims = [_claim(item, block) for item in saved if isinstance(item, dict)]
+        return [claim for claim in claims if claim is not None]
+
+    def put(self, block: Block, claims: Sequence[Claim]) -> None:
+        """Save the verified claims about this block; only warns if that fails."""
+        if self.disabled:
+            return
+        saved = []
+        for claim in claims:
+            data = {
+                name: getattr(claim, name) for name in ("rule", "old", "title", "quote", "why", "replace")
+            }
+            first = block.first(old=claim.old)
+            data["lines"] = [claim.first - first, claim.last - first] if claim.first else None
+            data["level"] = claim.level.word if claim.level is not None else None
+            saved.append(data)
+        value = {"path": block.path, "model": self.spec, "claims": saved}
+        try:
+            ensure(self.session.layout)
+            json_files.write_document(self._path(block), value, version=CACHE_VERSION)
+        except (Refused, Busy) as error:
+            self.session.warn(f"could not cache an answer: {error}")
+
+    def forget(self) -> None:
+        """Remove the answers that are older than CACHE_DAYS."""
+        oldest = time.time() - CACHE_DAYS * 86_400
+        for path in self.folder.glob("??/*.json"):
+            with suppress(OSError):  # another process removed it, or the folder is read-only
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+
+def _claim(value: Mapping[str, Any], block: Block) -> Claim | None:
+    """The claim in the data of a cached answer; None if they are invalid."""
+    try:
+        old, replace = bool(value["old"]), value["replace"]
+        first, last = (block.first(old=old) + int(n) for n in value["lines"]) if value["lines"] else (0, 0)
+        rule, title, why = (str(value[name]) for name in ("rule", "title", "why"))
+        level = None if value["level"] is None else Level[str(value["level"]).upper()]
+        replace = None if replace is None else tuple(map(str, replace))
+        quote = tuple(map(str, value["quote"]))
+        return Claim(rule, block.path, first, last, title, quote, why, old, level, replace)
+    except (KeyError, TypeError, ValueError):
+        return None

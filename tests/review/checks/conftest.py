@@ -8,8 +8,8 @@ import pytest
 
 from repoagent.git.worktree import open_worktree
 from repoagent.history.index.index import open_index
-from repoagent.review.checks.context import CheckOutcome
-from repoagent.review.diff.select import How
+from repoagent.review.checks.run import CheckOutcome
+from repoagent.review.read_diff import How
 from tests.conftest import GitRepo
 from tests.review.builders import Files, history
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repoagent.review.change import Lines
-from repoagent.review.checks.context import only_comments
+from repoagent.review.checks.file_kinds import only_comments
 from tests.review.builders import Files, change_of, history, modified, stage
 from tests.review.checks.conftest import Commits, Made, answer, keys, mixed, noise, pairs
 

@@ -8,7 +8,7 @@ import pytest
 
 from repoagent.git.worktree import layout
 from repoagent.review.finding import Finding, Report
-from repoagent.review.output.formats import FORMATS, render
+from repoagent.review.report_formats import FORMATS, render
 from repoagent.review.review import ReviewRequest, review
 from tests.conftest import GitRepo
 from tests.review.builders import TOKEN, Files, brief, read, settings_of, stage, static

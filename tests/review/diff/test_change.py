@@ -11,8 +11,7 @@ import pytest
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_at_head
 from repoagent.review.change import Change, ChangedFile
-from repoagent.review.diff.read import read_change
-from repoagent.review.diff.select import ChangeSelector, How
+from repoagent.review.read_diff import ChangeSelector, How, read_change
 from tests.conftest import GitRepo
 from tests.review.builders import read, stage
 

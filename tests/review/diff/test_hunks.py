@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.errors import UsageError
 from repoagent.review.change import Lines, apply_hunks, diff_sections, read_hunk, split_lines
-from repoagent.review.diff.stdin import _sections
+from repoagent.review.stdin_diff import _sections
 from tests.conftest import GitRepo
 from tests.review.builders import read
 from tests.review.diff.test_change import only, statuses

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from repoagent.errors import Refused
 from repoagent.git.worktree import open_worktree
-from repoagent.review.hooks import install as hooks
-from repoagent.review.hooks.install import HOOKS, hook_of, hook_script, is_unchanged
+from repoagent.review import hook_install as hooks
+from repoagent.review.hook_install import HOOKS, hook_of, hook_script, is_unchanged
 from tests.conftest import GitRepo
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repoagent.git.worktree import open_worktree
-from repoagent.review.hooks.reviewed_change import PushedRef, _refs, pushed_refs
+from repoagent.review.hook_changes import PushedRef, _refs, pushed_refs
 from tests.conftest import GitRepo
 
 ZERO = "0" * 40

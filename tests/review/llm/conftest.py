@@ -11,8 +11,8 @@ import pytest
 from repoagent.config.layers import load
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.review.change import Change
-from repoagent.review.diff.select import How
 from repoagent.review.llm.review import ModelAnswer, ReviewSession, model_findings
+from repoagent.review.read_diff import How
 from tests.conftest import GitRepo
 from tests.edit.conftest import Script, script
 from tests.review.builders import read

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.review.checks.file_origin import Attributes
+from repoagent.review.checks.file_kinds import Attributes
 from repoagent.review.llm import chunks
 from repoagent.review.llm.chunks import FILES, Block, blocks_of, pack, review_order
 from tests.review.builders import modified

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from repoagent.review.finding import Evidence, Finding, Level, Location, Report, Suggestion
-from repoagent.review.rules import RULES
+from repoagent.review.finding import RULES, Evidence, Finding, Level, Location, Report, Suggestion
 
 SOURCE = (
     b"import os\n\ndef find(name):\n\treturn os.popen('find ' + name)\n\nlast = '\xc3\xa9\xf0\x9f\x98\x80'"

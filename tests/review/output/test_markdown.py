@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from repoagent.review import report_markdown as markdown
 from repoagent.review.finding import Finding, Level, Location, Report, Suggestion
-from repoagent.review.output import markdown
-from repoagent.review.output.formats import plain, plain_line, render
-from repoagent.review.output.markdown import as_code, as_text, fenced
+from repoagent.review.report_formats import plain, plain_line, render
+from repoagent.review.report_markdown import as_code, as_text, fenced
 from tests.review.output.samples import HOSTILE, finding, hostile, report, texts
 
 OURS = re.compile(

@@ -13,10 +13,9 @@ from urllib.parse import unquote_to_bytes
 import pytest
 from hypothesis import given, settings
 
-from repoagent.review.finding import Finding, Level, Location, Report
-from repoagent.review.output import sarif
-from repoagent.review.output.formats import render
-from repoagent.review.rules import RULES
+from repoagent.review import report_formats as sarif
+from repoagent.review.finding import RULES, Finding, Level, Location, Report
+from repoagent.review.report_formats import render
 from tests.review.output.samples import HOSTILE, finding, report, reports
 
 SCHEMA = os.environ.get("SARIF_SCHEMA", "")

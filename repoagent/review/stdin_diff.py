@@ -15,7 +15,7 @@ from repoagent.git.worktree import WorkTree, is_full_id
 from repoagent.patch.paths import unquote
 from repoagent.review import change
 from repoagent.review.change import Change, ChangedFile, Lines, Status
-from repoagent.review.diff.select import ChangeSelector, author_ident, read_blob
+from repoagent.review.read_diff import ChangeSelector, author_ident, read_blob
 
 _INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: (\d{6}))?\s*")
 _MODE = re.compile(rb"(old|new|deleted file|new file) mode (\d{6})\s*")

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from html import escape
 from itertools import groupby
 
+from repoagent.review import report_formats as formats
 from repoagent.review.finding import Finding, Level, Report
-from repoagent.review.output import formats
-from repoagent.review.output.formats import count, plain, plain_line, shorten
+from repoagent.review.report_formats import count, plain, plain_line, shorten
 
 MARKER = "<!-- repoagent-review -->"  # the first line, by which a program recognizes its own comment
 LIMIT = 65_000  # bytes; GitHub accepts 65,536 characters

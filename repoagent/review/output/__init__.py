@@ -1,1 +1,0 @@
-"""Write reports: `formats` by name (JSON, GitHub, GitLab), `sarif`, `markdown`."""
