@@ -422,15 +422,30 @@ class Browser:
         event = {"kind": "browse", "url": str(url), "by": by}
         try:
             page = fetch(url, net, self._follow)
-            text = _text(page, self.wrap)
+            text = _readable(page, self.wrap) if page.ok else ""
         except UsageError as error:
             self.audit({**event, "failed": str(error)})
             raise
         seconds = round(time.monotonic() - began, 3)
         facts = {"status": page.status, "bytes": len(page.data)}
         self.audit({**event, "at": str(page.url), **facts, "seconds": seconds})
+        if not page.ok and not _is_html(page):
+            with suppress(UsageError):  # for example an image: only the status matters
+                text = _readable(page, self.wrap)[:_ERROR_TEXT]
+        sentences = [f"Redirected to {page.url}."] if page.url != url else []
+        if not page.ok:
+            name = http.client.responses.get(page.status, "")
+            sentences.append(f"The status was {f'{page.status} {name}'.strip()}.")
+        if page.cut:
+            sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
+        if page.broken:
+            sentences.append("The response ended early.")
+        if text.strip():
+            sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
+        elif page.ok:
+            sentences.append("The page has no text.")
         data = {"url": str(page.url), "kind": page.kind, **facts}
-        return Observation("browse", _report(url, page, text), ok=page.ok, data=data)
+        return Observation("browse", "\n".join(sentences), ok=page.ok, data=data)
 
     def _require_approval(self, url: Url, why: str = "") -> str:
         """Return who approved it, for the audit. Raises UsageError if it is refused."""
@@ -462,29 +477,3 @@ class Browser:
                 raise UsageError(
                     f"{old.site} redirects to {new}, and the user's rule `{rule.pattern}` denies that."
                 )
-
-
-def _text(page: Page, wrap: Wrap) -> str:
-    if page.ok:
-        return _readable(page, wrap)
-    with suppress(UsageError):  # for example an image: only the status matters
-        return "" if _is_html(page) else _readable(page, wrap)[:_ERROR_TEXT]
-    return ""
-
-
-def _report(requested: Url, page: Page, text: str) -> str:
-    status = f"{page.status} {http.client.responses.get(page.status, '')}".strip()
-    sentences = []
-    if page.url != requested:
-        sentences.append(f"Redirected to {page.url}.")
-    if not page.ok:
-        sentences.append(f"The status was {status}.")
-    if page.cut:
-        sentences.append(f"Only the first {LARGEST >> 20} MB were read.")
-    if page.broken:
-        sentences.append("The response ended early.")
-    if text.strip():
-        sentences.append(fence(text.replace("\r\n", "\n"), f'page url="{page.url}"'))
-    elif page.ok:
-        sentences.append("The page has no text.")
-    return "\n".join(sentences)

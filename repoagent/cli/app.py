@@ -13,7 +13,7 @@ import click
 
 from repoagent import __version__
 from repoagent.cli.click_commands import add_global_options, global_options
-from repoagent.cli.session import Session
+from repoagent.cli.session import Session, find_worktree
 from repoagent.errors import Exit
 
 if TYPE_CHECKING:
@@ -173,25 +173,13 @@ def cli(ctx: click.Context, /) -> object:
     ctx.ensure_object(Session)
     if ctx.invoked_subcommand is None:
         terminal = ctx.obj.terminal()
-        if terminal.can_ask and terminal.output_tty and _in_repository():
+        if terminal.can_ask and terminal.output_tty and find_worktree() is not None:
             chat = cast(LazyGroup, ctx.command).get_command(ctx, "chat")
             with cast(click.Command, chat).make_context("chat", [], parent=ctx) as chat_ctx:
                 return chat_ctx.command.invoke(chat_ctx)
         click.echo(ctx.get_help())
         ctx.exit(Exit.NOTHING)  # as `git` alone
     return None
-
-
-def _in_repository() -> bool:
-    from pathlib import Path
-
-    from repoagent.git.worktree import NoWorkTree, open_worktree
-
-    try:
-        open_worktree(Path.cwd())
-    except NoWorkTree:
-        return False
-    return True
 
 
 def settle(worktree: WorkTree, terminal: Terminal) -> None:

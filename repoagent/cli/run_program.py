@@ -1,4 +1,4 @@
-"""Run the program, and turn every outcome into one sentence and one exit code.
+"""Run the program, and turn every outcome into one sentence and one exit code; report internal errors.
 
 A command appends functions to call after its error was reported to `at_end`.
 """
@@ -9,7 +9,7 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -58,9 +58,13 @@ def _run(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
             from repoagent.cli.completion import answer
 
             return answer(cli, name, instruction)
-        code = _invoke(cli, name, arguments)
+        try:
+            with cli.make_context(name, [*arguments]) as ctx:
+                code = cli.invoke(ctx)
+        except click.exceptions.Exit as done:
+            code = done.exit_code
         sys.stdout.flush()
-        return code
+        return int(Exit.DONE if code is None else code)
     except BaseException as error:
         if isinstance(error, (SystemExit, GeneratorExit, Ended)):
             raise
@@ -96,19 +100,11 @@ def _open_standard_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
-def _invoke(cli: click.Command, name: str, arguments: Sequence[str]) -> int:
-    try:
-        with cli.make_context(name, [*arguments]) as ctx:
-            result = cli.invoke(ctx)
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    return int(result) if isinstance(result, int) and not isinstance(result, bool) else int(Exit.DONE)
-
-
 def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     """Print the message for `error` and return its exit code."""
     from repoagent.cli.ui.terminal import Terminal, to_nowhere
     from repoagent.cli.ui.terminal_text import clean, fold, paint
+    from repoagent.display_text import redact
 
     if isinstance(error, BrokenPipeError) and _output_closed():
         return BROKEN_PIPE
@@ -117,8 +113,12 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
     line = f"repoagent: {clean(sentence)}\n"
     try:
         if _has_flag(arguments, "--json"):
+            import json
+
             ours = error if isinstance(error, RepoagentError) else RepoagentError()
-            _print_json(code, sentence, {**ours.details(), **ours.last_messages()})
+            details = {"kind": code.name.lower(), "exit": int(code), "message": sentence}
+            content = {"version": 1, "error": {**details, **ours.details(), **ours.last_messages()}}
+            sys.stdout.write(json.dumps(content, indent=2) + "\n")
         elif code == Exit.INTERRUPTED:
             sys.stderr.write("\n" if sys.stderr.isatty() else "")  # end the line on which ^C was echoed
         else:
@@ -131,7 +131,10 @@ def _settle(error: BaseException, arguments: Sequence[str]) -> int:
                 sys.stderr.write(f"{paint(text, 'dim') if terminal.color_err else text}\n")
             sys.stderr.write(fold(line, terminal.width) if terminal.error_tty else line)
             if verbose:
-                _print_causes(error)
+                import traceback
+
+                # the message of a server or a library may contain the key
+                sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))
         sys.stdout.flush()
     except BrokenPipeError:
         _output_closed()
@@ -164,9 +167,7 @@ def _meaning(error: BaseException, arguments: Sequence[str]) -> tuple[Exit, str]
         name = error.filename
         where = f" ({os.fsdecode(name)})" if isinstance(name, (str, bytes)) else ""
         return Exit.REFUSED, f"{error.strerror}{where}; fix this and run the command again"
-    from repoagent.cli.crash_report import write_report
-
-    return Exit.INTERNAL, write_report(error, arguments)
+    return Exit.INTERNAL, _write_report(error, arguments)
 
 
 def _has_no_folder() -> bool:
@@ -189,23 +190,6 @@ def _in_one_line(error: click.ClickException) -> str:
     return message if ctx is None else f"{message} (see '{ctx.command_path} --help')"
 
 
-def _print_json(code: Exit, sentence: str, details: Mapping[str, object]) -> None:
-    import json
-
-    error = {"kind": code.name.lower(), "exit": int(code), "message": sentence, **details}
-    sys.stdout.write(json.dumps({"version": 1, "error": error}, indent=2) + "\n")
-
-
-def _print_causes(error: BaseException) -> None:
-    import traceback
-
-    from repoagent.cli.ui.terminal_text import clean
-    from repoagent.display_text import redact
-
-    # the message of a server or a library may contain the key
-    sys.stderr.write(clean(redact("".join(traceback.format_exception(error)), os.environ)))
-
-
 def _output_closed() -> bool:
     """Whether the reader of our output has closed its pipe; if so, discard later output.
 
@@ -221,3 +205,54 @@ def _output_closed() -> bool:
         if descriptor in broken:
             to_nowhere(stream)
     return bool(broken)
+
+
+def _write_report(error: BaseException, arguments: Sequence[str]) -> str:
+    """Write the details of an internal error, without secrets, to a new private file in the git directory or the
+    temporary folder; return a sentence with its path, or the whole report if no file can be written."""
+    import platform
+    import tempfile
+    import time
+    import traceback
+    from importlib.metadata import PackageNotFoundError, version
+
+    from repoagent import __version__
+    from repoagent.display_text import redact
+    from repoagent.git.process import git
+    from repoagent.llm.registry import SDKS
+
+    def output(*arguments: str) -> str:
+        try:
+            return os.fsdecode(git(Path.cwd(), *arguments).removesuffix(b"\n"))
+        except (RepoagentError, OSError):  # no git, or no repository
+            return ""
+
+    versions = []
+    for name in (*SDKS, "click", "rich", "tree-sitter", "unidiff"):
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            versions.append(f"{name} missing")
+    lines = [
+        f"repoagent {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S %z')}",
+        f"Python {platform.python_version()} ({sys.executable}), {platform.platform()}",
+        f"libraries: {', '.join(versions)}",
+        f"git: {output('--version') or 'not found'}",
+        f"command line: {' '.join(map(repr, arguments))}",
+        "",
+        "".join(traceback.format_exception(error)),
+    ]
+    text = redact("\n".join(lines), os.environ)
+    first = redact("".join(traceback.format_exception_only(error)).strip(), os.environ).split("\n")[0]
+    git_dir = output("rev-parse", "--absolute-git-dir")
+    for folder in (Path(git_dir, "repoagent", "reports") if git_dir else None, None):
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            descriptor, path = tempfile.mkstemp(".txt", f"report-{time.strftime('%Y%m%d-%H%M%S')}-", folder)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode("utf-8", "backslashreplace"))
+            return f"internal error ({first}); see the report in {path}"
+        except OSError:  # a full or read-only disk: try the next folder, then the screen
+            continue
+    return f"internal error; could not write a report:\n{text}"

@@ -77,7 +77,7 @@ def _abbreviates(text: str, options: Iterable[str]) -> bool:
     )
 
 
-def _git(words: Words) -> bool:
+def _git_reads(words: Words) -> bool:
     while words and words[0].text in {"--no-pager", "-P", "--no-optional-locks"}:
         words = words[1:]
     if not words or not words[0].literal:
@@ -103,24 +103,6 @@ def _git(words: Words) -> bool:
 _GIT_LISTS = {"branch": r"--(list|show-current|all|remotes|verbose)|-[arv]+", "tag": r"--list|-l|-n\d*"}
 
 
-def _sed(words: Words) -> bool:
-    """`sed -n 10,20p FILE`: its other commands can write and run."""
-    return (
-        len(words) >= 2
-        and words[0].text == "-n"
-        and re.fullmatch(r"\d+(,(\d+|\$))?p", words[1].text) is not None
-        and not any(word.text.startswith("-") or not word.literal for word in words[2:])
-    )
-
-
-def _cd(words: Words) -> bool:
-    return len(words) == 1 and words[0].literal and not re.match(r"[/~-]|.*(^|/)\.\.(/|$)", words[0].text)
-
-
-def _printf(words: Words) -> bool:
-    return bool(words) and words[0].literal and not words[0].text.startswith("-")
-
-
 # Options with which these programs do more than read; for the second table: all options with which they only read.
 _REFUSED = {
     "find": r"-(delete|fprint.*|fls|ok(dir)?|exec(dir)?|files0-from)",
@@ -134,8 +116,9 @@ _ACCEPTED = {
     "uniq": r"-[cdDuiz]+",
     "file": r"-[biLk]+|--brief|--mime(-type)?",
 }
-_JUDGED: dict[str, Callable[[Words], bool]] = {"cd": _cd, "git": _git, "printf": _printf, "sed": _sed}
 
+_LEAVES = re.compile(r"[/~-]|.*(^|/)\.\.(/|$)")  # a path that may leave the current folder
+_SED_PRINTS = r"\d+(,(\d+|\$))?p"
 _FREE = {
     "pwd", "true", "false", "echo", "cat", "head", "tail", "wc", "nl", "cut", "tr", "comm", "cmp",
     "diff", "stat", "seq", "basename", "dirname", "realpath", "readlink", "ls", "grep", "egrep",
@@ -165,7 +148,14 @@ def only_reads(command: Simple) -> bool:
             return False
         known = all(re.fullmatch(_ACCEPTED[name], word.text) for word in words if word not in plain)
         return known and (name != "sort" or all(word.literal for word in plain))
-    return name in _JUDGED and _JUDGED[name](words)
+    if name == "cd":
+        return len(words) == 1 and words[0].literal and not _LEAVES.match(words[0].text)
+    if name == "printf":
+        return bool(words) and words[0].literal and not words[0].text.startswith("-")
+    if name == "sed":  # `sed -n 10,20p FILE`: its other commands can write and run
+        is_print = len(words) >= 2 and words[0].text == "-n" and re.fullmatch(_SED_PRINTS, words[1].text)
+        return bool(is_print) and all(word.literal and word.text[:1] != "-" for word in words[2:])
+    return name == "git" and _git_reads(words)
 
 
 def can_do_no_harm(

@@ -181,10 +181,17 @@ def spilled(
     """Shorten `text` to about `limit` bytes; also return the files with the full contents of the shortened pieces."""
     if size(text) <= limit:
         return text, []
+    from repoagent.storage.atomic import read_regular, write_whole
+
     files: list[Path] = []
 
     def note(content: str, ends: Cut) -> str:
-        files.append(_store(content, folder))
+        # named by its hash, so that the same text has the same file, even after a kill
+        data = wire_text(content).encode()
+        file = folder / f"{sha256(data).hexdigest()[:16]}.txt"
+        if not folder.is_dir() or read_regular(file) != data:
+            write_whole(file, data)
+        files.append(file)
         name = json.dumps(shown_as(files[-1]), ensure_ascii=False)
         lines = f"{ends.first}-{ends.last}"
         omission = f"Lines {lines} of {ends.lines:,}"
@@ -211,14 +218,3 @@ def unquoted(path: str) -> str:
         return str(json.loads(path))
     except ValueError:
         return ""
-
-
-def _store(content: str, folder: Path) -> Path:
-    """Save a text in a file named by its hash, so that the same text has the same file, even after a kill."""
-    from repoagent.storage.atomic import read_regular, write_whole
-
-    data = wire_text(content).encode()
-    file = folder / f"{sha256(data).hexdigest()[:16]}.txt"
-    if not folder.is_dir() or read_regular(file) != data:
-        write_whole(file, data)
-    return file

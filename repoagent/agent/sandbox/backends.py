@@ -243,22 +243,24 @@ def works(sandbox: Sandbox) -> bool:
     """Whether a command runs in the sandbox and can write only to allowed folders."""
     try:
         with tempfile.TemporaryDirectory(prefix="repoagent-") as folder:
-            return _confines(sandbox, Path(folder).resolve())
+            base = Path(folder).resolve()
+            for name in ("top/in", "top/kept", "scratch"):
+                (base / name).mkdir(parents=True)
+            policy = Policy(base / "top", base / "scratch", keep=(base / "top/kept",))
+            script = 'echo a >in/made; (echo b >kept/made) 2>/dev/null; (echo c >"$1") 2>/dev/null; test -s in/made'
+            argv = sandbox.wrap(["/bin/sh", "-c", script, "sh", str(base / "outside")], policy)
+            done = subprocess.run(
+                argv,
+                cwd=base / "top",
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                timeout=_PATIENCE,
+                check=False,
+            )
+            escaped = (base / "outside").exists() or (base / "top/kept/made").exists()
+            return done.returncode == 0 and (base / "top/in/made").exists() and not escaped
     except (OSError, subprocess.TimeoutExpired):
         return False
-
-
-def _confines(sandbox: Sandbox, base: Path) -> bool:
-    for name in ("top/in", "top/kept", "scratch"):
-        (base / name).mkdir(parents=True)
-    policy = Policy(base / "top", base / "scratch", keep=(base / "top/kept",))
-    script = 'echo a >in/made; (echo b >kept/made) 2>/dev/null; (echo c >"$1") 2>/dev/null; test -s in/made'
-    argv = sandbox.wrap(["/bin/sh", "-c", script, "sh", str(base / "outside")], policy)
-    done = subprocess.run(
-        argv, cwd=base / "top", capture_output=True, stdin=subprocess.DEVNULL, timeout=_PATIENCE, check=False
-    )
-    escaped = (base / "outside").exists() or (base / "top/kept/made").exists()
-    return done.returncode == 0 and (base / "top/in/made").exists() and not escaped
 
 
 def why_none() -> str:

@@ -138,7 +138,7 @@ def _lines(activity: Activity, limit: int, page: Page) -> Iterator[str]:
         counts.append(f"{plural(kinds['run'], 'run')}{f' ({failed:,} failed)' if failed else ''}")
     spent, total = "no model calls", _Sum()
     for call in activity.spent:
-        total.add(call, 1)
+        total.add(call)
     if total.calls:
         price = f"${total.cost:.4f}" + (f" and {total.unpriced:,} of unknown price" if total.unpriced else "")
         price = "price unknown" if total.unpriced == total.calls else price
@@ -174,7 +174,7 @@ class _Sum:
     unpriced: int = 0
     estimated: bool = False
 
-    def add(self, entry: SpendEntry, parts: int) -> None:
+    def add(self, entry: SpendEntry, parts: int = 1) -> None:
         """Add the share of one of `parts` names in a call."""
         usage = entry.usage
         self.calls += 1
@@ -183,11 +183,6 @@ class _Sum:
         self.cost += (entry.cost or 0.0) / parts
         self.unpriced += entry.cost is None
         self.estimated |= usage.estimated
-
-    def cells(self) -> tuple[str, ...]:
-        about = "~" if self.estimated else ""
-        price = f"${self.cost:.4f}{'+' if self.unpriced else ''}" if self.unpriced < self.calls else "?"
-        return f"{self.calls:,}", f"{about}{self.sent:,}", f"{about}{self.written:,}", price
 
 
 def _show_cost(session: Session, options: SimpleNamespace) -> None:
@@ -205,10 +200,12 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
             continue
         names = {
             "day": [entry.time[:10]],
-            "call": [entry.time],
-            "file": [f"{entry.repository}/{file}" for file in entry.files],
+            "model": [entry.model],
+            "repository": [entry.repository],
             "run": [entry.run or "models test"],
-        }.get(by) or ([] if by == "file" else [str(getattr(entry, by))])
+            "file": [f"{entry.repository}/{file}" for file in entry.files],
+            "call": [entry.time],
+        }[by]
         for name in names:
             sums.setdefault(name, _Sum()).add(entry, len(names))
             whole.add(entry, len(names))
@@ -227,12 +224,16 @@ def _show_cost(session: Session, options: SimpleNamespace) -> None:
         raise NothingDone(f"no model calls{'' if since == 'ever' else ' since ' + since} in {folder}")
     home = f"{Path.home()}/"
     names = [f"~/{name.removeprefix(home)}" if name.startswith(home) else name for name in sums]
-    cells = [(clean(name), *each.cells()) for name, each in zip(names, sums.values(), strict=True)]
-    if len(sums) > 1:
-        cells.append(("total", *whole.cells()))
-    numbers = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
+    totals = [*zip(names, sums.values(), strict=True), *([("total", whole)] if len(sums) > 1 else [])]
+    cells = []
+    for name, each in totals:
+        about = "~" if each.estimated else ""
+        price = f"${each.cost:.4f}{'+' if each.unpriced else ''}" if each.unpriced < each.calls else "?"
+        numbers = f"{each.calls:,}", f"{about}{each.sent:,}", f"{about}{each.written:,}", price
+        cells.append((clean(name), *numbers))
+    heads = (Column(head, right=True) for head in ("calls", "tokens in", "out", "cost"))
     page = Page.of(terminal)
-    page.write(page.table((Column(by, cut="middle", least=12), *numbers), cells), terminal)
+    page.write(page.table((Column(by, cut="middle", least=12), *heads), cells), terminal)
     if whole.unpriced:
         terminal.note("the price of some calls is unknown; see `repoagent models`", "dim")
     if whole.estimated:

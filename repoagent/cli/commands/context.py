@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from repoagent.cli.session import Session, json_option, open_repository, pass_session, select, write_json
 from repoagent.cli.ui.table import Cell, Column, Page, bar
 from repoagent.cli.ui.terminal_text import clean
-from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.edit.request import EditRequest
     from repoagent.git.worktree import WorkTree
-    from repoagent.llm.model import Part, Request
+    from repoagent.llm.model import Part, Request, Schema
 
 EPILOG = """\b
 Examples:
@@ -51,31 +50,28 @@ def command(session: Session, /, **values: Any) -> Exit:
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
 
     options = SimpleNamespace(**values)
-    files: list[str] = []
-    if options.arguments:
-        repo = open_repository(session, {"model": options.model})
-        files, text = split_arguments(
-            options.arguments, instruction_elsewhere=False, cwd=repo.cwd, create=options.create
-        )
+    repo = open_repository(session, {"model": options.model})
+    files, text = split_arguments(
+        options.arguments, instruction_elsewhere=False, cwd=repo.cwd, create=options.create
+    )
     if not files:
         raise UsageError('no file: use repoagent context FILE ["INSTRUCTION"]')
-    settings, terminal = repo.settings, repo.terminal
     named = [parse_target(file, repo.cwd) for file in files]
     request = EditRequest(
         instruction=(text or "").strip(),
         targets=tuple(replace(target, path=repo.relative(target.path)) for target in named),
         read=tuple(map(repo.relative, options.read)),
         create=options.create,
-        scope=settings.text("edit.scope"),
+        scope=repo.settings.text("edit.scope"),
         fresh=options.conversation == "fresh",
         dry_run=True,
     )
-    with terminal.working("reading the repository"):
-        prompt = prompt_of(repo.worktree, request, settings)
+    with repo.terminal.working("reading the repository"):
+        prompt = prompt_of(repo.worktree, request, repo.settings)
     if options.as_json or options.full:
-        show_texts(prompt, terminal, as_json=options.as_json)
+        show_texts(prompt, repo.terminal, as_json=options.as_json)
     else:
-        _show_table(prompt, terminal)
+        _show_table(prompt, repo.terminal)
     return Exit.DONE
 
 
@@ -89,8 +85,7 @@ _SOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A part of the prompt. `cached`: it is before the last cache breakpoint."""
 
     role: str
@@ -105,9 +100,8 @@ class Block:
         return "your file" if name.startswith("context /") else _SOURCES.get(name, "work tree")
 
 
-@dataclass(frozen=True)
-class ShownPrompt:
-    """The blocks that the first call would send to `model`, in order."""
+class ShownPrompt(NamedTuple):
+    """The blocks that the first call would send to `model`, in order. `window`: its size in tokens, None if unknown."""
 
     model: str
     window: int | None
@@ -130,18 +124,16 @@ class ShownPrompt:
 
 def blocks_of(request: Request) -> tuple[Block, ...]:
     """The blocks of a request; images and PDFs as lines that describe them."""
-    from repoagent.llm.model import Part, tools_text
-
-    tools = [("tools", Part(tools_text(request.tools), "tools"))] if request.tools else []
     messages = ((message.role, part) for message in request.messages for part in message.parts)
-    return blocks_from([*tools, *(("system", part) for part in request.system), *messages])
+    return blocks_from([*(("system", part) for part in request.system), *messages], request.tools)
 
 
-def blocks_from(parts: Iterable[tuple[str, Part]]) -> tuple[Block, ...]:
-    """The blocks of one call, from its (role, part) pairs."""
+def blocks_from(parts: Iterable[tuple[str, Part]], tools: Sequence[Schema] = ()) -> tuple[Block, ...]:
+    """The blocks of one call, from its tools and (role, part) pairs."""
+    from repoagent.llm.model import Part, tools_text
     from repoagent.llm.usage import estimate_tokens
 
-    parts = list(parts)
+    parts = [*([("tools", Part(tools_text(tools), "tools"))] if tools else []), *parts]
     last = max((number for number, (_, part) in enumerate(parts) if part.cache), default=-1)
     blocks = []
     for number, (role, part) in enumerate(parts):
@@ -157,22 +149,19 @@ def prompt_of(worktree: WorkTree, request: EditRequest, settings: Settings) -> S
     """
     from repoagent.edit.model_setup import answer_format, wants_tools
     from repoagent.edit.prompt.build import prepare
-    from repoagent.llm.model import Part, display_name, tools_text
+    from repoagent.llm.model import Part, display_name
     from repoagent.llm.open_model import open_model
 
     spec = spec_of(settings)
     native = wants_tools(settings, spec) and "tools" in open_model(settings, spec=spec).takes
     form = replace(answer_format(settings, spec), native=native)
     prepared = prepare(worktree, request, settings, form)
-    tools = prepared.prompts[0].tools
     if prepared.question:
-        parts = [("user", Part(prepared.question, "question"))]
+        blocks = blocks_from([("user", Part(prepared.question, "question"))])
     else:
         parts = [("system", part) for prompt in prepared.prompts[:1] for part in prompt.system]
         parts += [("user", part) for prompt in prepared.prompts for part in prompt.opening]
-        if text := tools_text(tools):
-            parts.insert(0, ("tools", Part(text, "tools")))
-    blocks = blocks_from(parts)
+        blocks = blocks_from(parts, prepared.prompts[0].tools)
     warnings = prepared.context.context_files.warnings
     return ShownPrompt(display_name(spec), form.window, blocks, warnings, bool(prepared.question))
 

@@ -38,7 +38,20 @@ def show_outcome(
     """
     result = outcome.result
     if as_json:
-        show_json(_as_object(outcome), result, terminal)
+        content = {
+            "version": VERSION,
+            "outcome": outcome.kind,
+            "edit": outcome.edit_id,
+            **commit_object(result),
+            "answer": outcome.answer,
+            "words": outcome.words,
+            "messages": list(outcome.messages),
+            "model": outcome.model,
+            "usage": usage_object(outcome.usage, outcome.attempts),
+            "cost": outcome.cost,
+            "seconds": round(outcome.seconds, 3),
+        }
+        show_json(content, result, terminal)
         return
     spent = spending(outcome.usage, outcome.cost, outcome.seconds)
     if outcome.words and not terminal.error_tty:  # a terminal shows them as they stream
@@ -105,22 +118,6 @@ def spending(usage: Usage, cost: float | None, seconds: float) -> str:
         tokens += f" ({usage.cache_read:,} cached)"
     price = "" if cost is None else f" · {cost_text(cost)}"
     return f"{tokens}{price} · {seconds:.1f} s"
-
-
-def _as_object(outcome: EditOutcome) -> dict[str, object]:
-    return {
-        "version": VERSION,
-        "outcome": outcome.kind,
-        "edit": outcome.edit_id,
-        **commit_object(outcome.result),
-        "answer": outcome.answer,
-        "words": outcome.words,
-        "messages": list(outcome.messages),
-        "model": outcome.model,
-        "usage": usage_object(outcome.usage, outcome.attempts),
-        "cost": outcome.cost,
-        "seconds": round(outcome.seconds, 3),
-    }
 
 
 def commit_object(result: CommitOutcome | None) -> dict[str, object]:

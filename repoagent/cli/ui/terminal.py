@@ -165,11 +165,6 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             shown = paint("warning:", "yellow") + shown.removeprefix("warning:")
         _write(sys.stderr, f"{shown}\n")
 
-    def detail(self, text: str) -> None:
-        """Write a note with --verbose."""
-        if self.verbose:
-            self.note(text)
-
     def _folded(self, text: str) -> str:
         return fold(clean(text), self.width) if self.error_tty else clean(text)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from repoagent import display_text
 
@@ -21,14 +20,9 @@ _TAB = 8
 def clean(text: str) -> str:
     """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay. Each character
     is replaced on its own, so text may come in pieces."""
-    if text.isascii() and text.isprintable():  # most text: compiling the pattern takes 1 ms
+    if text.isascii() and text.isprintable():  # most text; `re` compiles the pattern, for 1 ms, when needed
         return text
-    return _unsafe().sub(lambda match: display_text.visible(match[0]), text)
-
-
-@lru_cache(maxsize=1)
-def _unsafe() -> re.Pattern[str]:
-    return re.compile(_UNSAFE)
+    return re.sub(_UNSAFE, lambda match: display_text.visible(match[0]), text)
 
 
 def one_line(text: str) -> str:

@@ -12,7 +12,7 @@ import marshal
 import os
 import resource
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from . import syscalls
@@ -45,7 +45,7 @@ def main(specification: str, command: Sequence[str]) -> NoReturn:
             daemons=spec.get("daemons", False),
         )
         with _placeholders(spec.get("missing", [])):
-            code = supervise(_starter(spec, list(command)), limits)
+            code = supervise(lambda: _start(spec, list(command)), limits)
     except OSError as error:
         _fail(error)
     os._exit(code)
@@ -86,25 +86,21 @@ def _lock_folder(path: str) -> int | None:
         os.close(descriptor)
 
 
-def _starter(spec: dict[str, Any], command: list[str]) -> Callable[[], NoReturn]:
-    """The function that the supervisor calls in the child: it confines the process and executes the command."""
-
-    def start() -> NoReturn:
-        try:
-            _raise_oom_score()
-            if spec["kind"] == "bubblewrap":
-                _prefix_bubblewrap(spec, command)
-            elif spec["kind"] == "landlock":
-                _enter_landlock(spec)
-        except OSError as error:
-            _fail(error)
-        try:
-            os.execvp(command[0], command)
-        except OSError as error:
-            os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
-            os._exit(127 if isinstance(error, FileNotFoundError) else 126)
-
-    return start
+def _start(spec: dict[str, Any], command: list[str]) -> NoReturn:
+    """In the child of the supervisor: confine the process and execute the command."""
+    try:
+        _raise_oom_score()
+        if spec["kind"] == "bubblewrap":
+            _prefix_bubblewrap(spec, command)
+        elif spec["kind"] == "landlock":
+            _enter_landlock(spec)
+    except OSError as error:
+        _fail(error)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode(errors="surrogateescape"))
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
 def _prefix_bubblewrap(spec: dict[str, Any], command: list[str]) -> None:

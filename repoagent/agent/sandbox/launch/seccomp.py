@@ -89,7 +89,8 @@ def program(
     code += _when(
         number["unshare"], [_step(_LOAD, _FIRST), _step(_ANY_BIT, namespaces, no=1), _deny(errno.EPERM)]
     )
-    code += _when(number["ioctl"], [_step(_LOAD, _SECOND), *_none_of(_TERMINAL_INPUT)])
+    no_input = [step for call in _TERMINAL_INPUT for step in (_step(_EQUAL, call, no=1), _deny(errno.EPERM))]
+    code += _when(number["ioctl"], [_step(_LOAD, _SECOND), *no_input])
     if shared:
         code += _when(number["prlimit64"], [_step(_LOAD, _FIRST), *_only([0])])  # itself
         # a datagram (or raw) pair could send and connect to any name
@@ -118,10 +119,6 @@ def _deny(number: int) -> bytes:
 def _when(number: int, then: list[bytes]) -> list[bytes]:
     """Run `then` for one system call only, and allow the call if it falls through."""
     return [_step(_EQUAL, number, no=len(then) + 1), *then, _step(_RETURN, _ALLOW)]
-
-
-def _none_of(values: Iterable[int]) -> list[bytes]:
-    return [step for value in values for step in (_step(_EQUAL, value, no=1), _deny(errno.EPERM))]
 
 
 def _only(values: Iterable[int]) -> list[bytes]:

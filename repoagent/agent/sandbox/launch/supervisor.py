@@ -216,30 +216,20 @@ def _kill_all(root: int, groups: list[int], patience: float = 5.0) -> None:
     for group in groups:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
-    while not _reaped_all() and time.monotonic() < deadline:
-        if _kill_below(root) < 30:
+    while time.monotonic() < deadline:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:  # orphans become ours: no child left proves that everything has ended
+            return
+        found = 0
+        for started in _below(root):
+            for process in started:  # each as soon as it is found
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(process, signal.SIGKILL)
+            found += len(started)
+        if found < 30:
             time.sleep(0.001)  # for the kernel to end them
-
-
-def _kill_below(root: int) -> int:
-    """Kill each process below `root` as soon as it is found. Returns their number."""
-    count = 0
-    for started in _below(root):
-        for process in started:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
-        count += len(started)
-    return count
-
-
-def _reaped_all() -> bool:
-    """Reap all dead children. Orphans become ours, so having no child left proves that everything has ended."""
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return True
-    return False
 
 
 def _raise_priority() -> None:
