@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from repoagent.git.process import GitError, git
 from repoagent.git.worktree import WorkTree
@@ -20,6 +20,10 @@ def _ask(worktree: WorkTree, *arguments: str, stdin: bytes | None = None) -> byt
         return None
 
 
+def _names(listed: bytes | None) -> Iterator[str]:
+    return (os.fsdecode(name) for name in (listed or b"").split(b"\0") if name)
+
+
 def blob_at(worktree: WorkTree, name: str) -> bytes | None:
     """The content of the blob `name`: HEAD:PATH, or :0:PATH in the index; None if there is none."""
     return _ask(worktree, "cat-file", "blob", name)
@@ -30,69 +34,60 @@ def as_in_work_tree(worktree: WorkTree, blob: str, path: str) -> bytes | None:
     return _ask(worktree, "cat-file", "--filters", f"--path={path}", blob)
 
 
-def renamed_from(
-    worktree: WorkTree, path: str, is_gone: Callable[[str, str], bool], commits: Collection[str | None]
-) -> str | None:
-    """The path that was renamed to `path` in the index or in a commit, and for which `is_gone` is true; None if none.
+def _lookup(worktree: WorkTree, path: str, commits: Collection[str]) -> list[bytes]:
+    """What each of `commits` has at `path`: a line "ID blob SIZE", or one that ends in " missing"."""
+    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in commits)
+    return (_ask(worktree, "cat-file", "--batch-check", stdin=names) or b"").splitlines()
 
-    `is_gone` is called with a path and its blob in git. `commits` are those at which the missing files were last seen,
-    None if unknown. History is read, at most _DEPTH commits, only if one of them does not contain `path`.
+
+def former_names(worktree: WorkTree, path: str, commits: Collection[str | None]) -> Iterator[tuple[str, str]]:
+    """The earlier names of `path`, newest first, each with its last blob: by renames in the index, then by those in at
+    most _DEPTH commits.
+
+    `commits` are those at which files that may be its source were last seen, None if unknown. History is read only if
+    one of them does not contain `path`: else `path` cannot be the result of a rename since.
     """
-    staged = _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--")
-    if source := _follow(path, is_gone, staged):
-        return source
-    limit = _limit(worktree) if None in commits else ""
-    since = {commit or limit for commit in commits}
-    if "" not in since and not _is_lacking(worktree, path, since):
-        return None
-    bounds = {limit or _limit(worktree), *(since if len(since) == 1 else ())} - {""}
-    return _follow(
-        path,
-        is_gone,
-        _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *(f"^{commit}" for commit in bounds), "--"),
-    )
+    yield from _followed(path, _ask(worktree, "diff-index", "--cached", *_RENAMES, "HEAD", "--"))
+
+    def limit() -> str:
+        """The commit at which reading history ends; "" if there are fewer commits."""
+        oldest = _ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--")
+        return (oldest or b"").decode().strip()
+
+    end = limit() if None in commits else ""
+    since = {commit or end for commit in commits}
+    if "" not in since:
+        versions = _lookup(worktree, path, since)
+        if len(versions) == len(since) and not any(answer.endswith(b" missing") for answer in versions):
+            return
+    bounds = {end or limit(), *(since if len(since) == 1 else ())} - {""}
+    excluded = [f"^{commit}" for commit in bounds]
+    yield from _followed(path, _ask(worktree, "log", *_RENAMES, "--format=", "HEAD", *excluded, "--"))
 
 
-def _limit(worktree: WorkTree) -> str:
-    """The commit at which reading history ends; "" if there are fewer commits."""
-    return (_ask(worktree, "rev-list", "-1", f"--skip={_DEPTH}", "HEAD", "--") or b"").decode().strip()
-
-
-def _follow(path: str, is_gone: Callable[[str, str], bool], raw: bytes | None) -> str | None:
-    """Follow renames back from `path`, newest first, to the first path for which `is_gone` is true. `raw` contains for
-    each rename `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
-    fields = [os.fsdecode(part) for part in (raw or b"").split(b"\0") if part]
+def _followed(path: str, raw: bytes | None) -> Iterator[tuple[str, str]]:
+    """Follow renames back from `path`, newest first. `raw` contains for each rename
+    `:MODE MODE BLOB BLOB R<score> NUL old NUL new NUL`."""
+    fields = list(_names(raw))
     before: dict[str, tuple[str, str]] = {}
     for head, old, new in zip(fields[0::3], fields[1::3], fields[2::3], strict=False):
         before.setdefault(new, (old, head.split()[2]))
-    name, blob = before.pop(path, ("", ""))
-    while name and not is_gone(name, blob):  # renamed more than once
-        name, blob = before.pop(name, ("", ""))
-    return name or None
-
-
-def _is_lacking(worktree: WorkTree, path: str, commits: Collection[str]) -> bool:
-    """Whether one of `commits` does not contain `path` (or is missing): else `path` cannot be the result of a
-    rename."""
-    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in commits)
-    answers = git(worktree.top, "cat-file", "--batch-check", stdin=names).splitlines()
-    return len(answers) != len(commits) or any(answer.endswith(b" missing") for answer in answers)
+    while path in before:
+        path, blob = before.pop(path)
+        yield path, blob
 
 
 def same_through_history(worktree: WorkTree, path: str, data: bytes, since: str) -> bool:
     """Whether history shows `path` as one file from commit `since` to HEAD: it is in both, was never added, removed or
     renamed in between, and HEAD contains `data`."""
-    names = b"".join(os.fsencode(f"{commit}:{path}") + b"\n" for commit in (since, "HEAD"))
-    versions = (_ask(worktree, "cat-file", "--batch-check", stdin=names) or b"").splitlines()
+    versions = _lookup(worktree, path, (since, "HEAD"))
     blob = _ask(worktree, "hash-object", "--stdin", "--path", path, stdin=data)
     if len(versions) != 2 or blob is None:  # a path with a line break
         return False
     if b" blob " not in versions[0] or not versions[1].startswith(blob.strip() + b" "):
         return False
     log = ("log", "-1", "--format=%H", "--no-renames", "--diff-filter=AD", f"{since}...HEAD", "--", path)
-    if _ask(worktree, *log) != b"":
-        return False
-    return all(old != path for old, _ in renames_since(worktree, since))
+    return _ask(worktree, *log) == b"" and all(old != path for old, _ in renames_since(worktree, since))
 
 
 def changed_files(worktree: WorkTree) -> Iterator[str]:
@@ -115,7 +110,3 @@ def renames_since(worktree: WorkTree, commit: str) -> list[tuple[str, str]]:
         for letter, old, new in changed
         if letter[0] == "R" or (letter[0] == "C" and old in rewritten)
     ]
-
-
-def _names(listed: bytes | None) -> Iterator[str]:
-    return (os.fsdecode(name) for name in (listed or b"").split(b"\0") if name)

@@ -2,28 +2,39 @@
 
 The identity files are authoritative. Hints only list the memory folders that may belong to a path, a key or a blob: a
 superfluous hint costs one small read, a missing one would make a known file look new. So hints are written before the
-identity, and old ones are removed after it. A few memories are simply read; for many, hints are in `memory.db`
-(cache.py).
+identity, and old ones are removed after it. A few memories are simply read; for many, hints are in `memory.db`, which
+is derived from the identity files and rebuilt if it is missing.
+
+The database lists the names again if the modification time of the memory folder has changed: a folder was added,
+removed or renamed. As in git's index, a time as recent as the listing is not trusted. An identity edited in place is
+noticed when it is read, or when all stamps are compared (`look_again`).
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from repoagent.errors import Refused
 from repoagent.memory.identity.record import FILE, Identity, load
 from repoagent.storage.folders import open_folder
 from repoagent.storage.layout import Layout, Warn
 
+if TYPE_CHECKING:
+    import sqlite3
+
 FEW = 8  # reading so many memories takes as long as a query to SQLite (1 ms)
 PATH, EARLIER, KEY, BLOB = "path", "earlier path", "key", "blob"
 Hint = tuple[str, str]
 Change = tuple[str, "Identity | None", Identity]  # folder, identity before, identity after
+_WAIT = 10.0  # seconds to wait for another process that writes
+_COARSE = 2_000_000_000  # ns: the coarsest resolution of file times (FAT)
 
 
 def hints(identity: Identity) -> set[Hint]:
@@ -47,37 +58,34 @@ class IdentityIndex:
     def __init__(self, layout: Layout, warn: Warn, *, keep_file: bool = False) -> None:
         self.layout, self.warn = layout, warn
         self._keep_file = keep_file  # written by a newer repoagent, which will notice changes itself
-        self._read_all()
-
-    def _read_all(self) -> None:
         self._names: dict[Hint, list[str]] = {}
-        self._all: dict[str, Identity] = {}
-        for name in sorted(folders(self.layout.memory)):
-            identity = load_or_warn(self.layout.memory / name, self.warn)
-            if identity is not None:
-                self._all[name] = identity
-                for hint in hints(identity):
-                    self._names.setdefault(hint, []).append(name)
+        self._loaded: dict[str, Identity | None] = {}
+        for name in sorted(folders(layout.memory)):
+            for hint in self.hints_of(name):
+                self._names.setdefault(hint, []).append(name)
 
     def names(self, kind: str, value: str) -> list[str]:
         """The folders with this hint, sorted."""
         return self._names.get((kind, value), [])
 
     def identity(self, name: str) -> Identity | None:
-        """The identity in this folder, read once; None with a warning if it is unusable."""
-        return self._all.get(name)
+        """The identity in this folder, read once; None, with a warning if it is unusable."""
+        if name not in self._loaded:
+            self._loaded[name] = load_or_warn(self.layout.memory / name, self.warn)
+        return self._loaded[name]
 
     def paths(self) -> list[tuple[str, str]]:
         """(folder, path) of every memory with hints."""
-        return [(name, identity.path) for name, identity in self._all.items()]
+        return [(name, identity.path) for name, identity in self._loaded.items() if identity]
 
     def hints_of(self, name: str) -> Collection[Hint]:
         """All hints of this folder."""
-        return hints(self._all[name]) if name in self._all else ()
+        identity = self.identity(name)
+        return hints(identity) if identity else ()
 
     def count(self, limit: int) -> int:
         """The number of memories, at most `limit`."""
-        return min(len(self._all), limit)
+        return min(len(self._loaded), limit)
 
     def look_again(self) -> bool:
         """Read identity files that have changed; return whether any hint has."""
@@ -95,24 +103,160 @@ class IdentityIndex:
 
 @contextmanager
 def open_index(layout: Layout, warn: Warn) -> Iterator[IdentityIndex]:
-    """Open the hints, up to date. Needs no lock and writes only `memory.db`.
+    """Open the hints, up to date. Needs no lock and writes only `memory.db`; if that cannot be used, warns and reads
+    all identity files.
 
     Identity files that are broken, newer or not regular files are skipped with a warning. Raises Refused if the memory
     folder is a link or a file.
     """
+    path = cache_file(layout)
     try:
         with open_folder(layout.memory):
-            pass
+            is_small = len(list(islice(folders(layout.memory), FEW + 1))) <= FEW and not os.path.lexists(path)
     except FileNotFoundError:
+        is_small = True
+    if is_small:
         yield IdentityIndex(layout, warn)
         return
-    if not os.path.lexists(cache_file(layout)) and len(list(islice(folders(layout.memory), FEW + 1))) <= FEW:
-        yield IdentityIndex(layout, warn)
-        return
-    from repoagent.memory.identity.cache import open_cache  # SQLite is slow to load
+    import sqlite3  # slow to load
 
-    with open_cache(layout, warn) as cache:
-        yield cache
+    from repoagent.memory import database
+
+    with ExitStack() as stack:
+        try:
+            schema = database.Schema(0x7270614D, 1, _TABLES)  # "rpaM"
+            connection = stack.enter_context(
+                closing(database.open_database(path, schema, warn, timeout=_WAIT))
+            )
+            cache = CachedIndex(connection, layout, warn)
+            with database.sqlite_errors(path):
+                cache.refresh()
+        except (database.Damaged, OSError, Refused) as error:
+            stack.close()
+            if isinstance(error, database.Damaged):
+                database.set_damaged_aside(path, error, warn)
+            else:
+                warn(f"{error}; reading every memory instead, which is slower")
+            yield IdentityIndex(layout, warn, keep_file=isinstance(error, database.Unusable))
+            return
+        try:
+            yield cache
+        except sqlite3.Error as raw:  # damage that the update did not touch
+            reason = database.explained(path, raw)
+            if isinstance(reason, database.Damaged):
+                database.set_damaged_aside(path, reason, warn)
+            raise Refused(f"cannot use {path} ({raw}); run the command again") from raw
+
+
+_TABLES = """
+CREATE TABLE listed (folder TEXT, settled INTEGER);
+CREATE TABLE memory (name BLOB PRIMARY KEY, stamp TEXT, path BLOB) WITHOUT ROWID;
+CREATE TABLE hint (kind TEXT, value BLOB, name BLOB, PRIMARY KEY (kind, value, name)) WITHOUT ROWID;
+CREATE INDEX hint_name ON hint (name);
+CREATE INDEX unborn ON memory (name) WHERE stamp IS NULL;
+"""
+
+
+class CachedIndex(IdentityIndex):
+    """The hints in an open `memory.db`. Each change is one transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, layout: Layout, warn: Warn) -> None:
+        self.connection, self.layout, self.warn = connection, layout, warn
+        self._loaded = {}
+
+    def names(self, kind: str, value: str) -> list[str]:
+        rows = self._column("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, _packed(value))
+        return sorted(name for name in rows if "/" not in name and not name.startswith("."))
+
+    def paths(self) -> list[tuple[str, str]]:
+        rows = self.connection.execute("SELECT name, path FROM memory WHERE path IS NOT NULL")
+        return [(_unpacked(name), _unpacked(path)) for name, path in rows]
+
+    def hints_of(self, name: str) -> Collection[Hint]:
+        rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (_packed(name),))
+        return [(kind, _unpacked(value)) for kind, value in rows]
+
+    def count(self, limit: int) -> int:
+        rows = self.connection.execute("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", (limit,))
+        return int(rows.fetchone()[0])
+
+    def look_again(self) -> bool:
+        self._loaded.clear()
+        rows = self.connection.execute("SELECT name, stamp FROM memory WHERE stamp IS NOT NULL").fetchall()
+        changed = [_unpacked(name) for name, old in rows if self._stamp(_unpacked(name)) != old]
+        before = [set(self.hints_of(name)) for name in changed]
+        if changed:
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self._read(changed)
+        return before != [set(self.hints_of(name)) for name in changed]
+
+    def note(self, changes: Iterable[Change]) -> None:
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
+            for name, before, after in changes:
+                self._put(name, "", after, hints(before) if before else set())
+
+    def refresh(self) -> None:
+        """List the names again if the memory folder has changed, and read folders that had no identity before."""
+        status = self.layout.memory.stat()
+        current = f"{status.st_ino}:{status.st_mtime_ns}"
+        listed = self.connection.execute("SELECT folder, settled FROM listed").fetchone()
+        if listed != (current, 1):
+            is_settled = time.time_ns() - status.st_mtime_ns > _COARSE
+            known = set(self._column("SELECT name FROM memory"))
+            present = set(folders(self.layout.memory))
+            if known != present or is_settled or listed is None:
+                gone = [(_packed(name),) for name in known - present]
+                with self.connection:
+                    self.connection.execute("BEGIN IMMEDIATE")
+                    self.connection.executemany("DELETE FROM hint WHERE name = ?", gone)
+                    self.connection.executemany("DELETE FROM memory WHERE name = ?", gone)
+                    self._read(present - known)
+                    self.connection.execute("DELETE FROM listed")
+                    self.connection.execute("INSERT INTO listed VALUES (?, ?)", (current, int(is_settled)))
+        unborn = self._column("SELECT name FROM memory WHERE stamp IS NULL")
+        if born := [name for name in unborn if self._stamp(name)]:
+            with self.connection:
+                self.connection.execute("BEGIN IMMEDIATE")
+                self._read(born)
+
+    def _column(self, sql: str, *values: str | bytes) -> list[str]:
+        return [_unpacked(row[0]) for row in self.connection.execute(sql, values)]
+
+    def _stamp(self, name: str) -> str | None:
+        """A value that changes with the identity file; None if there is none."""
+        try:
+            status = os.lstat(f"{self.layout.memory}/{name}/{FILE}")
+        except OSError:
+            return None
+        is_file = stat.S_ISREG(status.st_mode)
+        return f"{status.st_mtime_ns}:{status.st_ino}:{status.st_size}" if is_file else None
+
+    def _read(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            read_at = self._stamp(name)  # before reading, to notice a later change
+            identity = load_or_warn(self.layout.memory / name, self.warn) if read_at else None
+            self._put(name, read_at if identity else None, identity, set())
+
+    def _put(self, name: str, read_at: str | None, identity: Identity | None, more: set[Hint]) -> None:
+        packed = _packed(name)
+        path = _packed(identity.path) if identity else None
+        rows = {*(hints(identity) if identity else ()), *more}
+        self.connection.execute("DELETE FROM hint WHERE name = ?", (packed,))
+        self.connection.execute("INSERT OR REPLACE INTO memory VALUES (?, ?, ?)", (packed, read_at, path))
+        self.connection.executemany(
+            "INSERT INTO hint VALUES (?, ?, ?)", [(kind, _packed(value), packed) for kind, value in rows]
+        )
+
+
+def _packed(text: str) -> bytes:
+    """Encode any text, including file names that are not UTF-8 (decoded with os.fsdecode) and lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _unpacked(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
 
 
 def cache_file(layout: Layout) -> Path:
@@ -132,18 +276,9 @@ def folders(memory: Path) -> Iterator[str]:
 
 
 def load_or_warn(folder: Path, warn: Warn) -> Identity | None:
-    """The current identity in `folder`; None with a warning if it is unusable."""
+    """The current identity in `folder`; None, with a warning if it is unusable."""
     try:
         return load(folder, warn=warn)
     except Refused as error:
         warn(str(error))
         return None
-
-
-def stamp(memory: str, name: str) -> str | None:
-    """A value that changes with the identity file; None if there is none."""
-    try:
-        status = os.lstat(f"{memory}/{name}/{FILE}")
-    except OSError:
-        return None
-    return f"{status.st_mtime_ns}:{status.st_ino}:{status.st_size}" if stat.S_ISREG(status.st_mode) else None

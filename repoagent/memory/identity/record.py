@@ -19,10 +19,8 @@ _KEYS = 8  # most inodes, and most work trees
 _BLOBS = 30  # most versions
 _REKEYINGS = 100
 REWRITTEN = "rewritten in place"
-LINKED, LINKED_ANEW = (
-    "linked by hand, before that ",
-    "linked by hand to another text, before that ",
-)  # the former path
+LINKED = "linked by hand, before that "  # and the former path
+LINKED_ANEW = "linked by hand to another text, before that "
 
 
 @dataclass(frozen=True)
@@ -195,22 +193,16 @@ def from_dict(value: Mapping[str, Any]) -> Identity | None:
     if not all(isinstance(item, dict) for item in maps.values()):
         return None
     try:
-        identity = Identity(
-            path=value["path"],
-            earlier_paths=tuple(lists["earlier_paths"]),
-            keys=maps["keys"],
-            blobs=tuple(lists["blobs"]),
-            commit=value.get("commit"),
-            rekeyings=tuple(Rekeying(**step) for step in lists["rekeyings"]),
-            places={top: Seen(**seen) for top, seen in maps["places"].items()},
-            strangers=tuple(lists["strangers"]),
-        )
-        seen_paths = [seen.path for seen in identity.places.values()]
-        paths = [identity.path, *identity.earlier_paths, *identity.strangers, *seen_paths, *identity.places]
-        details = [vars(item) for item in (*identity.rekeyings, *identity.places.values())]
-        texts = [text for item in details for text in item.values()]
-        texts += [*identity.blobs, *identity.keys.values(), identity.commit or ""]
+        rekeyings = tuple(Rekeying(**step) for step in lists.pop("rekeyings"))
+        places = {top: Seen(**seen) for top, seen in maps["places"].items()}
+        path, keys, commit = value["path"], maps["keys"], value.get("commit")
+        tuples = {name: tuple(texts) for name, texts in lists.items()}
+        identity = Identity(path, keys=keys, commit=commit, rekeyings=rekeyings, places=places, **tuples)
+        paths = [path, *identity.earlier_paths, *identity.strangers, *places]
+        paths += [seen.path for seen in places.values()]
+        texts = [text for item in (*rekeyings, *places.values()) for text in vars(item).values()]
+        texts += [*identity.blobs, *keys.values(), commit or ""]
         is_valid = all(isinstance(text, str) for text in texts) and b"\0" not in os.fsencode("".join(paths))
     except (KeyError, TypeError, UnicodeEncodeError):  # a lone surrogate cannot be part of a file name
         return None
-    return identity if identity.path and is_valid else None
+    return identity if path and is_valid else None

@@ -1,18 +1,19 @@
 """Which memory belongs to a file? Content decides; paths and inodes only suggest candidates.
 
-The rules, in order: the same path with the same content; an inode known for another file, with exactly this content, or
-with content clearly more similar than that of the memory of this path (this detects swapped names); the same path with
-similar or reworked content; an earlier path; renames in git; content similar to that of a file whose path is gone or
-now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines. A rename in git
-counts only if the memory saw git's version at the old path, and the file matches git's version at the new one or has
-the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two memories match
-equally, neither is used. Paths are those of this work tree, because a file may have another name in another one.
+The candidates, in order: a memory of the same path with the same content; one that knows the inode, with exactly this
+content, or with content clearly more similar than that of the memory of this path (this detects swapped names); the
+same path with similar or reworked content; an earlier path; renames in git; content similar to that of a file whose
+path is gone or now has another file; a file rewritten in place, or replaced by a new one that shares some of its lines.
+A rename in git counts only if the memory saw git's version at the old path, and the file matches git's version at the
+new one or has the inode. If a file elsewhere has the inode and the content, the memory belongs to that file; if two
+memories match equally, neither is used. Paths are those of this work tree, because a file may have another name in
+another one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -21,24 +22,10 @@ from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, read_source
 from repoagent.git.worktree import WorkTree
-from repoagent.memory.identity.git_renames import (
-    as_in_work_tree,
-    blob_at,
-    changed_files,
-    renamed_from,
-    renames_since,
-    same_through_history,
-)
+from repoagent.memory.identity import git_renames, similarity
 from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, IdentityIndex
 from repoagent.memory.identity.record import REWRITTEN, Identity
-from repoagent.memory.identity.similarity import (
-    RENAME,
-    is_alike,
-    last_contents,
-    shares_lines,
-    similarity,
-    worked_over,
-)
+from repoagent.memory.identity.similarity import RENAME
 from repoagent.storage.layout import Layout
 
 CLEARLY = 0.05  # least difference in similarity to prefer one content
@@ -58,11 +45,6 @@ class WorkTreeFile:
     @cached_property
     def blob(self) -> str:
         return blob_hash(self.data, self.worktree.object_format)
-
-    @property
-    def says_something(self) -> bool:
-        """Whether the content can identify the file; that of an empty file cannot."""
-        return bool(self.data.strip())
 
 
 def key_of(status: os.stat_result) -> str:
@@ -104,18 +86,20 @@ class _Candidate(NamedTuple):
     identity: Identity
     path: str
 
+    def has(self, file: WorkTreeFile) -> bool:
+        """Whether the memory knows the inode of `file`."""
+        return file.key in self.identity.keys
+
+    def stays(self, reason: str = "") -> MemoryMatch:
+        return MemoryMatch(self.folder, reason)
+
     def moved(self, reason: str) -> MemoryMatch:
         return MemoryMatch(self.folder, reason, moved=True)
 
 
 def find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
     """The memory of `file`; None if it is new. Reads files, runs git only if needed, writes nothing."""
-    search = _Search(layout, index, file)
-    at_path = [memory for memory in search.having(PATH, file.path) if memory.path == file.path]
-    match = search.by_path_or_inode(at_path)
-    if match is None and file.says_something:
-        match = search.moved_back() or search.by_git(at_path)
-    return match or search.rewritten(at_path)
+    return next(_Search(layout, index, file).matches(), None)
 
 
 @dataclass(frozen=True)
@@ -138,126 +122,108 @@ class _Search:
             if identity is not None and self.file.path not in identity.strangers
         ]
 
-    # -- the rules, most reliable first --
+    # -- the candidates, most reliable first --
 
-    def by_path_or_inode(self, at_path: list[_Candidate]) -> MemoryMatch | None:
+    def matches(self) -> Iterator[MemoryMatch]:
+        """The candidates that pass their tests; the first one counts."""
         file = self.file
+        at_path = [memory for memory in self.having(PATH, file.path) if memory.path == file.path]
         scored = [(self.closeness(memory, file), memory) for memory in at_path]
-        for score, memory in scored:
-            if score == 1.0:
-                return MemoryMatch(memory.folder)
+        yield from (memory.stays() for score, memory in scored if score == 1.0)
         scored = [(score + CLEARLY, memory) for score, memory in scored if score >= RENAME]
-        if file.key and file.says_something:
+        has_content = bool(file.data.strip())  # that of an empty file cannot identify it
+        if file.key and has_content:
             others = [memory for memory in self.having(KEY, file.key) if memory not in at_path]
-            others = [memory for memory in others if file.key in memory.identity.keys]
-            closeness = ((self.closeness(memory, file), memory) for memory in others)
+            closeness = ((self.closeness(memory, file), memory) for memory in others if memory.has(file))
             scored += [
                 (2.0 if score == 1.0 else score, memory) for score, memory in closeness if score >= RENAME
             ]
         for _, memory in sorted(scored, key=lambda pair: -pair[0]):
             if memory in at_path:
-                return MemoryMatch(memory.folder)
-            if not self._is_held(memory) or self._is_case_only(memory.path):
-                return memory.moved(f"moved from {memory.path}")
-        return next(
-            (MemoryMatch(memory.folder) for memory in at_path if self._is_worked_over(memory, file)), None
-        )
+                yield memory.stays()
+            elif not self._is_held(memory) or self._is_case_only(memory.path):
+                yield memory.moved(f"moved from {memory.path}")
+        yield from (memory.stays() for memory in at_path if self._is_worked_over(memory, file))
+        if has_content:
+            yield from self._moved_back()
+            former = (memory for memory in at_path if self._is_in_history(memory))
+            yield from (memory.stays("another version from git's history") for memory in former)
+            yield from self._exact_rename()
+            yield from self._renamed_or_similar()
+        for memory in at_path:
+            if (memory.has(file) or self._is_replaced(memory)) and not self._has_moved_away(memory):
+                yield memory.stays(REWRITTEN)
 
-    def moved_back(self) -> MemoryMatch | None:
+    def _moved_back(self) -> Iterator[MemoryMatch]:
         once = [memory for memory in self.having(EARLIER, self.file.path) if not self._is_held(memory)]
         scored = [(self.closeness(memory, self.file), memory.folder, memory) for memory in once]
         score, _, best = max(scored, default=(0.0, "", None), key=lambda entry: entry[:2])
-        if best is None or score < RENAME or self._is_elsewhere(best):
-            return None
-        return best.moved(f"moved back from {best.path}")
+        if best is not None and score >= RENAME and not self._is_elsewhere(best):
+            yield best.moved(f"moved back from {best.path}")
 
-    def by_git(self, at_path: list[_Candidate]) -> MemoryMatch | None:
-        file = self.file
-        for memory in at_path:
-            commit = memory.identity.commit
-            if (
-                commit
-                and same_through_history(file.worktree, file.path, file.data, commit)
-                and not self._has_moved_away(memory)
-                and not self._is_elsewhere(memory)
-            ):
-                return MemoryMatch(memory.folder, "another version from git's history")
-        return self._exact_rename() or self._recorded_rename()
-
-    def rewritten(self, at_path: list[_Candidate]) -> MemoryMatch | None:
-        for memory in at_path:
-            in_place = self.file.key in memory.identity.keys
-            if (in_place or self._is_replaced(memory)) and not self._has_moved_away(memory):
-                return MemoryMatch(memory.folder, REWRITTEN)
-        return None
-
-    def _exact_rename(self) -> MemoryMatch | None:
+    def _exact_rename(self) -> Iterator[MemoryMatch]:
         """An exact rename, in git's words. If HEAD contains the file, both may have existed at the same time: then git
         must confirm the rename, also if another file has the old path now."""
         others = [memory for memory in self.having(BLOB, self.file.blob) if memory.path != self.file.path]
-        others = [memory for memory in others if self.file.key not in memory.identity.keys]
-        lost = [memory for memory in others if not self._is_held(memory)]
+        lost = [memory for memory in others if not memory.has(self.file) and not self._is_held(memory)]
         if len(lost) != 1:
-            return None
+            return
         [memory] = lost
         if not self._is_gone(memory):
-            return (
-                memory.moved(f"renamed from {memory.path} in git") if self._is_renamed_from(memory) else None
-            )
-        if self._is_committed() or self._is_elsewhere(memory):
-            return None
-        return memory.moved(f"same content as {memory.path}, which is gone")
+            if self._is_renamed_from(memory):
+                yield memory.moved(f"renamed from {memory.path} in git")
+        elif not self._is_committed() and not self._is_elsewhere(memory):
+            yield memory.moved(f"same content as {memory.path}, which is gone")
 
-    def _recorded_rename(self) -> MemoryMatch | None:
+    def _renamed_or_similar(self) -> Iterator[MemoryMatch]:
         """A rename in git's index or history, or one that git will report when this file is added."""
-        file = self.file
-        many = self.index.count(MANY) >= MANY
-        known = [] if many else self._load(name for name, _ in self.index.paths())
+        file, is_large = self.file, self.index.count(MANY) >= MANY
+        known = [] if is_large else self._load(name for name, _ in self.index.paths())
         gone = [memory for memory in known if self._is_gone(memory)]
-        commits = [None] if many else [memory.identity.commit for memory in gone]
-        sources: list[_Candidate] = []
-
-        def is_source(path: str, blob: str) -> bool:
-            named = (
-                memory for memory in self.having(PATH, path) if memory.path == path and self._is_gone(memory)
-            )
-            sources[:] = [memory for memory in named if self._was_in_git(memory, blob)]
-            return bool(sources)
-
-        if commits and renamed_from(file.worktree, file.path, is_source, commits):
-            [memory, *_] = sources
-            staged = blob_at(file.worktree, f":0:{file.path}")  # the renamed file, and not another one?
-            if file.key in memory.identity.keys or (staged is not None and is_alike(staged, file.data)):
-                return (
-                    None if self._is_elsewhere(memory) else memory.moved(f"renamed from {memory.path} in git")
-                )
-        other = [memory for memory in known if memory not in gone and memory.path != file.path]
+        source = self._source_in_git([None] if is_large else [memory.identity.commit for memory in gone])
+        if source is not None:
+            staged = git_renames.blob_at(file.worktree, f":0:{file.path}")
+            # the renamed file, and not another one?
+            if source.has(file) or (staged is not None and similarity.is_alike(staged, file.data)):
+                if not self._is_elsewhere(source):
+                    yield source.moved(f"renamed from {source.path} in git")
+                return
         displaced = [
-            memory for memory in other if key_at(file.worktree, memory.path) not in memory.identity.keys
+            memory
+            for memory in known
+            if memory not in gone
+            and memory.path != file.path
+            and key_at(file.worktree, memory.path) not in memory.identity.keys
         ]
         if len(displaced) > _COMPARED:  # a clone or a restored backup: all inodes have changed
             displaced = []
         displaced = [
             memory for memory in displaced if not self._is_held(memory) and self._is_displaced(memory)
         ]
-        return self._like_a_lost_one(gone, displaced)
-
-    def _like_a_lost_one(self, gone: list[_Candidate], displaced: list[_Candidate]) -> MemoryMatch | None:
         lost = [*gone, *displaced]
-        if not lost or len(lost) > _COMPARED:
-            return None
-        scored = sorted(
-            ((self.closeness(memory, self.file), memory) for memory in lost), key=lambda pair: -pair[0]
-        )
-        score, best = scored[0]
-        second = scored[1][0] if len(scored) > 1 else 0.0
+        if not 0 < len(lost) <= _COMPARED:
+            return
+        scored = [(self.closeness(memory, file), memory) for memory in lost]
+        (score, best), *others = sorted(scored, key=lambda pair: -pair[0])
+        second = others[0][0] if others else 0.0
         if score < max(RENAME, second + CLEARLY) or self._is_elsewhere(best):
-            return None
+            return
         if self._is_committed() and (best in gone or not self._is_renamed_from(best)):
-            return None  # both may have existed at the same time
-        return best.moved(
+            return  # both may have existed at the same time
+        yield best.moved(
             f"similar to {best.path}, which {'is gone' if best in gone else 'is now another file'}"
         )
+
+    def _source_in_git(self, commits: list[str | None]) -> _Candidate | None:
+        """The memory of the missing file that git has as the source of this one. `commits` are those at which the
+        missing files were last seen."""
+        if not commits:
+            return None
+        for path, blob in git_renames.former_names(self.file.worktree, self.file.path, commits):
+            for memory in self.having(PATH, path):
+                if memory.path == path and self._is_gone(memory) and self._was_in_git(memory, blob):
+                    return memory
+        return None
 
     # -- similarity --
 
@@ -265,12 +231,14 @@ class _Search:
         """1.0 for a version that the memory has seen, else the similarity of `file` to the last seen content."""
         if file.blob in memory.identity.blobs:
             return 1.0
-        contents = last_contents(self.layout.memory / memory.folder, file.worktree)
-        return min(max((similarity(content, file.data) for content in contents), default=0.0), 0.999)
+        scores = (similarity.similarity(content, file.data) for content in self._contents(memory))
+        return min(max(scores, default=0.0), 0.999)
+
+    def _contents(self, memory: _Candidate) -> list[bytes]:
+        return similarity.last_contents(self.layout.memory / memory.folder, self.file.worktree)
 
     def _is_worked_over(self, memory: _Candidate, file: WorkTreeFile) -> bool:
-        contents = last_contents(self.layout.memory / memory.folder, file.worktree)
-        return any(worked_over(content, file.data) for content in contents)
+        return any(similarity.worked_over(content, file.data) for content in self._contents(memory))
 
     # -- the file of a memory now --
 
@@ -281,10 +249,10 @@ class _Search:
         if current is None:
             return False
         closeness = self.closeness(memory, current)
-        others = [other for other in self.having(KEY, current.key) if other.folder != memory.folder]
-        for other in others:
-            is_better = self.closeness(other, current) > closeness + CLEARLY
-            if current.key in other.identity.keys and (other.identity.blob == current.blob or is_better):
+        rivals = [other for other in self.having(KEY, current.key) if other.folder != memory.folder]
+        for rival in (rival for rival in rivals if rival.has(current)):
+            is_last = rival.identity.blob == current.blob
+            if is_last or self.closeness(rival, current) > closeness + CLEARLY:
                 return False
         return closeness >= RENAME or self._is_worked_over(memory, current)
 
@@ -303,14 +271,13 @@ class _Search:
         return any(
             self.closeness(other, current) >= least
             for other in others
-            if other.folder != memory.folder
-            and (other.path == current.path or current.key in other.identity.keys)
+            if other.folder != memory.folder and (other.path == current.path or other.has(current))
         )
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
         """Whether a missing file, by its inode and content, is at another changed path or an earlier one."""
         worktree, keys = self.file.worktree, memory.identity.keys.keys() - {self.file.key}
-        for path in chain(memory.identity.earlier_paths, changed_files(worktree)):
+        for path in chain(memory.identity.earlier_paths, git_renames.changed_files(worktree)):
             if path not in (self.file.path, memory.path) and key_at(worktree, path) in keys:
                 current = file_at(worktree, path)
                 if current is not None and self.closeness(memory, current) >= RENAME:
@@ -321,18 +288,17 @@ class _Search:
         """Whether a program has replaced the file of a memory with a new one that shares some lines: git has the
         version that the memory saw there, and no other file claims the memory, the path or the inode."""
         file, worktree = self.file, self.file.worktree
-        if any(file.key in other.identity.keys for other in self.having(KEY, file.key)):
+        if any(other.has(file) for other in self.having(KEY, file.key)):
             return False
-        contents = last_contents(self.layout.memory / memory.folder, worktree)
-        if not any(shares_lines(content, file.data) for content in contents):
+        if not any(similarity.shares_lines(content, file.data) for content in self._contents(memory)):
             return False
-        in_git = (blob_at(worktree, f"{version}:{file.path}") for version in ("HEAD", ":0"))
+        in_git = (git_renames.blob_at(worktree, f"{version}:{file.path}") for version in ("HEAD", ":0"))
         blobs = {blob_hash(data, worktree.object_format) for data in in_git if data is not None}
         if not any(self._was_in_git(memory, blob) for blob in blobs) or self._is_overwritten(memory):
             return False
-        if any(new == file.path for _, new in renames_since(worktree, "HEAD")):
+        if any(new == file.path for _, new in git_renames.renames_since(worktree, "HEAD")):
             return False
-        changed = [path for path in changed_files(worktree) if path != file.path]
+        changed = [path for path in git_renames.changed_files(worktree) if path != file.path]
         if len(changed) > _COMPARED:
             return False
         others = (path for path in (*memory.identity.earlier_paths, *changed) if path != file.path)
@@ -341,39 +307,47 @@ class _Search:
 
     # -- the state in git --
 
+    def _is_in_history(self, memory: _Candidate) -> bool:
+        """Whether the file is a version from git's history of the file at this path."""
+        file, commit = self.file, memory.identity.commit
+        if not commit or not git_renames.same_through_history(file.worktree, file.path, file.data, commit):
+            return False
+        return not self._has_moved_away(memory) and not self._is_elsewhere(memory)
+
     def _is_committed(self) -> bool:
         """Whether HEAD contains this file: then it may have existed at the same time as the missing one."""
-        data = blob_at(self.file.worktree, f"HEAD:{self.file.path}")
-        return data is not None and similarity(data, self.file.data) >= RENAME
+        data = git_renames.blob_at(self.file.worktree, f"HEAD:{self.file.path}")
+        return data is not None and similarity.similarity(data, self.file.data) >= RENAME
 
     def _was_in_git(self, memory: _Candidate, blob: str) -> bool:
         """Whether the memory has seen the `blob` that git had at its path."""
         if blob in memory.identity.blobs:
             return True
-        data = as_in_work_tree(self.file.worktree, blob, memory.path)
+        data = git_renames.as_in_work_tree(self.file.worktree, blob, memory.path)
         if data is None:
             return False
         version = WorkTreeFile(self.file.worktree, memory.path, data, "")
         return self.closeness(memory, version) >= RENAME or self._is_worked_over(memory, version)
 
-    def _renames(self, memory: _Candidate) -> list[tuple[str, str]]:
-        return renames_since(self.file.worktree, memory.identity.commit or "HEAD")
+    def _renames(self, memory: _Candidate) -> list[tuple[bool, str]]:
+        """The renames that git sees since the last edit of a memory's file: whether the old path is one of that file,
+        and the new path."""
+        paths = {memory.path, *memory.identity.earlier_paths}
+        renames = git_renames.renames_since(self.file.worktree, memory.identity.commit or "HEAD")
+        return [(old in paths, new) for old, new in renames]
 
     def _is_renamed_from(self, memory: _Candidate) -> bool:
-        """Whether git sees this file as renamed from a path of a memory, since its last edit or HEAD."""
-        paths = {memory.path, *memory.identity.earlier_paths}
-        return any(new == self.file.path and old in paths for old, new in self._renames(memory))
+        """Whether git sees this file as renamed from a path of a memory."""
+        return (True, self.file.path) in self._renames(memory)
 
     def _has_moved_away(self, memory: _Candidate) -> bool:
         """Whether git sees another path as the new name of a memory's file: then the same path or inode is a
         coincidence."""
-        paths = {memory.path, *memory.identity.earlier_paths}
-        return any(new != self.file.path and old in paths for old, new in self._renames(memory))
+        return any(is_own and new != self.file.path for is_own, new in self._renames(memory))
 
     def _is_overwritten(self, memory: _Candidate) -> bool:
         """Whether git sees another file as renamed to the path of a memory."""
-        earlier = memory.identity.earlier_paths
-        return any(new == memory.path and old not in earlier for old, new in self._renames(memory))
+        return (False, memory.path) in self._renames(memory)
 
     def _is_case_only(self, path: str) -> bool:
         """Whether `path` differs only in case from this file's path, on a file system that ignores case."""

@@ -112,19 +112,18 @@ def drop_contents(folder: Path, tops: Collection[str]) -> None:
 def last_contents(folder: Path, worktree: WorkTree) -> list[bytes]:
     """The stored contents, that of `worktree` first, without unreadable ones: then only equality and git decide."""
     own = folder / _name(worktree.top, linked=worktree.is_linked)
-    others = sorted(path for path in folder.glob("seen*.z") if path != own)
-    return [content for content in map(_unpacked, (own, *others)) if content]
+    contents = []
+    for path in (own, *sorted(path for path in folder.glob("seen*.z") if path != own)):
+        try:
+            packed = read_regular(path)
+            # the limit prevents a forged file from exhausting memory
+            content = b"" if packed is None else zlib.decompressobj().decompress(packed, LIMIT)
+        except (Refused, zlib.error):  # a link, a FIFO, or damaged
+            continue
+        contents += [content] if content else []
+    return contents
 
 
 def _name(top: Path | str, *, linked: bool) -> str:
     digest = sha256(str(top).encode(errors="surrogateescape")).hexdigest()
     return f"seen-{digest[:8]}.z" if linked else "seen.z"
-
-
-def _unpacked(path: Path) -> bytes | None:
-    try:
-        packed = read_regular(path)
-        # the limit prevents a forged file from exhausting memory
-        return None if packed is None else zlib.decompressobj().decompress(packed, LIMIT)
-    except (Refused, zlib.error):  # a link, a FIFO, or damaged
-        return None

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from repoagent.errors import Busy, Refused
 from repoagent.git.files import read_source
 from repoagent.git.worktree import WorkTree
+from repoagent.memory.identity import record, similarity
 from repoagent.memory.identity.hints import (
     KEY,
     Change,
@@ -20,18 +21,8 @@ from repoagent.memory.identity.hints import (
     load_or_warn,
     open_index,
 )
-from repoagent.memory.identity.record import (
-    LINKED,
-    LINKED_ANEW,
-    REWRITTEN,
-    Identity,
-    Memory,
-    Rekeying,
-    Seen,
-    save,
-)
+from repoagent.memory.identity.record import REWRITTEN, Identity, Memory, Rekeying
 from repoagent.memory.identity.resolve import MemoryMatch, WorkTreeFile, file_at, find, key_at
-from repoagent.memory.identity.similarity import drop_contents, is_alike, keep_content, last_contents
 from repoagent.storage.atomic import sweep
 from repoagent.storage.folders import open_folder
 from repoagent.storage.json_files import now
@@ -50,14 +41,17 @@ def resolve(
     a warning. The common case is one query of the index and two small reads, without git.
     """
     file = WorkTreeFile(worktree, path, data, key_at(worktree, path))
-    with open_index(layout, warn) as index:
-        match = _look(layout, index, file)
-        memory = None if match is None else _load(layout, index, match)
-    if match is None or memory is None or _is_up_to_date(memory.identity, match, file):
+    match, memory = _look(layout, file, warn)
+    if match is None or memory is None:
+        return None
+    identity = memory.identity
+    seen = identity.places.get(str(worktree.top))
+    is_same = seen is not None and seen.blob == file.blob and match.reason != REWRITTEN and not match.moved
+    if is_same and file.key in (*identity.keys, ""):
         return memory
     try:
         with memory_lock(layout), open_index(layout, warn) as index:
-            return _store(layout, index, file, match, commit=memory.identity.commit)
+            return _store(layout, index, file, match, commit=identity.commit)
     except (Busy, Refused) as error:
         warn(f"could not update the memory of {path}: {error}")
         return memory
@@ -75,9 +69,25 @@ def recognize(
     layout: Layout, worktree: WorkTree, path: str, data: bytes, *, warn: Warn = to_stderr
 ) -> Memory | None:
     """As `resolve`, but without writing anything."""
+    return _look(layout, WorkTreeFile(worktree, path, data, key_at(worktree, path)), warn)[1]
+
+
+def _look(layout: Layout, file: WorkTreeFile, warn: Warn) -> tuple[MemoryMatch | None, Memory | None]:
     with open_index(layout, warn) as index:
-        match = _look(layout, index, WorkTreeFile(worktree, path, data, key_at(worktree, path)))
-        return None if match is None else _load(layout, index, match)
+        match = _find(layout, index, file)
+        identity = None if match is None else index.identity(match.folder)
+        if match is None or identity is None:
+            return match, None
+        return match, Memory(layout.memory / match.folder, identity, match.reason)
+
+
+def _find(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
+    """Call `find`, and again if it finds nothing but an identity file was edited by hand. With very many memories only
+    `listing` checks for such edits."""
+    match = find(layout, index, file)
+    if match is None and index.count(_COMPARED) < _COMPARED and index.look_again():
+        match = find(layout, index, file)
+    return match
 
 
 def remember(
@@ -101,12 +111,75 @@ def remember(
     with memory_lock(layout), open_index(layout, warn) as index:
         before = None if memory is None else index.identity(memory.folder.name)
         if memory is None or before is None:
-            match = _look(layout, index, file)
+            match = _find(layout, index, file)
         elif (former := before.path_in(str(worktree.top))) == path:
             match = MemoryMatch(memory.folder.name)
         else:
             match = MemoryMatch(memory.folder.name, f"renamed from {former}", moved=True)
-        return _store(layout, index, file, match or MemoryMatch(_new_folder(layout, path)), commit=commit)
+        if match is None:  # the slug is for users who open the folder, the id makes its name unique
+            slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
+            while (layout.memory / (name := f"{slug}-{secrets.token_hex(4)}")).exists():
+                pass
+            match = MemoryMatch(name)
+        return _store(layout, index, file, match, commit=commit)
+
+
+def _store(
+    layout: Layout, index: IdentityIndex, file: WorkTreeFile, match: MemoryMatch, *, commit: str | None
+) -> Memory:
+    """Record that `file` belongs to the memory `match`: write the hints, the content, then the identity."""
+    folder, top = layout.memory / match.folder, str(file.worktree.top)
+    before = index.identity(match.folder)
+    after = before or Identity(file.path)
+    reason = match.reason if before is not None else "first seen"
+    is_new_key = file.key not in after.keys
+    if match.moved:
+        after = after.at(file.path, top)
+    if file.key:
+        after = after.keyed(file.key, top)
+        reason = reason or ("another inode" if is_new_key else "")
+    if reason and (before is None or match.moved or reason == REWRITTEN or is_new_key):
+        after = after.noted(rekeying(reason, file))
+    after = replace(after.seen(file.blob, top), commit=commit or after.commit)
+    changes = [(match.folder, before, after)] if after != before else []
+    changes += freed(index, file, match.folder)
+    seen = None if before is None else before.places.get(top)
+    _save(layout, index, changes, folder, file if seen is None or seen.blob != file.blob else None)
+    return Memory(folder, after, match.reason)
+
+
+def _save(
+    layout: Layout, index: IdentityIndex, changes: Sequence[Change], folder: Path, file: WorkTreeFile | None
+) -> None:
+    """Save hints, the content of `file` as last seen by the memory in `folder`, then the identities. The caller has
+    locked the memory."""
+    if changes:
+        index.note(changes)
+    if file is not None:
+        similarity.keep_content(folder, file.worktree, file.data)
+    for name, before, after in changes:
+        record.save(layout.memory / name, after)
+        if before is not None and not before.places.keys() <= after.places.keys():
+            similarity.drop_contents(layout.memory / name, after.places)
+
+
+def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
+    """An event of now: `file` was tied to a memory for this `reason`."""
+    return Rekeying(now(), reason, file.path, file.key, file.blob)
+
+
+def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
+    """Changes that remove the inode of `file` from other memories: it was reused. If hard links give one file two
+    names, both memories keep the inode."""
+    key, top = file.key, str(file.worktree.top)
+    changes: list[Change] = []
+    for name in index.names(KEY, key) if key else ():
+        other = index.identity(name)
+        if name != owner and other is not None and key in other.keys:
+            path = other.path_in(top)
+            if path == file.path or key_at(file.worktree, path) != key:
+                changes.append((name, other, other.without_key(key)))
+    return changes
 
 
 def memories(layout: Layout, *, warn: Warn = to_stderr) -> list[Memory]:
@@ -132,94 +205,6 @@ def listing(layout: Layout, *, warn: Warn = to_stderr) -> list[tuple[str, str]]:
 def memory_lock(layout: Layout) -> AbstractContextManager[None]:
     """The lock for all identities of a repository. Raises Busy after ten seconds, Refused."""
     return locked(layout.memory_lock, what="the memory of this repository")
-
-
-def _look(layout: Layout, index: IdentityIndex, file: WorkTreeFile) -> MemoryMatch | None:
-    """Call `find`, and again if it finds nothing but an identity file was edited by hand. With very many memories only
-    `listing` checks for such edits."""
-    match = find(layout, index, file)
-    if match is None and index.count(_COMPARED) < _COMPARED and index.look_again():
-        match = find(layout, index, file)
-    return match
-
-
-def _load(layout: Layout, index: IdentityIndex, match: MemoryMatch) -> Memory | None:
-    identity = index.identity(match.folder)
-    return None if identity is None else Memory(layout.memory / match.folder, identity, match.reason)
-
-
-def _is_up_to_date(identity: Identity, match: MemoryMatch, file: WorkTreeFile) -> bool:
-    seen = identity.places.get(str(file.worktree.top))
-    is_seen = seen is not None and seen.blob == file.blob
-    return is_seen and not match.moved and match.reason != REWRITTEN and file.key in (*identity.keys, "")
-
-
-def _store(
-    layout: Layout, index: IdentityIndex, file: WorkTreeFile, match: MemoryMatch, *, commit: str | None
-) -> Memory:
-    """Record that `file` belongs to the memory `match`: write the hints, the content, then the identity."""
-    folder, top = layout.memory / match.folder, str(file.worktree.top)
-    before = index.identity(match.folder)
-    after = before or Identity(file.path)
-    reason = match.reason if before is not None else "first seen"
-    is_new_key = file.key not in after.keys
-    if match.moved:
-        after = after.at(file.path, top)
-    if file.key:
-        after = after.keyed(file.key, top)
-        reason = reason or ("another inode" if is_new_key else "")
-    if reason and (before is None or match.moved or reason == REWRITTEN or is_new_key):
-        after = after.noted(rekeying(reason, file))
-    after = replace(after.seen(file.blob, top), commit=commit or after.commit)
-    changes = [(match.folder, before, after)] if after != before else []
-    changes += freed(index, file, match.folder)
-    seen = None if before is None else before.places.get(top)
-    save_all(layout, index, changes, [(folder, file)] if seen is None or seen.blob != file.blob else [])
-    return Memory(folder, after, match.reason)
-
-
-def save_all(
-    layout: Layout,
-    index: IdentityIndex,
-    changes: Sequence[Change],
-    contents: Sequence[tuple[Path, WorkTreeFile]],
-) -> None:
-    """Save hints and seen contents, then the identities. The caller has locked the memory."""
-    if changes:
-        index.note(changes)
-    for folder, file in contents:
-        keep_content(folder, file.worktree, file.data)
-    for name, before, after in changes:
-        save(layout.memory / name, after)
-        if before is not None and not before.places.keys() <= after.places.keys():
-            drop_contents(layout.memory / name, after.places)
-
-
-def rekeying(reason: str, file: WorkTreeFile) -> Rekeying:
-    """An event of now: `file` was tied to a memory for this `reason`."""
-    return Rekeying(now(), reason, file.path, file.key, file.blob)
-
-
-def freed(index: IdentityIndex, file: WorkTreeFile, owner: str) -> list[Change]:
-    """Changes that remove the inode of `file` from other memories: it was reused. If hard links give one file two
-    names, both memories keep the inode."""
-    key, top = file.key, str(file.worktree.top)
-    changes: list[Change] = []
-    for name in index.names(KEY, key) if key else ():
-        other = index.identity(name)
-        if name != owner and other is not None and key in other.keys:
-            path = other.path_in(top)
-            if path == file.path or key_at(file.worktree, path) != key:
-                changes.append((name, other, other.without_key(key)))
-    return changes
-
-
-def _new_folder(layout: Layout, path: str) -> str:
-    """`<slug>-<id>`: the slug is for users who open the folder, the id makes it unique."""
-    slug = re.sub(r"[^a-z0-9]+", "-", PurePosixPath(path).name.lower()).strip("-")[:40] or "file"
-    while (layout.memory / (name := f"{slug}-{secrets.token_hex(4)}")).exists():
-        pass
-    return name
 
 
 _FIRST = re.compile(r"seen(-[0-9a-f]{8})?\.z")  # the files of a memory that are written before its identity
@@ -259,29 +244,28 @@ def relink(
         read_source(worktree, path)
         # without a key: missing, a link or a folder
         file = file_at(worktree, path) or WorkTreeFile(worktree, path, b"", "")
-        former = file_at(worktree, identity.path_in(top))
-        if not file.key and path not in {identity.path_in(top), identity.path, *identity.earlier_paths}:
+        former_path = identity.path_in(top)
+        if not file.key and path not in {former_path, identity.path, *identity.earlier_paths}:
             raise Refused(f"no such file: {path}; name an existing file or an earlier path of this memory")
         match = find(layout, index, file) if file.key else None
         if match is not None and match.folder != name:
             raise Refused(
                 f"{path} already has a memory ({match.folder}); link that one to another file first"
             )
-        contents = last_contents(layout.memory / name, worktree)
+        contents = similarity.last_contents(memory.folder, worktree)
         is_same_text = not file.key or file.blob in identity.blobs
-        is_same_text = is_same_text or any(is_alike(content, file.data) for content in contents)
-        reason = (LINKED if is_same_text else LINKED_ANEW) + identity.path_in(top)
-        strangers = [other for other in identity.strangers if other != path]
-        tied = identity.at(path, top)
-        if former is not None and former.path != path:  # another file, which must not match again
+        is_same_text = is_same_text or any(similarity.is_alike(content, file.data) for content in contents)
+        reason = (record.LINKED if is_same_text else record.LINKED_ANEW) + former_path
+        tied, strangers = identity.at(path, top), [other for other in identity.strangers if other != path]
+        former = file_at(worktree, former_path)
+        if former is not None and former_path != path:  # another file, which must not match again
             tied = tied.without_key(former.key)
-            strangers.append(former.path)
-        tied = replace(tied, strangers=tuple(dict.fromkeys(strangers)))
+            strangers.append(former_path)
         if file.key:
             tied = tied.keyed(file.key, top).seen(file.blob, top)
         else:
-            tied = replace(tied, places={**tied.places, top: Seen(path, identity.blob)})
-        tied = tied.noted(rekeying(reason, file))
+            tied = replace(tied, places={**tied.places, top: record.Seen(path, identity.blob)})
+        tied = replace(tied, strangers=tuple(dict.fromkeys(strangers))).noted(rekeying(reason, file))
         changes = [(name, identity, tied), *freed(index, file, name)]
-        save_all(layout, index, changes, [(memory.folder, file)] if file.key else [])
+        _save(layout, index, changes, memory.folder, file if file.key else None)
         return Memory(memory.folder, tied, reason)

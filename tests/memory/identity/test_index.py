@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from repoagent.errors import Refused
-from repoagent.memory.database import open_database
-from repoagent.memory.identity import cache, hints
+from repoagent.memory.database import Schema, open_database
+from repoagent.memory.identity import hints
 from repoagent.memory.identity.record import Identity, identity_file, load, save
 from repoagent.memory.identity.store import listing, memories, remember, resolve
 from repoagent.storage.layout import Layout
 from tests.memory.conftest import Desk, atomic_save, edited, text
+
+SCHEMA = Schema(0x123, 1, "CREATE TABLE item (name)")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +54,7 @@ def test_few_memories_need_no_file(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     file_of(desk).unlink()
     atomic_save(desk.worktree.top / "a.py", edited(text("a"), 12))
     assert desk.folder("a.py") and not file_of(desk).exists()
-    code = "import sys; import repoagent.memory.identity.store; print('repoagent.memory.identity.cache' in sys.modules)"
+    code = "import sys; import repoagent.memory.identity.store; print('sqlite3' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -107,7 +109,7 @@ def test_a_newer_file_is_left_alone_and_work_goes_on(desk: Desk) -> None:
 
 
 def test_a_locked_or_read_only_index_only_costs_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_WAIT", 0.01)
+    monkeypatch.setattr(hints, "_WAIT", 0.01)
     a = desk.folder("a.py")
     holder = sqlite3.connect(file_of(desk), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
@@ -121,7 +123,7 @@ def test_damage_that_shows_late_is_reported_and_mended(desk: Desk) -> None:
     warnings: list[str] = []
     with (
         pytest.raises(Refused, match=r"memory\.db .* run the command again"),
-        cache.open_cache(desk.layout, warnings.append) as index,
+        hints.open_index(desk.layout, warnings.append) as index,
     ):
         with sqlite3.connect(file_of(desk)) as other:
             other.execute("DROP TABLE hint")
@@ -289,7 +291,7 @@ def test_threads_that_create_the_database_at_once_do_not_set_it_aside(tmp_path: 
             path: Path = path, barrier: threading.Barrier = barrier, messages: list[str] = messages
         ) -> None:
             barrier.wait()
-            open_database(path, cache.SCHEMA, messages.append).close()
+            open_database(path, SCHEMA, messages.append).close()
             messages.append("opened")
 
         threads = [threading.Thread(target=create) for _ in range(4)]
