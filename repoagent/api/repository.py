@@ -208,8 +208,7 @@ class Repository:
 
         Raises UsageError for a query without words, Busy while another process builds the index.
         """
-        from repoagent.memory.search.ranking import parse
-        from repoagent.memory.search.search import Search, answer
+        from repoagent.memory.search.search import Search, answer, parse
 
         if not parse(query).words:
             raise UsageError(f"the query {query!r} has no words to search for")

@@ -303,8 +303,7 @@ def recall(
     call: Call, query: str, paths: Sequence[str] = (), kinds: Sequence[Any] = (), limit: int = 10
 ) -> ToolResult:
     from repoagent.git.worktree import layout
-    from repoagent.memory.search.ranking import parse
-    from repoagent.memory.search.search import Search, answer, hit_line
+    from repoagent.memory.search.search import Search, answer, hit_line, parse
     from repoagent.storage.layout import to_stderr
 
     if not parse(query).words:

@@ -69,8 +69,7 @@ def command(repo: Repository, /, **values: Any) -> int:
 
     Changes that you made to these files by hand are found, too. The search uses no model.
     """
-    from repoagent.memory.search.ranking import parse
-    from repoagent.memory.search.search import Search, answer
+    from repoagent.memory.search.search import Search, answer, parse
 
     options, terminal = SimpleNamespace(**values), repo.terminal
     query = " ".join(options.words)

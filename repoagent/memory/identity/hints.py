@@ -165,16 +165,16 @@ class CachedIndex(IdentityIndex):
         self._loaded = {}
 
     def names(self, kind: str, value: str) -> list[str]:
-        rows = self._column("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, _packed(value))
+        rows = self._column("SELECT name FROM hint WHERE kind = ? AND value = ?", kind, packed(value))
         return sorted(name for name in rows if "/" not in name and not name.startswith("."))
 
     def paths(self) -> list[tuple[str, str]]:
         rows = self.connection.execute("SELECT name, path FROM memory WHERE path IS NOT NULL")
-        return [(_unpacked(name), _unpacked(path)) for name, path in rows]
+        return [(unpacked(name), unpacked(path)) for name, path in rows]
 
     def hints_of(self, name: str) -> Collection[Hint]:
-        rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (_packed(name),))
-        return [(kind, _unpacked(value)) for kind, value in rows]
+        rows = self.connection.execute("SELECT kind, value FROM hint WHERE name = ?", (packed(name),))
+        return [(kind, unpacked(value)) for kind, value in rows]
 
     def count(self, limit: int) -> int:
         rows = self.connection.execute("SELECT count(*) FROM (SELECT 1 FROM memory LIMIT ?)", (limit,))
@@ -183,7 +183,7 @@ class CachedIndex(IdentityIndex):
     def look_again(self) -> bool:
         self._loaded.clear()
         rows = self.connection.execute("SELECT name, stamp FROM memory WHERE stamp IS NOT NULL").fetchall()
-        changed = [_unpacked(name) for name, old in rows if self._stamp(_unpacked(name)) != old]
+        changed = [unpacked(name) for name, old in rows if self._stamp(unpacked(name)) != old]
         before = [set(self.hints_of(name)) for name in changed]
         if changed:
             with self.connection:
@@ -207,7 +207,7 @@ class CachedIndex(IdentityIndex):
             known = set(self._column("SELECT name FROM memory"))
             present = set(folders(self.layout.memory))
             if known != present or is_settled or listed is None:
-                gone = [(_packed(name),) for name in known - present]
+                gone = [(packed(name),) for name in known - present]
                 with self.connection:
                     self.connection.execute("BEGIN IMMEDIATE")
                     self.connection.executemany("DELETE FROM hint WHERE name = ?", gone)
@@ -222,7 +222,7 @@ class CachedIndex(IdentityIndex):
                 self._read(born)
 
     def _column(self, sql: str, *values: str | bytes) -> list[str]:
-        return [_unpacked(row[0]) for row in self.connection.execute(sql, values)]
+        return [unpacked(row[0]) for row in self.connection.execute(sql, values)]
 
     def _stamp(self, name: str) -> str | None:
         """A value that changes with the identity file; None if there is none."""
@@ -240,22 +240,22 @@ class CachedIndex(IdentityIndex):
             self._put(name, read_at if identity else None, identity, set())
 
     def _put(self, name: str, read_at: str | None, identity: Identity | None, more: set[Hint]) -> None:
-        packed = _packed(name)
-        path = _packed(identity.path) if identity else None
+        key = packed(name)
+        path = packed(identity.path) if identity else None
         rows = {*(hints(identity) if identity else ()), *more}
-        self.connection.execute("DELETE FROM hint WHERE name = ?", (packed,))
-        self.connection.execute("INSERT OR REPLACE INTO memory VALUES (?, ?, ?)", (packed, read_at, path))
+        self.connection.execute("DELETE FROM hint WHERE name = ?", (key,))
+        self.connection.execute("INSERT OR REPLACE INTO memory VALUES (?, ?, ?)", (key, read_at, path))
         self.connection.executemany(
-            "INSERT INTO hint VALUES (?, ?, ?)", [(kind, _packed(value), packed) for kind, value in rows]
+            "INSERT INTO hint VALUES (?, ?, ?)", [(kind, packed(value), key) for kind, value in rows]
         )
 
 
-def _packed(text: str) -> bytes:
+def packed(text: str) -> bytes:
     """Encode any text, including file names that are not UTF-8 (decoded with os.fsdecode) and lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def _unpacked(data: bytes) -> str:
+def unpacked(data: bytes) -> str:
     return data.decode("utf-8", "surrogatepass")
 
 

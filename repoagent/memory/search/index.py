@@ -13,7 +13,7 @@ import sys
 import time
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from hashlib import blake2b
 from itertools import chain
@@ -22,15 +22,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from repoagent.errors import Refused
 from repoagent.llm.conversation import NewerConversation
-from repoagent.memory.database import (
-    Damaged,
-    Schema,
-    Unusable,
-    open_database,
-    set_damaged_aside,
-    sqlite_errors,
-)
-from repoagent.memory.identity.record import load
+from repoagent.memory import database
+from repoagent.memory.identity.hints import load_or_warn, packed, unpacked
 from repoagent.memory.search import passages
 from repoagent.memory.search.passages import Passage
 from repoagent.memory.search.tokenize import words_of
@@ -52,7 +45,7 @@ CREATE INDEX passage_file ON passage (file);
 CREATE VIRTUAL TABLE words USING fts5 (title, body, names, path, tokenize = 'ascii');
 INSERT INTO meta VALUES ('made by', '{_MADE_BY}');
 """
-SCHEMA = Schema(0x72705263, 1, _TABLES)  # "rpRc"
+SCHEMA = database.Schema(0x72705263, 1, _TABLES)  # "rpRc"
 _TICK = 50_000_000  # nanoseconds: a file that changes twice within one tick of the clock has the same stamp
 _COARSE = 2_000_000_000  # the same if a file system stores only whole seconds
 _MANY = 2_000  # new passages after which the index is merged
@@ -69,11 +62,15 @@ def index_file(layout: Layout) -> Path:
 
 def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
     """Open the index in `path`, and create it if it is missing. Raises as `open_database`."""
-    connection = open_database(path, SCHEMA, warn, wal=True, timeout=20)
+    connection = database.open_database(path, SCHEMA, warn, wal=True, timeout=20)
     try:
-        with sqlite_errors(path):
+        with database.sqlite_errors(path):
             if _meta(connection, "made by") != _MADE_BY:
-                _wipe(connection)
+                with connection:  # make the tables again, empty, in one transaction
+                    connection.execute("BEGIN IMMEDIATE")
+                    for table in ("meta", "source", "passage", "words"):
+                        connection.execute(f"DROP TABLE IF EXISTS {table}")
+                    SCHEMA.create(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA cache_size = -16000")
     except BaseException:
@@ -85,36 +82,14 @@ def open_index(path: Path, warn: Warn) -> sqlite3.Connection:
 def in_memory() -> sqlite3.Connection:
     """An index that is not stored."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    with sqlite_errors(Path(":memory:")):
+    with database.sqlite_errors(Path(":memory:")):
         SCHEMA.create(connection)
     return connection
-
-
-def _wipe(connection: sqlite3.Connection) -> None:
-    """Create the tables again, empty, in one transaction."""
-    tables = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' AND name NOT LIKE 'words_%'"
-    ).fetchall()
-    connection.execute("BEGIN IMMEDIATE")
-    for (name,) in tables:
-        connection.execute(f'DROP TABLE "{name}"')
-    SCHEMA.create(connection)
-    connection.execute("COMMIT")
 
 
 def _meta(connection: sqlite3.Connection, key: str) -> object:
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else row[0]
-
-
-def packed(text: str) -> bytes:
-    """Encode a text for the index: file names may contain bytes that are not UTF-8, as surrogates."""
-    return text.encode("utf-8", "surrogatepass")
-
-
-def unpacked(data: bytes) -> str:
-    """The text that `packed` has encoded, with its surrogates."""
-    return data.decode("utf-8", "surrogatepass")
 
 
 class FileSnapshot(NamedTuple):
@@ -204,67 +179,53 @@ def update(
     progress: Progress | None = None,
 ) -> None:
     """Update the index in one transaction, so that readers see it before or after, also if this process is killed."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        _update(connection, layout, seen, warn, progress)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _update(
-    connection: sqlite3.Connection, layout: Layout, seen: FileSnapshot, warn: Warn, progress: Progress | None
-) -> None:
-    began = time.time_ns()
-    known: dict[str, tuple[int, str, str]] = {}  # the row, the stamp, and the file that the memory is about
-    for path, number, stamp, about in connection.execute("SELECT path, id, stamp, about FROM source"):
-        known[unpacked(path)] = number, stamp, unpacked(about)
-    stamps = {path: ":".join(map(str, numbers)) for path, numbers in seen.files.items()}
-    same = {path for path, stamp in stamps.items() if path in known and known[path][1] == stamp}
-    abouts = {
-        memory_of(path): known[path][2] if path in same else _about(layout, path, warn)
-        for path in filter(_is_identity, stamps)
-    }
-    for number in [known[path][0] for path in known.keys() - stamps.keys()]:
-        _remove_passages(connection, number)
-        connection.execute("DELETE FROM source WHERE id = ?", (number,))
-    stale = [path for path in stamps if path not in same or known[path][2] != abouts.get(memory_of(path), "")]
-    written, is_certain = 0, True
-    for count, path in enumerate(stale):
-        if progress is not None:
-            progress(count, len(stale))
-        changed, about = seen.files[path][0], abouts.get(memory_of(path), "")
-        doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
-        is_settled = changed + doubt < began  # else a later version may have this stamp: read it again
-        is_certain = is_certain and is_settled
-        values = (packed(path), stamps[path] if is_settled else "", packed(about))
-        if path in known:
-            number = known[path][0]
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        began = time.time_ns()
+        known: dict[
+            str, tuple[int, str, str]
+        ] = {}  # the row, the stamp, and the file that the memory is about
+        for path, number, stamp, about in connection.execute("SELECT path, id, stamp, about FROM source"):
+            known[unpacked(path)] = number, stamp, unpacked(about)
+        stamps = {path: ":".join(map(str, numbers)) for path, numbers in seen.files.items()}
+        same = {path for path, stamp in stamps.items() if path in known and known[path][1] == stamp}
+        abouts: dict[str, str] = {}
+        for path in filter(_is_identity, stamps):
+            identity = None if path in same else load_or_warn((layout.root / path).parent, warn)
+            abouts[memory_of(path)] = known[path][2] if path in same else identity.path if identity else ""
+        for number in [known[path][0] for path in known.keys() - stamps.keys()]:
             _remove_passages(connection, number)
-            connection.execute(
-                "UPDATE source SET (path, stamp, about) = (?, ?, ?) WHERE id = ?", (*values, number)
-            )
-        else:
-            cursor = connection.execute("INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values)
-            number = cursor.lastrowid or 0
-        for passage in _read(layout, path, about, warn):
-            _insert(connection, number, passage)
-            written += 1
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('mark', ?)", (seen.mark if is_certain else None,))
-    if written > _MANY:
-        connection.execute("INSERT INTO words (words) VALUES ('optimize')")
-
-
-def _about(layout: Layout, path: str, warn: Warn) -> str:
-    """The path of the file that the memory with this identity file is about; "" if unknown."""
-    try:
-        identity = load((layout.root / path).parent, warn=warn)
-    except Refused as error:
-        warn(str(error))
-        return ""
-    return "" if identity is None else identity.path
+            connection.execute("DELETE FROM source WHERE id = ?", (number,))
+        stale = [
+            path for path in stamps if path not in same or known[path][2] != abouts.get(memory_of(path), "")
+        ]
+        written, is_certain = 0, True
+        for count, path in enumerate(stale):
+            if progress is not None:
+                progress(count, len(stale))
+            changed, about = seen.files[path][0], abouts.get(memory_of(path), "")
+            doubt = _COARSE if changed % 1_000_000_000 == 0 else _TICK
+            is_settled = changed + doubt < began  # else a later version may have this stamp: read it again
+            is_certain = is_certain and is_settled
+            values = (packed(path), stamps[path] if is_settled else "", packed(about))
+            if path in known:
+                number = known[path][0]
+                _remove_passages(connection, number)
+                connection.execute(
+                    "UPDATE source SET (path, stamp, about) = (?, ?, ?) WHERE id = ?", (*values, number)
+                )
+            else:
+                cursor = connection.execute(
+                    "INSERT INTO source (path, stamp, about) VALUES (?, ?, ?)", values
+                )
+                number = cursor.lastrowid or 0
+            for passage in _read(layout, path, about, warn):
+                _insert(connection, number, passage)
+                written += 1
+        mark = seen.mark if is_certain else None
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('mark', ?)", (mark,))
+        if written > _MANY:
+            connection.execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
 def _read(layout: Layout, path: str, about: str, warn: Warn) -> list[Passage]:
@@ -273,27 +234,12 @@ def _read(layout: Layout, path: str, about: str, warn: Warn) -> list[Passage]:
         return []
     try:
         text = (read_regular(layout.root / path) or b"").decode("utf-8", "replace").removeprefix("\ufeff")
-        return list(_passages(path.split("/"), text, about))
+        return list(passages.of_file(path, text, about))
     except NewerConversation as error:
         warn(f"{layout.root / path}: {error}")
     except Refused as error:
         warn(str(error))
     return []
-
-
-def _passages(parts: list[str], text: str, about: str) -> Iterable[Passage]:
-    if parts[0] == "conversations":
-        return passages.conversation(text, "", parts[-1].removesuffix(".md"))
-    if parts[:2] == ["summaries", "files"]:
-        return passages.summary(text)
-    if parts[0] == "summaries":
-        return passages.commit(text, parts[1] + parts[2].removesuffix(".json"))
-    name = "" if about else parts[1]
-    if parts[-1] == "notes.md":
-        return (passage._replace(name=name) for passage in passages.notes(text, about))
-    if parts[-1] == "edits.jsonl":
-        return (passage._replace(name=name) for passage in passages.edits(text, about))
-    return passages.conversation(text, about, name)
 
 
 def passage_of(row: Sequence[Any]) -> Passage:
@@ -336,19 +282,17 @@ def query_index(
     try:
         for _ in range(3):
             try:
-                with closing(open_index(path, warn)) as connection, sqlite_errors(path):
+                with closing(open_index(path, warn)) as connection, database.sqlite_errors(path):
                     if _meta(connection, "mark") != seen.mark:
                         with _locked(layout):
                             seen = snapshot_files(layout)
                             if _meta(connection, "mark") != seen.mark:
                                 update(connection, layout, seen, warn, progress)
                     return query(connection)
-            except Damaged as error:
-                with _locked(
-                    layout
-                ):  # it is derived: renaming one that another process has just made only costs time
-                    set_damaged_aside(path, error, warn)
-        raise Unusable(f"{path} keeps breaking")
+            except database.Damaged as error:
+                with _locked(layout):  # renaming an index that was just made only costs time: it is derived
+                    database.set_damaged_aside(path, error, warn)
+        raise database.Unusable(f"{path} keeps breaking")
     except Refused as error:
         warn(f"{error}; building a temporary index for this search")
     with closing(in_memory()) as connection:

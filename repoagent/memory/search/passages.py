@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from repoagent.llm.conversation import BrokenConversation, NewerConversation, loads
 from repoagent.memory.notes import entries
+from repoagent.storage import json_files
 
 Kind = Literal["note", "edit", "conversation", "commit", "summary"]
 LONGEST = 1_500  # most characters of a passage; a long turn becomes several
@@ -34,6 +35,22 @@ class Passage(NamedTuple):
     blob: str = ""
 
 
+def of_file(path: str, text: str, about: str) -> Iterator[Passage]:
+    """The passages of the plain file `path`, relative to `.repoagent`; `about` is the file of its memory, "" if
+    unknown. Raises NewerConversation."""
+    parts = path.split("/")
+    if parts[0] == "conversations":
+        yield from conversation(text, "", parts[-1].removesuffix(".md"))
+    elif parts[:2] == ["summaries", "files"]:
+        yield from summary(text)
+    elif parts[0] == "summaries":
+        yield from commit(text, parts[1] + parts[2].removesuffix(".json"))
+    else:
+        read = {"notes.md": notes, "edits.jsonl": edits}.get(parts[-1], conversation)
+        name = "" if about else parts[1]
+        yield from (passage._replace(name=name) for passage in read(text, about))
+
+
 def notes(text: str, file: str) -> Iterator[Passage]:
     """The notes of a `notes.md`: bullets and paragraphs, with the first line of each."""
     for entry in entries(text.encode("utf-8", "replace")):
@@ -46,7 +63,7 @@ def edits(text: str, file: str) -> Iterator[Passage]:
     """The requests in an `edits.jsonl` with their outcome, from the last line of each edit."""
     latest: dict[str, tuple[int, dict[str, object]]] = {}
     for number, line in enumerate(text.split("\n"), 1):
-        value = _object(line)
+        value = json_files.record_of(line.encode("utf-8", "replace")) or {}
         if isinstance(value.get("id"), str) and isinstance(value.get("request"), str):
             latest.pop(str(value["id"]), None)
             latest[str(value["id"])] = (number, value)
@@ -95,7 +112,7 @@ def conversation(text: str, file: str, name: str = "") -> Iterator[Passage]:
 
 def commit(text: str, identity: str) -> Iterator[Passage]:
     """The lines of a commit's summary (JSON): for the commit, and for each of its files."""
-    value = _object(text)
+    value = json_files.record_of(text.encode("utf-8", "replace")) or {}
     name, date, line = f"commit {identity[:12]}", _words(value.get("date"))[:10], _words(value.get("summary"))
     files = value.get("files")
     sentences = (
@@ -148,14 +165,6 @@ def _pieces(text: str) -> Iterator[tuple[int, str]]:
         size += len(line) + 1
     if any(part.strip() for part in taken):
         yield before, "\n".join(taken)
-
-
-def _object(text: str) -> dict[str, object]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _words(value: object) -> str:

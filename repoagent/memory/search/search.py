@@ -1,97 +1,44 @@
-"""Search the memory: update the index, query it, and cut each hit to the part that matched."""
+"""Search the memory: parse the query, rank the passages of an up-to-date index, and cut each to the part that matched.
+
+Any text is a query; quotation marks for phrases are the only syntax. Passages are ranked by BM25 with column weights,
+then by the share of the query in them, the file, and their age.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
-from repoagent.errors import Refused
-from repoagent.memory.identity.record import came_along, load
-from repoagent.memory.search.index import Progress, memory_of, query_index, snapshot_files
-from repoagent.memory.search.passages import Kind
-from repoagent.memory.search.ranking import Filter, Query, Ranked, parse, ranked
-from repoagent.memory.search.tokenize import tokens, words_in
+from repoagent.memory.identity.hints import load_or_warn, packed, unpacked
+from repoagent.memory.identity.record import came_along
+from repoagent.memory.search import index
+from repoagent.memory.search.index import Progress, memory_of
+from repoagent.memory.search.passages import Kind, Passage
+from repoagent.memory.search.tokenize import LONGEST, is_common, tokens, words_in, words_of
 from repoagent.storage.layout import Layout, Warn, to_stderr
 
 WIDTH = 200  # characters
-
-
-class Snippet(NamedTuple):
-    """A text on one line; `marks` are the positions (start, end) of words of the query in it; `lines` is the number of
-    lines of the passage before it."""
-
-    text: str
-    marks: tuple[tuple[int, int], ...]
-    lines: int
-
-
-def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
-    """At most `width` characters of `text`, around most of the query's words, with "…" for omitted text."""
-    matches = [token for token in tokens(text) if _fits(token[0], query)]
-    start = _best(matches, text, width, query)
-    if start and matches:
-        start = _line_or_word(text, start)
-    before = "…" if text[:start].strip() else ""
-    pieces, marks, size = [before], list[tuple[int, int]](), len(before)
-    at = start
-    for token in [*(token for token in matches if token.start() >= start), None]:
-        end = len(text) if token is None else token.start()
-        between = re.sub(r"\s+", " ", text[at:end])
-        if size in (0, len(before)):
-            between = between.lstrip()
-        if size + len(between) + (len(token[0]) if token else 0) > width:
-            pieces.append(between[: max(0, width - 1 - size)].rstrip() + "…")
-            break
-        pieces.append(between)
-        size += len(between)
-        if token is not None:
-            marks.append((size, size + len(token[0])))
-            pieces.append(token[0])
-            size += len(token[0])
-            at = token.end()
-    whole = "".join(pieces).rstrip()
-    first = next((token.start() for token in matches if token.start() >= start), start)
-    return Snippet(whole, tuple(mark for mark in marks if mark[1] <= len(whole)), text.count("\n", 0, first))
-
-
-def _fits(token: str, query: Query) -> bool:
-    words = words_in(token)
-    return any(word in query.words for word in words.parts) or any(
-        name in query.names or name in query.joined for name in words.names
-    )
-
-
-def _best(matches: list[re.Match[str]], text: str, width: int, query: Query) -> int:
-    """The start of the first window with the most distinct words of the query."""
-    if len(text) <= width or not matches:
-        return 0
-    best, most = 0, 0
-    for number, token in enumerate(matches[:500]):
-        inside: set[str] = set()
-        for match in matches[number : number + 40]:
-            if match.end() > token.start() + width * 3 // 4:
-                break
-            inside.update(word for word in words_in(match[0]).parts if word in query.words)
-        if len(inside) > most:
-            best, most = token.start(), len(inside)
-    return best if best + 1 > width // 2 else 0
-
-
-def _line_or_word(text: str, start: int) -> int:
-    """A little before `start`: the beginning of its line, or of a word."""
-    line = text.rfind("\n", 0, start) + 1
-    if start - line <= 40:
-        return line
-    space = text.find(" ", start - 40, start)
-    return space + 1 if space >= 0 else start
-
-
 _RESULTS = 10
 _NAMED = 5  # most files listed in one hit
+_MOST = 48  # most distinct words of a query
+_QUOTED = re.compile('"([^"]+)"|“([^”]+)”')
+_LOOKED_AT = 200  # most passages to rank
+_FREQUENT = 4_000  # words in more passages are left out
+_FEWEST = 3  # rarest words, which are never left out
+
+_BM25 = "bm25(2.0, 1.0, 2.0, 1.5)"  # weights of title, body, names and path
+_COVERAGE = 3.0  # exponent of the share of the query's words in a passage
+_COMMON = 0.3  # weight of common words in that share
+_TOGETHER = 0.5  # weight of the other matching passages of a file
+_RECENCY, _HALF_LIFE = 0.2, 180.0  # bonus of new passages, and the days after which it is halved
+_ARCHIVED = 0.5  # factor for archived passages
 
 
 @dataclass(frozen=True)
@@ -125,8 +72,9 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Search:
-    """Options: at most `limit` hits, of these kinds, about these files or folders, in snippets of `width` characters,
-    with recency as of `today`; not in the plain file `without`, such as the conversation that searches."""
+    """Options: at most `limit` hits, of these kinds, about these files or files in these folders (() means all), in
+    snippets of `width` characters, with recency as of `today`; not in the plain file `without`, such as the
+    conversation that searches."""
 
     limit: int = _RESULTS
     kinds: Sequence[Kind] = ()
@@ -150,44 +98,36 @@ def answer(
 ) -> SearchResult:
     """The result for the query `text`. `progress` is called while the index is built or updated."""
     query = parse(text)
-    seen = snapshot_files(layout)
+    seen = index.snapshot_files(layout)
     if not seen.files:
         return SearchResult()
     if not query.words:
         return SearchResult(searched=True)
-    today = how.today or date.today()
-    without = how.without.relative_to(layout.root).as_posix() if how.without else ""
-    only = Filter(how.kinds, how.files, without)
-    results = query_index(layout, seen, lambda index: ranked(index, query, only, today), warn, progress)
+
+    def rank(connection: sqlite3.Connection) -> list[Ranked]:
+        return ranked(connection, query, how, layout.root)
+
     groups: dict[tuple[str, str, str], list[Ranked]] = {}  # the same words on one day about several files
-    for result in results:
+    for result in index.query_index(layout, seen, rank, warn, progress):
         groups.setdefault((result.passage.kind, result.passage.date, result.passage.text), []).append(result)
     best = [*groups.values()][: how.limit]
     return SearchResult(tuple(_hit(layout, same, query, how.width) for same in best), searched=True)
 
 
-def _hit(layout: Layout, same: list[Ranked], query: Query, width: int) -> Hit:
+def _hit(layout: Layout, same: Sequence[Ranked], query: Query, width: int) -> Hit:
     best, *others = same
-    passage = best.passage
+    passage, folder, stale = best.passage, memory_of(best.path), False
     text, marks, lines = snippet(passage.text, query, width)
-    line = (
-        passage.line if passage.kind in ("edit", "commit") else passage.line + lines
-    )  # these are on one line
+    lines = 0 if passage.kind in ("edit", "commit") else lines  # these are on one line
     also = dict.fromkeys(item.passage.file for item in others)
+    if passage.kind == "note" and folder:
+        identity = load_or_warn(layout.memory / folder, lambda message: None)
+        stale = identity is not None and identity.is_of_older_text(passage.date, passage.blob)
     return Hit(
-        passage.file, passage.kind, passage.date, text, marks, best.score, layout.root / best.path, line,
-        passage.name, _is_stale(layout, best), tuple(file for file in also if file and file != passage.file),
+        passage.file, passage.kind, passage.date, text, marks, best.score, layout.root / best.path,
+        passage.line + lines, passage.name, stale,
+        tuple(file for file in also if file and file != passage.file),
     )  # fmt: skip
-
-
-def _is_stale(layout: Layout, result: Ranked) -> bool:
-    if result.passage.kind != "note" or not memory_of(result.path):
-        return False
-    try:
-        identity = load(layout.memory / memory_of(result.path), warn=lambda message: None)
-    except Refused:  # of a newer format
-        return False
-    return identity is not None and identity.is_of_older_text(result.passage.date, result.passage.blob)
 
 
 def hit_line(hit: Hit) -> str:
@@ -200,3 +140,227 @@ def hit_line(hit: Hit) -> str:
     older = " (about an older version of this file)" if hit.stale else ""
     foreign = " (came with the repository)" if came_along(hit.path.parent) else ""
     return f"{where}: {day}{kind}{hit.snippet}{older}{foreign}"
+
+
+# -- the query --
+
+
+class Query(NamedTuple):
+    """`words` are the stems of significant words, `common` of the others, and `raw` all words unstemmed; `names` are
+    the compound names, `joined` consecutive words as one name; the words of each of `phrases` must occur in this
+    order."""
+
+    words: tuple[str, ...]
+    names: tuple[str, ...]
+    joined: tuple[str, ...]
+    phrases: tuple[tuple[str, ...], ...]
+    common: tuple[str, ...]
+    raw: tuple[str, ...]
+
+
+def parse(text: str) -> Query:
+    """Parse the query `text`; the result has no words if there is nothing to search for."""
+    phrases = [words_of(straight or curly).parts for straight, curly in _QUOTED.findall(text)]
+    all_tokens = [token[0] for token in tokens(text)][: 4 * _MOST]
+    telling = [token for token in all_tokens if not is_common(token)] or all_tokens
+    words = [word for token in telling for word in words_in(token).parts]
+    common = [word for token in all_tokens if token not in telling for word in words_in(token).parts]
+    plain = [token.lower() if not words_in(token).names else "" for token in all_tokens]
+    pairs = [pair for pair in pairwise(plain) if all(pair) and not all(map(is_common, pair))]
+
+    def distinct(items: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(items))[:_MOST]
+
+    return Query(
+        distinct(words),
+        distinct(name for token in all_tokens for name in words_in(token).names),
+        distinct("".join(pair)[:LONGEST] for pair in pairs),
+        tuple(phrase for phrase in phrases if len(phrase) > 1),
+        distinct(word for word in common if word not in words),
+        distinct(word for token in all_tokens for word in words_in(token).raw),
+    )
+
+
+def match(query: Query) -> str:
+    """The query in FTS5 syntax: any of its words, and all of its phrases. Words have only letters and digits."""
+    any_of = [f'"{word}"' for word in query.words]
+    any_of += [f'names : "{name}"' for name in (*query.names, *query.joined)]
+    any_of += [f'path : "{name}"' for name in query.names]
+    needed = [f'"{" ".join(phrase)}"' for phrase in query.phrases]
+    return " AND ".join([*needed, f"({' OR '.join(any_of)})"])
+
+
+# -- ranking --
+
+
+class Ranked(NamedTuple):
+    """A passage, the path of its plain file below the root, and its score (higher is better)."""
+
+    passage: Passage
+    path: str
+    score: float
+
+
+def ranked(connection: sqlite3.Connection, query: Query, how: Search, root: Path) -> list[Ranked]:
+    """The matching passages, best first; a few hundred at most. `root` is the folder of the plain files."""
+    if not query.words:
+        return []
+    often = frequencies(connection, query.words)
+    # very frequent words take most of the time and say the least
+    rarest = sorted((word for word in query.words if often[word]), key=lambda word: often[word])
+    rare = {word for at, word in enumerate(rarest) if at < _FEWEST or often[word] <= _FREQUENT}
+    telling = tuple(word for word in query.words if word in rare) or query.words
+    where, values = _filter(how, root)
+    best = connection.execute(
+        f"SELECT rowid, rank FROM words WHERE words MATCH ? AND rank MATCH ? {where} ORDER BY rank LIMIT ?",
+        (match(query._replace(words=telling)), _BM25, *values, _LOOKED_AT),
+    ).fetchall()
+    scores = {number: -score for number, score in best}
+    holes = ",".join("?" * len(scores))
+    rows = connection.execute(
+        "SELECT p.id, s.path, p.kind, p.file, p.date, p.line, p.text, p.title, p.name, p.blob "
+        f"FROM passage p JOIN source s ON s.id = p.source WHERE p.id IN ({holes})",
+        tuple(scores),
+    )
+    items = [
+        Ranked(index.passage_of(fields), unpacked(path), scores[number]) for number, path, *fields in rows
+    ]
+    return _weighed(items, query, how.today or date.today())
+
+
+def frequencies(connection: sqlite3.Connection, words: Iterable[str]) -> dict[str, int]:
+    """The number of passages that contain each word."""
+    connection.execute(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab (main, words, row)"
+    )
+    sql = "SELECT doc FROM temp.vocabulary WHERE term = ?"
+    return {word: (connection.execute(sql, (word,)).fetchone() or (0,))[0] for word in words}
+
+
+def _filter(how: Search, root: Path) -> tuple[str, list[object]]:
+    clauses: list[str] = []
+    values: list[object] = []
+    if how.kinds:
+        clauses.append(f"kind IN ({','.join('?' * len(how.kinds))})")
+        values += how.kinds
+    if how.files:
+        paths = [packed(path.strip("/")) for path in how.files]
+        clauses.append("(" + " OR ".join("file = ? OR substr(file, 1, ?) = ?" for _ in paths) + ")")
+        for path in paths:
+            values += [path, len(path) + 1, path + b"/"]
+    where = f"AND rowid IN (SELECT id FROM passage WHERE {' AND '.join(clauses)})" if clauses else ""
+    if how.without is not None:
+        same = "SELECT p.id FROM passage p JOIN source s ON s.id = p.source WHERE s.path = ?"
+        where += f" AND rowid NOT IN ({same})"
+        values.append(packed(how.without.relative_to(root).as_posix()))
+    return where, values
+
+
+def _weighed(items: list[Ranked], query: Query, today: date) -> list[Ranked]:
+    """Sort passages by score, age, coverage of the query, and the other matching passages of the same file.
+
+    The other passages of a file add to the score of its best one only, so that they leave room for other files. The
+    best one is chosen by its score alone: with the sum of the others, the worst would often win.
+    """
+
+    def aged(item: Ranked) -> Ranked:
+        """The passage with a score that is a little higher if it is new, lower if it is archived."""
+        score = item.score * (_ARCHIVED if index.is_archived(item.path) else 1.0)
+        try:
+            age = max(0, (today - date.fromisoformat(item.passage.date)).days)
+        except ValueError:  # no date
+            return item._replace(score=score)
+        return item._replace(score=score * (1.0 + _RECENCY * float(0.5 ** (age / _HALF_LIFE))))
+
+    def coverage(item: Ranked) -> float:
+        """The share of the query's words in a passage, 0 to 1: the mean for stemmed and unstemmed words."""
+        words = words_of(item.passage.text)
+        parts, raw = set(words.parts), set(words.raw)
+        common = len(parts.intersection(query.words)) + _COMMON * len(parts.intersection(query.common))
+        stems = common / (len(query.words) + _COMMON * len(query.common))
+        exact = len(raw.intersection(query.raw)) / len(query.raw)
+        return float(((stems + exact) / 2) ** _COVERAGE)
+
+    by_file: dict[str, list[Ranked]] = defaultdict(list)
+    for item in sorted(map(aged, items), key=_order):
+        by_file[item.passage.file or item.path].append(item)
+    scored = []
+    for passages in by_file.values():
+        support = sum(item.score * 0.5**number for number, item in enumerate(passages))
+        own = [item.score * coverage(item) for item in passages]
+        best = own.index(max(own))
+        whole = max(
+            mine + _TOGETHER * (support - item.score) for mine, item in zip(own, passages, strict=True)
+        )
+        scored += [
+            item._replace(score=whole if number == best else own[number])
+            for number, item in enumerate(passages)
+        ]
+    return sorted(scored, key=_order)
+
+
+def _order(item: Ranked) -> tuple[float, str, int, str]:
+    return -item.score, item.path, item.passage.line, item.passage.text
+
+
+# -- the part of a passage that is shown --
+
+
+class Snippet(NamedTuple):
+    """A text on one line; `marks` are the positions (start, end) of words of the query in it; `lines` is the number of
+    lines of the passage before it."""
+
+    text: str
+    marks: tuple[tuple[int, int], ...]
+    lines: int
+
+
+def snippet(text: str, query: Query, width: int = WIDTH) -> Snippet:
+    """At most `width` characters of `text`, around most of the query's words, with "…" for omitted text."""
+    wanted, names = set(query.words), {*query.names, *query.joined}
+    matches = [
+        token
+        for token in tokens(text)
+        if wanted.intersection(words_in(token[0]).parts) or names.intersection(words_in(token[0]).names)
+    ]
+    start = _best_start(matches, text, width, wanted) if len(text) > width else 0
+    before = "…" if text[:start].strip() else ""
+    pieces, marks, size = [before], list[tuple[int, int]](), len(before)
+    at = start
+    for token in [*(token for token in matches if token.start() >= start), None]:
+        end = len(text) if token is None else token.start()
+        between = re.sub(r"\s+", " ", text[at:end])
+        if size in (0, len(before)):
+            between = between.lstrip()
+        if size + len(between) + (len(token[0]) if token else 0) > width:
+            pieces.append(between[: max(0, width - 1 - size)].rstrip() + "…")
+            break
+        pieces.append(between)
+        size += len(between)
+        if token is not None:
+            marks.append((size, size + len(token[0])))
+            pieces.append(token[0])
+            size += len(token[0])
+            at = token.end()
+    whole = "".join(pieces).rstrip()
+    first = next((token.start() for token in matches if token.start() >= start), start)
+    return Snippet(whole, tuple(mark for mark in marks if mark[1] <= len(whole)), text.count("\n", 0, first))
+
+
+def _best_start(matches: list[re.Match[str]], text: str, width: int, words: set[str]) -> int:
+    """The start of the first window with the most distinct words of the query, or of the line or word there."""
+    best, most = 0, 0
+    for number, token in enumerate(matches[:500]):
+        window = (
+            match for match in matches[number : number + 40] if match.end() <= token.start() + width * 3 // 4
+        )
+        inside = {word for match in window for word in words_in(match[0]).parts} & words
+        if len(inside) > most:
+            best, most = token.start(), len(inside)
+    if best + 1 <= width // 2:
+        return 0
+    line = text.rfind("\n", 0, best) + 1
+    if best - line <= 40:
+        return line
+    space = text.find(" ", best - 40, best)
+    return space + 1 if space >= 0 else best

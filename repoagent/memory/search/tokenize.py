@@ -116,10 +116,5 @@ def _latin(text: str) -> list[str]:
     apart = unicodedata.normalize("NFD", text)
     bare = "".join(character for character in apart if not unicodedata.combining(character))
     parts = (unicodedata.normalize("NFC", part) for part in re.findall(r"[^\W_]+", bare))
-    return [folded for part in parts for folded in _split(part)]
-
-
-def _split(part: str) -> list[str]:
-    return [
-        word.casefold() for word in (_PART.findall(part) if part.isascii() else [part]) if word.casefold()
-    ]
+    words = (word for part in parts for word in (_PART.findall(part) if part.isascii() else [part]))
+    return [folded for word in words if (folded := word.casefold())]

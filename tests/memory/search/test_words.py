@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.memory.search.index import in_memory
-from repoagent.memory.search.ranking import Filter, match, parse, ranked
-from repoagent.memory.search.search import snippet
+from repoagent.memory.search.search import Search, match, parse, ranked, snippet
 from repoagent.memory.search.tokenize import stem, words_of
 
 ANY = st.text() | st.text(alphabet="\"'*()-:^+{}ANDORNEAnot \n\0\ud800éß日本_.", max_size=40)
@@ -79,7 +79,7 @@ def index() -> Iterator[sqlite3.Connection]:
 def test_any_text_is_a_query(index: sqlite3.Connection, text: str) -> None:
     query = parse(text)
     assert query.words or not words_of(text).parts
-    ranked(index, query, Filter(("note",), (text,)), date(2026, 1, 1))
+    ranked(index, query, Search(kinds=("note",), files=(text,), today=date(2026, 1, 1)), Path())
 
 
 @pytest.mark.parametrize(
