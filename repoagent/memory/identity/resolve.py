@@ -21,6 +21,7 @@ from typing import NamedTuple
 from repoagent.dataclass import dataclass
 from repoagent.errors import Refused
 from repoagent.git.files import blob_hash, read_source
+from repoagent.git.index import paths_by_blob
 from repoagent.git.worktree import WorkTree
 from repoagent.memory.identity import git_renames, similarity
 from repoagent.memory.identity.hints import BLOB, EARLIER, KEY, PATH, IdentityIndex
@@ -275,9 +276,11 @@ class _Search:
         )
 
     def _is_elsewhere(self, memory: _Candidate) -> bool:
-        """Whether a missing file, by its inode and content, is at another changed path or an earlier one."""
-        worktree, keys = self.file.worktree, memory.identity.keys.keys() - {self.file.key}
-        for path in chain(memory.identity.earlier_paths, git_renames.changed_files(worktree)):
+        """Whether a missing file, by its inode and content, is at another changed path, an earlier one, or one where
+        git had an equal file."""
+        worktree, identity = self.file.worktree, memory.identity
+        keys, equal = identity.keys.keys() - {self.file.key}, paths_by_blob(worktree).get(identity.blob, ())
+        for path in chain(identity.earlier_paths, equal, git_renames.changed_files(worktree)):
             if path not in (self.file.path, memory.path) and key_at(worktree, path) in keys:
                 current = file_at(worktree, path)
                 if current is not None and self.closeness(memory, current) >= RENAME:

@@ -173,6 +173,9 @@ MOVES: dict[str, tuple[list[Step], dict[str, str], str]] = {
     # the copy is not mistaken for the moved file, although the original path is gone and it is looked up first
     "a copy and mv": (["cp a.py c.py; cp a.py z.py; mv a.py m.py"], {"m.py": "a", "b.py": "b"}, "moved from a.py"),
     "a copy and git mv": (["cp a.py c.py; cp a.py z.py; git mv a.py m.py"], {"m.py": "a", "b.py": "b"}, "moved from a.py"),
+    "a move to the name of a committed copy, which moves on": (
+        ["cp a.py z.py", commit, know("a", "a.py"), "mv z.py q.py; git add -A; git mv a.py z.py"], {"z.py": "a", "b.py": "b"}, "",
+    ),
     # as emacs (backup-by-copying nil) saves: the text that the memory is about is in the backup then
     "a backup by renaming and a new text": (["mv a.py a.py~", write("a.py", NEW)], {"a.py~": "a", "b.py": "b"}, "moved from a.py"),
 }  # fmt: skip
