@@ -20,7 +20,7 @@ from bench.options import options
 from bench.repositories import CACHE, environment, git
 from bench.timing import Ran, run
 from repoagent.git.worktree import open_worktree
-from repoagent.history.cochange.score import COMMITS, PARTNER_COMMITS, PARTNERS, neighbors
+from repoagent.history.cochange import COMMITS, PARTNER_COMMITS, PARTNERS, neighbors
 from repoagent.history.index.index import Index, open_index
 
 BARE = """\

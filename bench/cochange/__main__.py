@@ -14,7 +14,7 @@ from bench.cochange.methods import BASELINES, Method, as_is, helped
 from bench.cochange.replay import SHOWN, replay, sample
 from bench.options import REPOSITORIES, options
 from bench.origins import name_of
-from repoagent.history.cochange.score import neighbors
+from repoagent.history.cochange import neighbors
 
 OURS = "repoagent"
 LIMITS = {"MAP": 1.28, "MRR": 1.23, "R@10": 1.25}

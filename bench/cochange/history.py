@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.origins import git
-from repoagent.history.cochange.score import Commit, stem
+from repoagent.history.cochange import Commit, stem
 
 CACHE = Path.home() / ".cache" / "repoagent-bench" / "cochange"
 _HEADER = b"\x01"

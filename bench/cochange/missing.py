@@ -28,7 +28,7 @@ from bench.cochange.history import Change, Histories, MemoryView, load
 from bench.cochange.methods import SCORING_METHODS, Scores
 from bench.options import REPOSITORIES, options
 from bench.origins import name_of
-from repoagent.history.cochange.missing import FURTHER, JUDGED, NEVER, calibrate, missing
+from repoagent.history.missing_partners import FURTHER, JUDGED, NEVER, calibrate, missing
 
 LAST, LARGEST, SHOWN, DRAWN = 0.2, 30, 3, 3
 ALARMS = 0.05

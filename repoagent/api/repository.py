@@ -136,7 +136,7 @@ class Repository:
         paths = layout(self._worktree)
         if not paths.summaries.is_dir():
             return history
-        from repoagent.history.summary_store import add_summaries, read_summaries
+        from repoagent.history.commit_summaries import add_summaries, read_summaries
 
         summaries = read_summaries(paths.summaries, history.steps)
         return replace(history, steps=add_summaries(history.steps, summaries))

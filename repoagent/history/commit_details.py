@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
+from functools import cache
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -130,7 +130,6 @@ MOST = 8 << 20  # bytes of all versions
 SECONDS = 1.0  # CPU time of this thread for all outlines, so that a busy machine gets the same result
 NAMES = 4  # names of each kind in one line
 BULK = 100  # files of a commit; a larger one reformats, vendors or renames, and says little about one file
-_TELLING = 4096  # bytes of a file that is large enough to estimate the speed
 _LINK, _PROGRAM, _MODULE = "120000", "100755", "160000"
 
 
@@ -166,14 +165,19 @@ def steps(
     with suppress(GitError):
         names = [name for c in commits[:limit] if _has_text(c) for name in (c.after, c.before)]
         blobs = read_blobs(top, names, largest=LARGEST, most=MOST)
-    outlines = _Outlines(time.thread_time() + seconds)
+    end = time.thread_time() + seconds
+
+    @cache
+    def outline(blob: str, path: str) -> tuple[Part, ...] | None:
+        return None if blobs is None or time.thread_time() > end else parts(path, blobs[blob])
+
     result = []
     for number, commit in enumerate(commits):
         older = commits[number + 1].path if number + 1 < len(commits) else ""
         was = commit.was or (older if commit.status == "R" and older != commit.path else "")
         touched = None
         if blobs is not None and number < limit and _has_text(commit):
-            touched = _touched(commit, blobs, outlines)
+            touched = _touched(commit, blobs, outline)
         result.append(Step(commit, touched, sizes.get(commit.commit), was))
     return result
 
@@ -249,28 +253,10 @@ def _has_text(commit: FileCommit) -> bool:
     )
 
 
-@dataclass
-class _Outlines:
-    """The outlines of blobs, cached, until `end`: None for one that would probably take longer."""
-
-    end: float
-    seconds_a_byte: float = 1e-6  # the slowest case, until measured
-    made: dict[tuple[str, str], tuple[Part, ...] | None] = field(default_factory=dict)
-
-    def of(self, blob: str, path: str, data: bytes) -> tuple[Part, ...] | None:
-        if (blob, path) not in self.made:
-            if not self.made and self.end > time.thread_time():
-                parts(path, data[:_TELLING])  # load the grammar before measuring
-            now = time.thread_time()
-            if now + len(data) * self.seconds_a_byte > self.end:
-                return None
-            self.made[blob, path] = parts(path, data)
-            if len(data) > _TELLING:
-                self.seconds_a_byte = (time.thread_time() - now) / len(data)
-        return self.made[blob, path]
-
-
-def _touched(commit: FileCommit, blobs: dict[str, bytes], outlines: _Outlines) -> Touched | None:
+def _touched(
+    commit: FileCommit, blobs: Mapping[str, bytes], outline: Callable[[str, str], tuple[Part, ...] | None]
+) -> Touched | None:
+    """What the commit touched; None if unknown. `outline` returns the definitions of a blob by its id and path."""
     path = commit.touched[0] if len(commit.touched) == 1 else commit.path  # a file below the directory
     before = b"" if commit.status == "A" else blobs.get(commit.before)
     after = blobs.get(commit.after)
@@ -278,8 +264,6 @@ def _touched(commit: FileCommit, blobs: dict[str, bytes], outlines: _Outlines) -
         return None
     if commit.status != "A" and before != after and before.split() == after.split():
         return Touched(spaces=True)
-    new = outlines.of(commit.after, path, after)
-    if new is None or commit.status == "A":
-        return None if new is None else compare((), new)
-    old = outlines.of(commit.before, path, before)
-    return None if old is None else compare(old, new)
+    new = outline(commit.after, path)
+    old = () if commit.status == "A" else outline(commit.before, path)
+    return None if new is None or old is None else compare(old, new)

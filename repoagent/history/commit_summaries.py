@@ -1,6 +1,7 @@
-"""Summarize commits with a model, in batches; each answer is stored as soon as it arrives.
+"""Summarize commits with a model, in batches; each answer is saved as soon as it arrives, and is not requested again.
 
-Summaries that are saved already are not requested again.
+There is a file for each commit: `summaries/ab/cdef….json` for the commit abcdef…. Lines are stored by commit and path,
+so later renames do not affect them. Earlier versions also wrote `summaries/patches/`, which is not read.
 """
 
 from __future__ import annotations
@@ -8,26 +9,29 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from datetime import datetime, timezone
 from hashlib import sha256
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repoagent.dataclass import dataclass
+from repoagent.errors import Refused
 from repoagent.git.process import GitError
 from repoagent.history.commit_details import BULK, Step
 from repoagent.history.log import offline
-from repoagent.history.summary_store import LINE, Summary, one_line, write_summary
-from repoagent.llm.complete import OnWait, complete, ignore
-from repoagent.llm.model import Message, Model, Part, Request, Usage, printable, public, without_thought
-from repoagent.llm.usage import Meter, Price, estimate
-from repoagent.storage.layout import Layout, ensure
-from repoagent.storage.secrets import without_secrets
+from repoagent.history.render import plain
+from repoagent.storage import json_files
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
+
+if TYPE_CHECKING:
+    from repoagent.llm.complete import OnWait
+    from repoagent.llm.model import Model, Request, Usage
+    from repoagent.llm.usage import Meter, Price
 
 COMMITS = 10  # of one call
 OUTPUT_TOKENS = 16_000
@@ -54,7 +58,9 @@ _RAW = re.compile(rb"\n?:\d+ \d+ [0-9a-f]+ [0-9a-f]+ ([A-Z])\d*")
 _FILE = re.compile(rb"^diff --git ", re.MULTILINE)
 _INDEX = re.compile(r"^index [0-9a-f]+\.\.[0-9a-f]+.*\n", re.MULTILINE)
 _ANSWER = re.compile(r"[ \t]*(?:[-*][ \t]+)?\**(\d{1,3})\.(\d{1,3})\**[ \t]*[:.)][ \t*]*(.*?)[ \t]*")
-
+VERSION = 1
+LINE = 200  # characters of a summary
+_SAVED_FILES, _MODEL, _DATE = 50, 200, 40  # files of a commit; characters
 
 Patch = dict[str, bytes]  # the change of one commit to its first parent: paths, and their parts of the patch
 
@@ -99,6 +105,87 @@ class Outcome:
 
     summaries: dict[str, Summary] = field(default_factory=dict)
     garbled: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A model's summary of a commit: one line for the whole, and one for each of `files`, by their paths in it; `date`
+    is ISO 8601."""
+
+    commit: str
+    line: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    date: str = ""
+
+
+def add_summaries(steps: Iterable[Step], summaries: Mapping[str, Summary]) -> tuple[Step, ...]:
+    """`steps` with their summaries, by commit id: the line of the file, else that of the commit."""
+    return tuple(
+        replace(step, summary=summary.files.get(step.commit.path, summary.line))
+        if (summary := summaries.get(step.commit.commit))
+        else step
+        for step in steps
+    )
+
+
+def add_saved(folder: Path, steps: Sequence[Step]) -> tuple[Step, ...]:
+    """`steps` with the saved summaries of their commits. Unreadable ones are left out: a prompt does without them."""
+    summaries = {}
+    for step in steps:
+        try:
+            summary = read_summary(folder, step.commit.commit, warn=lambda sentence: None)
+        except Refused:
+            continue
+        if summary is not None:
+            summaries[summary.commit] = summary
+    return add_summaries(steps, summaries)
+
+
+def read_summaries(folder: Path, steps: Iterable[Step], warn: Warn = to_stderr) -> dict[str, Summary]:
+    """The saved summaries of `steps`, by commit id. Raises Refused for a link, or a newer format."""
+    every = (read_summary(folder, step.commit.commit, warn) for step in steps)
+    return {summary.commit: summary for summary in every if summary is not None}
+
+
+def _path(folder: Path, commit: str) -> Path:
+    return folder / commit[:2] / f"{commit[2:]}.json"
+
+
+def read_summary(folder: Path, commit: str, warn: Warn = to_stderr) -> Summary | None:
+    """The summary of `commit`, or None. A broken file is set aside. Raises Refused for a link, or a newer format."""
+    value = json_files.read_document(_path(folder, commit), version=VERSION, warn=warn)
+    return None if value is None else from_dict(value, commit)
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Save a summary by its commit. Raises Refused."""
+    value = {
+        "commit": summary.commit,
+        "model": summary.model,
+        "date": summary.date,
+        "summary": summary.line,
+        "files": dict(summary.files),
+    }
+    json_files.write_document(_path(folder, summary.commit), value, version=VERSION)
+
+
+def from_dict(value: Mapping[str, Any], commit: str) -> Summary | None:
+    """The summary of `commit` in data that others may have written, cleaned and cut; None if there is none."""
+    line = one_line(value.get("summary"))
+    if not line:
+        return None
+    files = value.get("files")
+    pairs = list(files.items())[:_SAVED_FILES] if isinstance(files, Mapping) else []
+    lines = {str(path): text for path, value in pairs if (text := one_line(value))}
+    return Summary(
+        commit, line, lines, one_line(value.get("model"), _MODEL), one_line(value.get("date"), _DATE)
+    )
+
+
+def one_line(value: object, width: int = LINE) -> str:
+    """A text on one line, printable and cut; "" for a value that is not a text."""
+    return plain(value, width) if isinstance(value, str) else ""
 
 
 def patches(top: Path, commits: Sequence[str], paths: Collection[str] = ()) -> dict[str, Patch]:
@@ -146,6 +233,8 @@ def bodies(top: Path, commits: Sequence[str]) -> dict[str, str]:
 def question(step: Step, body: str, patch: Patch | None, shown: Sequence[str]) -> Question:
     """The question about a commit. `shown` are its paths that a model may see. A small commit gets a line for each
     file, so that none of them is ever paid for again; a larger one only for the queried file."""
+    from repoagent.llm.model import printable
+
     commit = step.commit
     sections = {path: section for path, section in (patch or {}).items() if path in shown}
     query = commit.path if commit.path in shown else ""
@@ -183,6 +272,9 @@ def _cut(text: str, limit: int) -> str:
 def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
     """One call about all of `questions`. Its key depends on the commits alone, so that recordings stay valid when the
     prompt changes."""
+    from repoagent.llm.model import Message, Part, Request
+    from repoagent.storage.secrets import without_secrets
+
     digest = sha256("\0".join(q.text for q in questions).encode("utf-8", "replace")).hexdigest()
     marks = (digest[start : start + 8] for start in range(56))
     mark = next(mark for mark in marks if not any(mark in q.text for q in questions))
@@ -205,6 +297,8 @@ def request(questions: Sequence[Question], max_output_tokens: int) -> Request:
 def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
     """The answers in `reply`, by commit id. A commit is left out if its own line or that of the queried file is
     missing, ambiguous, empty, or too long for a line."""
+    from repoagent.llm.model import without_thought
+
     texts: dict[tuple[int, int], set[str]] = {}
     for line in without_thought(reply).split("\n"):
         if match := _ANSWER.fullmatch(line.rstrip("\r")):
@@ -220,6 +314,8 @@ def answers(reply: str, questions: Sequence[Question]) -> dict[str, Answer]:
 
 def _clean(texts: set[str]) -> str:
     """The line, or "" if there is more than one or it is unusable."""
+    from repoagent.storage.secrets import without_secrets
+
     text = texts.pop() if len(texts) == 1 else ""
     if len(text) > 2 * LINE or text.startswith(("what it did to ", "what commit ")):
         return ""
@@ -239,6 +335,9 @@ def plan(
 ) -> Plan:
     """The questions about `steps` without a `known` summary. `why_not` says why a path may not be sent;
     `context_tokens` is the model's context window. Raises GitError."""
+    from repoagent.llm.model import Usage
+    from repoagent.llm.usage import estimate
+
     missing = [step for step in steps if step.commit.commit not in known]
     small = [step.commit.commit for step in missing if step.files is None or step.files <= BULK]
     changes, messages = patches(top, small), bodies(top, [step.commit.commit for step in missing])
@@ -272,14 +371,17 @@ def summarize(
     layout: Layout,
     *,
     outcome: Outcome,
-    on_batch: Callable[[int, int], None] = ignore,
-    on_wait: OnWait = ignore,
+    on_batch: Callable[[int, int], None] = lambda done, total: None,
+    on_wait: OnWait = lambda seconds, reason: None,
 ) -> None:
     """Ask the model, and save each answer at once in the files and in `outcome`, which is complete after an interrupt.
 
     A failed call saves nothing. `on_batch` gets the number of commits done and of all. Raises ModelError, LimitReached,
     Refused.
     """
+    from repoagent.llm.complete import complete
+    from repoagent.llm.model import public
+
     done = 0
     ensure(layout)
     for batch in todo.batches:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from repoagent.dataclass import dataclass
@@ -10,16 +12,67 @@ from repoagent.errors import NothingDone, UsageError
 from repoagent.git.files import check_path
 from repoagent.git.process import GitError, git_output
 from repoagent.git.worktree import WorkTree
-from repoagent.history.authors import Authors, authors_of
 from repoagent.history.commit_details import Step, did, steps
 from repoagent.history.file_log import RENAMES, SECONDS, FileHistory, file_log, is_shallow, read_log
-from repoagent.history.log import offline, renamed
+from repoagent.history.log import FileCommit, offline, renamed
 from repoagent.history.render import DID_WIDTH, SUBJECT_WIDTH, TOKENS_A_COMMIT, history_block, plain
 
 REPORT_SECONDS = 3.0
 WALKED = 10_000  # commits from HEAD that the prompt of an edit looks through
 _CANDIDATES = 2  # for each commit in a prompt, of which the most telling ones are shown
 _OUTLINES = 0.25  # seconds of CPU for the outlines of a prompt
+# Accounts of services that open changes by themselves and do not call themselves [bot].
+_SERVICES = (
+    "dependabot|dependabot-preview|renovate|renovatebot|greenkeeper|greenkeeperio|snyk|github[ -]actions?|"
+    "pre-commit-ci|pre-commit[ .]ci|allcontributors|imgbot|mergify|bors|semantic-release|release-please|depfu|pyup|"
+    "whitesource|mend|copybara-service|copybara|google-oss-robot|k8s-ci-robot|weblate|hosted weblate|travis ci|"
+    "scala-steward|scala steward|r-ryantm|deepsource-autofix|restyled-io|codecov|crowdin|transifex"
+)
+_NAME = re.compile(rf".*\[bot\]|(?:.*[\s_-])?bot|(?:{_SERVICES})(?:[\s_-](?:bot|app|ci))?", re.IGNORECASE)
+_ADDRESS = re.compile(
+    rf".*\[bot\]@.*|(?:\d+\+)?(?:{_SERVICES})(?:-?bot)?@.*|bot@.*|action@github\.com"
+    r"|(?:noreply|no-reply)@(?!github\.com).*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Author:
+    """A person or program, by the name that `.mailmap` gives; `first` and `last` are author dates, YYYY-MM-DD."""
+
+    name: str
+    commits: int
+    first: str
+    last: str
+    bot: bool = False
+
+
+@dataclass(frozen=True)
+class Authors:
+    """Who made `commits` commits, most first. `partial`: there may be older commits by others."""
+
+    persons: tuple[Author, ...] = ()
+    bots: tuple[Author, ...] = ()
+    commits: int = 0
+    partial: bool = False
+
+
+def is_bot(name: str, email: str) -> bool:
+    """Whether the author is a program: `[bot]` in the name or the address, or a service known to be one."""
+    return bool(_NAME.fullmatch(name.strip()) or _ADDRESS.fullmatch(email.strip()))
+
+
+def authors_of(commits: Iterable[FileCommit], *, partial: bool = False) -> Authors:
+    """The authors of `commits`. One name is one person, whatever addresses it has."""
+    dates: dict[tuple[str, bool], list[str]] = {}
+    for commit in commits:
+        author = (commit.author, is_bot(commit.author, commit.email))
+        dates.setdefault(author, []).append(commit.date[:10])
+    found = [Author(name, len(days), min(days), max(days), bot) for (name, bot), days in dates.items()]
+    found.sort(key=lambda author: author.name)
+    found.sort(key=lambda author: (author.commits, author.last), reverse=True)
+    persons, bots = (tuple(author for author in found if author.bot is bot) for bot in (False, True))
+    return Authors(persons, bots, sum(author.commits for author in found), partial)
 
 
 @dataclass(frozen=True)
@@ -179,6 +232,6 @@ def _summarized(found: list[Step], summaries: Path | None) -> list[Step]:
     """`found` with the saved summaries, if there are any."""
     if summaries is None or not summaries.is_dir():
         return found
-    from repoagent.history.summary_store import add_saved
+    from repoagent.history.commit_summaries import add_saved
 
     return list(add_saved(summaries, found))

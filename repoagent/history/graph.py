@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from repoagent.display_text import visible, width
-from repoagent.history.cochange.score import Neighbor
+from repoagent.history.cochange import Neighbor
 from repoagent.history.neighbors import Edge, Neighborhood
 from repoagent.history.render import CommitHeader, day, guidance, headline, rate, scale_of, why
 

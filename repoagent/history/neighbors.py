@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from repoagent.errors import UsageError
 from repoagent.git.worktree import layout
-from repoagent.history.cochange.score import Neighbor, neighbors
+from repoagent.history.cochange import Neighbor, neighbors
 from repoagent.history.render import day
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.history.cochange import score
-from repoagent.history.cochange.score import LARGEST, Commit
+from repoagent.history import cochange
+from repoagent.history.cochange import LARGEST, Commit
 from repoagent.history.file_log import is_commit
 from repoagent.history.log import TimedGit, deadline_in, split_log
 
@@ -113,7 +113,7 @@ class RecentView:
         return self._commits[:limit]
 
     def namesakes(self, stem: bytes) -> list[int]:
-        return [self._number(path) for path in self._tree() if score.stem(path) == stem][:_NAMESAKES]
+        return [self._number(path) for path in self._tree() if cochange.stem(path) == stem][:_NAMESAKES]
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
         def last(path: bytes) -> int:

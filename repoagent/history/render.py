@@ -14,10 +14,9 @@ from repoagent.dataclass import dataclass
 from repoagent.git.process import git
 
 if TYPE_CHECKING:
-    from repoagent.history.authors import Author, Authors
-    from repoagent.history.cochange.score import Neighbor
+    from repoagent.history.cochange import Neighbor
     from repoagent.history.commit_details import Step
-    from repoagent.history.file_history import HistoryReport
+    from repoagent.history.file_history import Author, Authors, HistoryReport
     from repoagent.history.log import FileCommit
     from repoagent.history.neighbors import Neighborhood
 

@@ -19,7 +19,7 @@ from repoagent.history.graph import ADVANCE, ALONE, COLOURS, MARGIN, Area, Graph
 
 if TYPE_CHECKING:
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange.score import Commit
+    from repoagent.history.cochange import Commit
 
 FILES, COMMITS = 2_000, 20_000
 LARGEST = 30  # files of a commit that counts

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repoagent.history.cochange.score import Neighbor
+from repoagent.history.cochange import Neighbor
 from repoagent.history.graph import (
     FOLDER_SIZE,
     NAME_SIZE,

@@ -12,7 +12,7 @@ import pytest
 from repoagent.errors import UsageError
 from repoagent.git.worktree import open_worktree
 from repoagent.history import neighbors as task
-from repoagent.history.cochange.score import neighbors
+from repoagent.history.cochange import neighbors
 from repoagent.history.index import index
 from repoagent.history.neighbors import Neighborhood, neighborhood
 from repoagent.history.recent_commits import QuickLook

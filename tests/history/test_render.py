@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 
 from repoagent.git.process import GitError
 from repoagent.git.worktree import layout, open_worktree
-from repoagent.history.authors import Author, Authors, authors_of, is_bot
 from repoagent.history.commit_details import Step, Touched
-from repoagent.history.file_history import HistoryReport, prompt_block
+from repoagent.history.commit_summaries import Summary, write_summary
+from repoagent.history.file_history import Author, Authors, HistoryReport, authors_of, is_bot, prompt_block
 from repoagent.history.log import FileCommit
 from repoagent.history.render import authors_line, history_block, read_headers, to_dict
-from repoagent.history.summary_store import Summary, write_summary
 from tests.conftest import GitRepo
 
 COMMIT = FileCommit(

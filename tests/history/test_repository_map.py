@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repoagent.history.cochange.score import Commit
+from repoagent.history.cochange import Commit
 from repoagent.history.graph import ADVANCE, TITLE_SIZE, Graph, columns, shorten, shown
 from repoagent.history.graph_output import html
 from repoagent.history.repository_map import LARGEST, build_map, colour_folders

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from repoagent.cli.ui.terminal import Terminal
-    from repoagent.history.commit_summaries import Outcome
+    from repoagent.history.commit_summaries import Outcome, Summary
     from repoagent.history.file_history import HistoryReport
-    from repoagent.history.summary_store import Summary
 
 EPILOG = """\b
 Examples:
@@ -162,8 +161,7 @@ def _show_with_summaries(
     Raises UsageError if the cost cannot be confirmed, NothingDone if the user declines, ModelError if no summary is
     usable, and whatever the model and the limits raise.
     """
-    from repoagent.history.commit_summaries import Outcome
-    from repoagent.history.summary_store import add_summaries, read_summaries
+    from repoagent.history.commit_summaries import Outcome, add_summaries, read_summaries
 
     terminal, outcome = repo.terminal, Outcome()
     known = read_summaries(repo.layout.summaries, history.steps, terminal.warn)

@@ -20,7 +20,7 @@ from repoagent.history import render
 from repoagent.history.render import is_weak, rate
 
 if TYPE_CHECKING:
-    from repoagent.history.cochange.score import Neighbor
+    from repoagent.history.cochange import Neighbor
     from repoagent.history.neighbors import Neighborhood
     from repoagent.history.render import CommitHeader
 

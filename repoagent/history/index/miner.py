@@ -10,11 +10,11 @@ from binascii import a2b_hex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 from zlib import crc32
 
 from repoagent.git.process import OFFLINE, GitError, git
-from repoagent.history.cochange.score import LARGEST, stem
+from repoagent.history.cochange import LARGEST, stem
 from repoagent.history.index.reader import IndexView, Reach, reach, store, toggled
 from repoagent.history.index.renames import FILE, LOW_KIND, Batch, Entry
 from repoagent.history.index.schema import (
@@ -359,7 +359,7 @@ def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
             # a changed path may belong to another file now
             gone = [path for kind, path in changes if kind != b"A"]
             come = [path for kind, path in changes if kind != b"D"]
-    view = IndexView(connection, reach(connection, top, tip).bounds, None, _raise)
+    view = IndexView(connection, reach(connection, top, tip).bounds, None)
     with transaction(connection):
         if come is None:
             connection.execute("UPDATE name SET alive = 0 WHERE alive")
@@ -376,7 +376,3 @@ def record_tree(connection: sqlite3.Connection, top: Path, tip: bytes) -> None:
             ((*path.rpartition(b"/")[::2], None if view.whole else view.file(path) or 0) for path in come),
         )
         put(connection, alive=tip)
-
-
-def _raise(error: Exception) -> NoReturn:
-    raise error

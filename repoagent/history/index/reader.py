@@ -9,15 +9,16 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 from zlib import crc32
 
 from repoagent.errors import UsageError
 from repoagent.git.process import OFFLINE, GitError, git, git_output
-from repoagent.history.cochange import score
-from repoagent.history.cochange.score import Commit
+from repoagent.history import cochange
+from repoagent.history.cochange import Commit
 from repoagent.history.index.schema import AGES, LOWEST, NUMBERS, WHOLE, get, unpacked
 
 _NAMESAKES = 50
@@ -41,7 +42,7 @@ class IndexView:
         connection: sqlite3.Connection,
         reach: Sequence[int],
         exists: Callable[[Sequence[bytes]], set[bytes]] | None,
-        broken: Callable[[Exception], NoReturn],
+        broken: Callable[[Exception], NoReturn] | None = None,
     ) -> None:
         self._connection, self._reach, self._exists, self._broken = connection, reach, exists, broken
         # two queries: for both ends at once SQLite would scan all commits
@@ -98,7 +99,9 @@ class IndexView:
             "WHERE stem = ? ORDER BY high DESC",
             (crc32(stem) >> 1,),
         )
-        found = [row[:3] for row in rows if score.stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem]
+        found = [
+            row[:3] for row in rows if cochange.stem(row[3] + b"/" + row[4] if row[3] else row[4]) == stem
+        ]
         return self._newest(found, _NAMESAKES)
 
     def folder(self, directory: bytes, limit: int) -> list[int]:
@@ -152,15 +155,20 @@ class IndexView:
         return {number: row[0].decode("ascii") for number, row in self.describe(list(numbers)).items()}
 
     def _ask(self, statement: str, values: Sequence[int | bytes | str] = ()) -> list[Any]:
-        try:
+        with self._errors():
             return self._connection.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            self._broken(error)
 
     def _unpack(self, data: bytes) -> array[int]:
-        try:
+        with self._errors():
             return unpacked(NUMBERS, data)
-        except sqlite3.DatabaseError as error:
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.DatabaseError, TypeError, ValueError) as error:
+            if self._broken is None:
+                raise
             self._broken(error)
 
     def _numbers(self, files: Sequence[int], limit: int) -> dict[int, list[int]]:
@@ -213,13 +221,11 @@ class IndexView:
 
     def _commits(self, statement: str, values: Sequence[int | str] = ()) -> list[Commit]:
         new, rows = tuple.__new__, self._ask(statement, values)
-        try:
+        with self._errors():
             return [
                 new(Commit, (number, time, author, size, array("I", files) if files else _NONE))
                 for number, time, author, size, files in rows
             ]
-        except (TypeError, ValueError) as error:
-            self._broken(error)
 
     def _newest(self, rows: Iterable[tuple[int, int, int]], limit: int | None) -> list[int]:
         """The files of rows (file, newest number, oldest number), the most recently changed at the revision first."""

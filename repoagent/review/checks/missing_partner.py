@@ -20,8 +20,8 @@ from repoagent.review.finding import Evidence, Finding, Level, Location, level_o
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
     from repoagent.git.worktree import WorkTree
-    from repoagent.history.cochange.missing import Missing
-    from repoagent.history.cochange.score import View
+    from repoagent.history.cochange import View
+    from repoagent.history.missing_partners import Missing
     from repoagent.history.recent_commits import QuickLook
     from repoagent.review.change import Change
 
@@ -149,7 +149,7 @@ def _findings(change: Change, worktree: WorkTree, history: _History, level: Leve
 
     @cache
     def threshold() -> float:
-        from repoagent.history.cochange.missing import JUDGED, calibrate
+        from repoagent.history.missing_partners import JUDGED, calibrate
 
         enough = history.complete and sum(commit.size > 0 for commit in view.latest(JUDGED)) >= FEWEST
         return calibrate(view) if enough else UNCALIBRATED
@@ -185,7 +185,7 @@ def _likely_partners(
     view: View, author: int | None, files: Mapping[str, int], threshold: Callable[[], float]
 ) -> list[_Partner]:
     """The partners of these files that are in enough of the most relevant commits."""
-    from repoagent.history.cochange.missing import DEPTH, FLOOR, merge, missing, weigh
+    from repoagent.history.missing_partners import DEPTH, FLOOR, merge, missing, weigh
 
     ids = sorted(set(files.values()))
     # calibrating takes longer than all else, and most changes lack nothing
@@ -203,7 +203,7 @@ def _likely_partners(
 
 
 def _finding(top: Path, view: View, partner: _Partner, threshold: float, level: Level) -> Finding:
-    from repoagent.history.cochange.missing import DEPTH
+    from repoagent.history.missing_partners import DEPTH
 
     missing, files = partner.missing, partner.files
     common = set(missing.evidence)

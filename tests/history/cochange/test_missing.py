@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
-from repoagent.history.cochange.missing import (
+from repoagent.history.missing_partners import (
     FEWEST,
     FLOOR,
     FURTHER,

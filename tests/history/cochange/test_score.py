@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.cochange.history import Change, MemoryView
-from repoagent.history.cochange.score import Alive, Neighbor, View, alike, neighbors, stem, words
+from repoagent.history.cochange import Alive, Neighbor, View, alike, neighbors, stem, words
 
 START = 1_700_000_000
 

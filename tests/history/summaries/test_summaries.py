@@ -23,26 +23,24 @@ from repoagent.history.commit_summaries import (
     Patch,
     Plan,
     Question,
-    answers,
-    bodies,
-    patches,
-    plan,
-    question,
-    request,
-    summarize,
-)
-from repoagent.history.file_history import read_history
-from repoagent.history.log import FileCommit
-from repoagent.history.summary_store import (
     Summary,
     add_saved,
     add_summaries,
+    answers,
+    bodies,
     from_dict,
     one_line,
+    patches,
+    plan,
+    question,
     read_summaries,
     read_summary,
+    request,
+    summarize,
     write_summary,
 )
+from repoagent.history.file_history import read_history
+from repoagent.history.log import FileCommit
 from repoagent.llm.providers.command import CommandModel
 from repoagent.llm.usage import Limits, Meter, Price
 from tests.conftest import GitRepo

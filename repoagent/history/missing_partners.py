@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from repoagent.history.cochange.score import LARGEST, Commit, View
+from repoagent.history.cochange import LARGEST, Commit, View
 
 DEPTH = 100  # newest commits of each changed file that are looked at
 HALVES = 10  # after so many commits of the set a commit has half of its weight
