@@ -173,31 +173,15 @@ class Repository:
         from repoagent.api.results import Split
         from repoagent.split.folder_writer import create
         from repoagent.split.pack import TARGET_BYTES
-        from repoagent.split.source import SourceText
-        from repoagent.split.split_plan import (
-            SplitOptions,
-            check_options,
-            check_text,
-            default_folder,
-            new_index,
-        )
-        from repoagent.storage.folders import open_folder
-        from repoagent.storage.layout import ensure
+        from repoagent.split.source import SourceText, SplitOptions, check_options, check_text, new_index
 
         options = SplitOptions(target_bytes or TARGET_BYTES, natural, language)
         check_options(options)
         source, data = self.read(file)
         text = SourceText(source.path, data, self._worktree)
         check_text(text, options)
-        if not write:
-            index, folder = new_index(text, options, Path()), None
-        else:
-            paths = layout(self._worktree)
-            ensure(paths)
-            with open_folder(paths.splits, create=True):
-                pass
-            folder = default_folder(text)
-            index = create(text, options, folder)
+        index = create(text, options) if write else new_index(text, options, Path())
+        folder = index.folder if write else None
         return Split(source.path, source.blob, index.language, len(data), index.segments, folder, data)
 
     def recall(

@@ -31,23 +31,30 @@ from repoagent.split.folder_index import (
     lock_split,
     read_index,
 )
-from repoagent.split.source import SourceText
-from repoagent.split.split_plan import SplitOptions, new_index
+from repoagent.split.source import SourceText, SplitOptions, default_folder, new_index
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import open_folder, resolve_above, system_failed
 from repoagent.storage.json_files import dumps
+from repoagent.storage.layout import ensure
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SYNC_EACH = 32  # files; for more, one sync of everything is faster
 _LISTED = 5  # files in a message
 
 
-def create(text: SourceText, options: SplitOptions, folder: Path) -> Index:
-    """Write the split of `text` into `folder`, which is new, empty, or contains an earlier split of the same file.
+def create(text: SourceText, options: SplitOptions, folder: Path | None = None) -> Index:
+    """Write the split of `text` into `folder` (None: the default one), which is new, empty, or contains an earlier
+    split of the same file.
 
     Raises Refused if it contains anything else or edited segments that are not merged, and on a system error;
     UsageError if it is not a folder or is in a git directory. Nothing is written in these cases.
     """
+    if folder is None:
+        folder = default_folder(text)
+        if text.worktree is not None:  # git ignores .repoagent
+            ensure(layout(text.worktree))
+            with open_folder(layout(text.worktree).splits, create=True):
+                pass
     folder = resolve_above(folder.parent) / folder.name
     real = Path(os.path.realpath(folder))
     in_git = ".git" in real.parts

@@ -11,24 +11,16 @@ from typing import NamedTuple
 
 from repoagent.dataclass import dataclass
 from repoagent.patch.render import differing
-from repoagent.split.folder_index import (
-    Index,
-    IndexedSegment,
-    base_bytes,
-    digest,
-    edited_segments,
-    index_path,
-    lock_split,
-    read_index,
-    segment_base,
-)
+from repoagent.split import folder_index
+from repoagent.split.folder_index import Index, IndexedSegment, digest
 from repoagent.split.folder_writer import finish, put
-from repoagent.split.source import SourceText, current_source
-from repoagent.split.split_plan import (
+from repoagent.split.source import (
     PLAIN,
+    SourceText,
     SplitOptions,
     check_options,
     check_text,
+    current_source,
     cut_text,
     fill_names,
     indexed,
@@ -74,12 +66,12 @@ def refresh(
     unchanged since they were `joined` (their hashes by name); missing segment files are written again. Raises Busy, and
     Refused and UsageError as `read_index` and `find_text`, before any change.
     """
-    if not index_path(path).is_file():
-        read_index(path)  # raises the error
-    with lock_split(index_path(path).parent):
-        index = finish(read_index(path, missing_ok=True))
+    if not folder_index.index_path(path).is_file():
+        folder_index.read_index(path)  # raises the error
+    with folder_index.lock_split(folder_index.index_path(path).parent):
+        index = finish(folder_index.read_index(path, missing_ok=True))
         text = text or current_source(index, cwd)
-        base = base_bytes(index)
+        base = folder_index.base_bytes(index)
         if language is None and language_of(index.source.path, base) != index.language:
             missing = index.language in LONG_TAIL and not is_available(index.language)
             language = None if missing else index.language or PLAIN
@@ -92,9 +84,9 @@ def refresh(
         check_text(text, options)
         files: dict[str, bytes] = {}
         bases: dict[str, bytes] = {}
-        for segment, data in edited_segments(index, missing_ok=True):
+        for segment, data in folder_index.edited_segments(index, missing_ok=True):
             if digest(data) != (joined or {}).get(segment.file):
-                files[segment.file], bases[segment.file] = data, segment_base(index, segment)
+                files[segment.file], bases[segment.file] = data, folder_index.segment_base(index, segment)
         merged: Collection[str] = ()
         same = (index.target, index.natural, index.language)
         if text.data == base and (options.target, options.natural, options.language_of(text)) == same:

@@ -11,18 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from repoagent.split.boundaries import (
-    ITEM,
-    LEAF,
-    LINES,
-    LIST,
-    TOKEN,
-    child_roles,
-    holder_role,
-    parsed_text,
-    walk,
-    walk_slices,
-)
+from repoagent.split import boundaries
 from repoagent.split.pack import FAIR, TARGET_BYTES, Boundary, Candidate, Segment, pack, prune
 from repoagent.split.text_boundaries import fill
 from repoagent.syntax.languages import language_of
@@ -79,15 +68,15 @@ def segments(
     candidates: list[Candidate] = []
     starts: list[int] = []
     if len(text) > target or natural:
-        parsed = parsed_text(text, language)
+        parsed = boundaries.parsed_text(text, language)
         by_tree = language is not None and len(data) <= PARSED_BYTES
-        sliced = by_tree and language == "yaml" and not natural and parsed.count(b"\n") > LINES
+        sliced = by_tree and language == "yaml" and not natural and parsed.count(b"\n") > boundaries.LINES
         if by_tree and language is not None and not sliced:
             tree = parse_bytes(parsed, language)
-        if sliced and walk_slices(parsed, target, candidates):
+        if sliced and boundaries.walk_slices(parsed, target, candidates):
             candidates = _closed(candidates, text, target)
         elif tree is not None and language is not None:
-            walk(tree, text, target, candidates, (language, 0, 0, 0))
+            boundaries.walk(tree, text, target, candidates, (language, 0, 0, 0))
             if earlier and tree.root_node.has_error:
                 # After a syntax error, cuts of an earlier split at line starts are better than the tree.
                 by_offset = {candidate[0]: candidate for candidate in candidates}
@@ -136,7 +125,9 @@ def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int
     Neighbors of one or two lines of code (imports, assignments) count as one unit.
     """
     candidates: list[Candidate] = []
-    walk(tree, text, _innermost_list(tree.root_node, language) - 1, candidates, (language, 0, 0, 0))
+    boundaries.walk(
+        tree, text, _innermost_list(tree.root_node, language) - 1, candidates, (language, 0, 0, 0)
+    )
     if not candidates:
         return []
     most = min(cost for _, cost, _ in candidates) + 1.0
@@ -149,20 +140,28 @@ def _unit_starts(tree: tree_sitter.Tree, text: bytes, language: str) -> list[int
 
 def _innermost_list(root: tree_sitter.Node, language: str) -> int:
     """The size of the innermost list that makes up most of the file."""
-    roles = child_roles(language)
+    roles = boundaries.child_roles(language)
     node, size = root, root.end_byte - root.start_byte
     for _ in range(_DEEPEST):
         inner = max(
-            (child for child in node.children if roles.get(child.kind_id, ITEM) != TOKEN),
+            (
+                child
+                for child in node.children
+                if roles.get(child.kind_id, boundaries.ITEM) != boundaries.TOKEN
+            ),
             key=lambda child: child.end_byte - child.start_byte,
             default=None,
         )
-        if inner is None or _FUNCTION.search(inner.type) or holder_role(inner.type) == LEAF:
+        if (
+            inner is None
+            or _FUNCTION.search(inner.type)
+            or boundaries.holder_role(inner.type) == boundaries.LEAF
+        ):
             break
         if inner.end_byte - inner.start_byte < _MOST * size:
             break
         node = inner
-        if holder_role(node.type) == LIST:
+        if boundaries.holder_role(node.type) == boundaries.LIST:
             size = node.end_byte - node.start_byte
     return size
 

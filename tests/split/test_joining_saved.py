@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repoagent.errors import Refused
-from repoagent.split.normalize_segment import is_mostly_utf8, line_endings, normalize_segment
+from repoagent.split.join import is_mostly_utf8, line_endings, normalize_segment
 
 LATIN = "größe = 1\nlänge = 2\nend\n".encode("latin-1")
 UTF8 = "größe = 1\nlänge = 2\nend\n".encode()

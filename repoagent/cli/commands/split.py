@@ -101,32 +101,24 @@ def command(session: Session, /, **values: Any) -> Exit | None:
 
 
 def _split(terminal: Terminal, options: SimpleNamespace) -> None:
-    from repoagent.git.worktree import layout
-    from repoagent.split import split_plan
+    from repoagent.split import source as split_source
     from repoagent.split.folder_writer import create
     from repoagent.split.pack import TARGET_BYTES
-    from repoagent.storage.folders import open_folder
-    from repoagent.storage.layout import ensure
 
     cwd, output = Path.cwd(), options.output
     target = TARGET_BYTES if options.target is None else options.target
-    how = split_plan.SplitOptions(target, options.natural, options.language)
-    split_plan.check_options(how)
+    how = split_source.SplitOptions(target, options.natural, options.language)
+    split_source.check_options(how)
     text = _text(options.file, cwd)
-    split_plan.check_text(text, how)
+    split_source.check_text(text, how)
     with terminal.working(f"splitting {text.path or 'standard input'}"):
         written = True
         if output is not None:
             index = create(text, how, cwd / output)
         elif options.as_json and (text.worktree is None or not text.path):
-            written, index = False, split_plan.new_index(text, how, Path())
+            written, index = False, split_source.new_index(text, how, Path())
         else:
-            destination = split_plan.default_folder(text)
-            if text.worktree is not None:  # git ignores .repoagent
-                ensure(layout(text.worktree))
-                with open_folder(layout(text.worktree).splits, create=True):
-                    pass
-            index = create(text, how, destination)
+            index = create(text, how)
     if options.as_json:
         terminal.styled(_json(index, written=written))
     else:

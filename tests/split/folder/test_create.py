@@ -15,8 +15,16 @@ from repoagent.errors import Refused, RepoagentError, UsageError
 from repoagent.split.folder_index import VERSION, parse_index, read_index
 from repoagent.split.folder_writer import create
 from repoagent.split.refresh import refresh
-from repoagent.split.source import SourceText, find_text, source_of
-from repoagent.split.split_plan import SplitOptions, check_text, default_folder, fill_names, new_index
+from repoagent.split.source import (
+    SourceText,
+    SplitOptions,
+    check_text,
+    default_folder,
+    fill_names,
+    find_text,
+    new_index,
+    source_of,
+)
 from repoagent.storage.json_files import dumps
 from tests.conftest import GitRepo
 

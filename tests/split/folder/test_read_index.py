@@ -14,8 +14,7 @@ from repoagent.errors import RepoagentError
 from repoagent.split.folder_index import base_bytes, edited_segments, read_index, segment_base
 from repoagent.split.folder_writer import create
 from repoagent.split.refresh import refresh
-from repoagent.split.source import SourceText
-from repoagent.split.split_plan import SplitOptions
+from repoagent.split.source import SourceText, SplitOptions
 from tests.conftest import GitRepo
 
 SOURCE = b"".join(b"def f%d():\n    return %d\n\n\n" % (n, n) for n in range(40))

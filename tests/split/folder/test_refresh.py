@@ -25,8 +25,7 @@ from repoagent.split.folder_index import (
 )
 from repoagent.split.folder_writer import create
 from repoagent.split.refresh import RefreshResult, refresh
-from repoagent.split.source import SourceText
-from repoagent.split.split_plan import SplitOptions
+from repoagent.split.source import SourceText, SplitOptions
 
 
 def function(name: str, lines: int = 8) -> bytes:
