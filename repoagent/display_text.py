@@ -1,7 +1,7 @@
 """Text for output: `redact` removes secrets from reports and traces, `width` and `visible` return the columns and the
 visible form of a character.
 
-`redact` matches common forms of secrets and imports nothing; text for a model is masked by `storage.secrets`.
+`redact` matches common forms of secrets and imports nothing; `storage.secrets` masks text for a model.
 """
 
 from __future__ import annotations

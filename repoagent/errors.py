@@ -1,4 +1,4 @@
-"""The exceptions and exit codes: every error that a user can cause is a `RepoagentError`; any other is a bug.
+"""The exceptions and exit codes: every error that a user can cause is a `RepoagentError`; any other exception is a bug.
 
 A message is one clear sentence on what is wrong and what to do next, without secrets. `install_extra` and
 `install_package` give the command for a missing dependency.

@@ -1,5 +1,5 @@
-"""Convert GitPython objects: arguments of `Repository` (`git.Repo`, commits, references, blobs, diffs) to the paths,
-revisions and patch text of the engine, and ids to `git.Commit`.
+"""Convert GitPython objects: arguments of `Repository` (`git.Repo`, commits, references, blobs, diffs) become the
+engine's paths, revisions and patch text, and ids become `git.Commit`.
 
 This is the only module that imports `git`. The library loads it only for an argument that is not a path, text or bytes,
 and for `Repository.git` and `EditResult.git_commit`.

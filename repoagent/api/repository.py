@@ -1,4 +1,4 @@
-"""`Repository`, the Python API: each method does the same as the command with its name."""
+"""`Repository`, the Python API: each method does the same as the command of that name."""
 
 from __future__ import annotations
 
@@ -187,8 +187,8 @@ class Repository:
     def recall(
         self, query: str, *, limit: int = 10, files: Sequence[StrPath] = (), kinds: Sequence[Kind] = ()
     ) -> SearchResult:
-        """Search notes, edits, conversations and summaries for `query`; the `hits` are sorted, best first. `files` (or
-        folders) and `kinds` ("note", "edit", "conversation", "commit", "summary") limit the search.
+        """Search notes, edits, conversations and summaries for `query`; `hits` has the best first. `files` (or folders)
+        and `kinds` ("note", "edit", "conversation", "commit", "summary") limit the search.
 
         Raises UsageError for a query without words, Busy while another process builds the index.
         """
@@ -217,8 +217,8 @@ class Repository:
         `commit`, all changes of `tracked` files since HEAD, or a `diff` (a patch, or a `git.DiffIndex` with patches).
         `files` limits the review.
 
-        The history rules need no model. A model is called, and paid, only with `model`: a name, an object, or True for
-        the configured one; each of its findings is verified to quote code of the change.
+        The history rules need no model. A model is called, and paid for, only with `model`: a name, an object, or True
+        for the configured one; each of its findings is verified to quote code from the change.
 
         Raises UsageError for a change that does not exist, NothingDone for an empty `git.DiffIndex`; with a model also
         ModelError, LimitReached.
@@ -288,9 +288,9 @@ class Repository:
         `repoagent.llm.model.Model`; by default, the configured model. `check` is a shell command that must succeed
         before the commit; the model gets its output if it fails.
 
-        The method commits without asking, unless `decide` returns False for the `Proposal` (its `diff`, `message`,
-        `remarks`), `commit` is False (only writes the files) or `dry_run` is True (writes nothing). `commit` may be
-        `repoagent.git.transaction.results.Options`, for a branch, a sign-off and so on. A change of a file that gets
+        Commits without asking, unless `decide` returns False for the `Proposal` (its `diff`, `message`, `remarks`),
+        `commit` is False (only writes the files) or `dry_run` is True (writes nothing). `commit` may be
+        `repoagent.git.transaction.results.Options`, for a branch, a sign-off and so on. A change to a file that gets
         executed (a hook, a workflow) is refused unless it is in `files` or `allow_sensitive` is set.
 
         `on_text` gets the reply as it streams, `on_note` a sentence per step. `fresh` omits the earlier conversation on
@@ -354,7 +354,7 @@ class Repository:
 
         `sources` are the blobs that the patch was made for, by path: each a `git.Blob`, or at least seven hex digits of
         the id that `git hash-object --no-filters` prints. `path` is the file for a patch without a file name, `message`
-        the commit message ("": that of the patch). The other parameters are those of `edit`.
+        the commit message ("": the patch's own). The other parameters are those of `edit`.
 
         Raises NothingDone if it is already applied, or if `decide` returns False; Refused (its `details()` name the
         hunks) if it does not apply or is not allowed; UsageError, CheckFailed, Busy.
@@ -421,9 +421,9 @@ class Repository:
         """Let a model do a whole task: read the repository, change files, run commands, and commit the result.
 
         `mode` determines what is allowed without asking: nothing in "read-only" and "ask", edits in "auto-edit", edits
-        and sandboxed commands in "auto". `allow` answers the questions, and `decide` those about edits in the mode
-        "ask"; without them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt ""
-        where it stopped); None starts a new one. `on_event` gets each action and observation. `limits`
+        and sandboxed commands in "auto". `allow` answers the questions, and `decide` those about edits in mode "ask";
+        without them the answer is no. `name` is the conversation: an existing one is resumed (with the prompt "" where
+        it stopped); None starts a new one. `on_event` gets each action and observation. `limits`
         (`repoagent.llm.usage.Limits`) replace those of the configuration. `branch` is a new branch, in a separate
         linked work tree, and `worktree` a folder for it, as with --branch and --worktree.
 

@@ -57,7 +57,7 @@ def load(
 
 
 def with_repository(settings: Settings, layout: Layout, data: bytes, *, alone: bool = False) -> Settings:
-    """`settings` with `data` instead of `.repoagent/config.toml`; higher layers are unchanged.
+    """`settings` with `data` instead of `.repoagent/config.toml`; higher layers stay the same.
 
     With `alone`, use only the defaults and `data`. Raises as `load`.
     """

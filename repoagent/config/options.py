@@ -30,7 +30,7 @@ class OptionType(NamedTuple):
 
 
 def text(allowed: str = "text", pattern: str = r"(?s).*\S.*") -> OptionType:
-    """A text that matches `pattern` as a whole."""
+    """Text that matches `pattern` in full."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(pattern, raw):
@@ -82,7 +82,7 @@ def switch() -> OptionType:
 
 
 def one_of(*names: str) -> OptionType:
-    """One of these words, in any case."""
+    """One of these words, in upper or lower case."""
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and raw.lower() in names:
@@ -116,7 +116,7 @@ def or_none(kind: OptionType) -> OptionType:
 
 
 class Option(NamedTuple):
-    """An option.
+    """A configuration option.
 
     `key` is dotted; a `*` in it is a name that the user chooses. A value in `.repoagent/config.toml` is ignored unless
     `repository_may_set`; with `only_lower` it may not exceed the value of lower layers, with `only_like` it must match
@@ -278,7 +278,7 @@ def fold(part: str) -> str:
 def find(key: str) -> tuple[str, Option] | None:
     """The spelling of `key` in the table, and its option; or None.
 
-    Keys of git have no underscores and ignore case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
+    git's keys have no underscores and ignore case, so `maxTurns`, `max-turns` and `MAX_TURNS` are `max_turns`. Only a
     name that the user chooses is compared exactly.
     """
     folded = fold(key)

@@ -45,7 +45,7 @@ class Settings:
     theirs: str | None = None
 
     def setting(self, key: str) -> Setting:
-        """The setting of `key`, which must be spelled as in the table."""
+        """The setting for `key`, spelled as in the table of options."""
         if key in self.entries:
             return self.entries[key]
         if (match := find(key)) is None or match[0] != key:

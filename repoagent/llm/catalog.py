@@ -123,13 +123,13 @@ def data_date() -> str:
 
 
 def aliases() -> Mapping[str, str]:
-    """The built-in aliases: model specs by name."""
+    """The built-in aliases: alias to model spec."""
     table: Mapping[str, str] = _data()["aliases"]
     return table
 
 
 def names() -> dict[str, str]:
-    """Aliases by name with their specs, and the specs of models with ""; for completion."""
+    """Aliases with their specs, and model specs with ""; for completion."""
     return {**dict.fromkeys(_data()["models"], ""), **aliases()}
 
 
@@ -140,7 +140,7 @@ def short_names() -> Mapping[str, str]:
 
 
 def named(name: str) -> str:
-    """The spec for `name` without any configuration: that of an alias or of a short name, or `name` itself."""
+    """The spec for `name` without any configuration: the target of an alias or a short name, or `name` itself."""
     return {**short_names(), **aliases()}.get(name.lower(), name)
 
 
@@ -188,7 +188,7 @@ _VERSION = re.compile(r"claude-[a-z]+-(\d+)(?:-(\d+))?(?:-|$)|claude-(\d+)(?:-(\
 
 
 def family_name(name: str) -> str:
-    """The name without the additions of platforms: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN with that ending,
+    """The name without platform prefixes and suffixes: `us.anthropic.claude-sonnet-5-5-v1:0`, an ARN with that ending,
     `claude-sonnet-5-5@20260901` and `claude-sonnet-5-5-20260901` become `claude-sonnet-5-5`. Other names are
     unchanged."""
     match = _FAMILY.search(re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower()))
@@ -208,13 +208,14 @@ def context_tokens(name: str) -> int | None:
 
 
 def thinks(name: str) -> bool:
-    """Whether the model supports `thinking: adaptive`, and so no temperature: Claude 4.6 and later."""
+    """Whether the model supports `thinking: adaptive`, and therefore no temperature: Claude 4.6 and later."""
     version = _version(name)
     return version is not None and version >= (4, 6)
 
 
 def effort_of(name: str, wish: str | None) -> Effort | None:
-    """The `output_config.effort` for a wish; None if the model does not support it. Unknown models support all."""
+    """The `output_config.effort` for the requested effort; None if the model does not support it. Unknown models are
+    assumed to support all."""
     version = _version(name)
     known: tuple[Effort, ...] = ()
     if version is None or version >= (4, 7):

@@ -1,4 +1,4 @@
-"""Calling a model: limits, retries, fallback models, continuation of replies that were cut off.
+"""Call a model, with limits, retries, fallback models and continuation of truncated replies.
 
 All model calls go through `complete`.
 """
@@ -39,8 +39,8 @@ FALLBACK_WAIT = 20.0  # seconds; if the server asks for a longer wait, use the n
 
 @dataclass
 class Fallback:
-    """Calls `models` in order of preference. A model that failed is not called again in this run: failures seldom pass
-    so soon, and each attempt costs the user time."""
+    """Calls `models` in order of preference. A model that failed is not called again in this run: failures rarely clear
+    up that fast, and each attempt costs the user time."""
 
     models: Sequence[Model]
     _at: int = 0
@@ -86,10 +86,10 @@ _SURE_CHARACTERS = 4  # of an unfinished line, white space not counted
 
 
 def join(text: str, more: str) -> str:
-    """`text` with its continuation `more`, without certain repetitions.
+    """`text` joined with its continuation `more`; obvious repetitions are dropped.
 
-    Most models continue exactly where they stopped. Some open the code fence again, some start the unfinished line
-    again. If in doubt, nothing is removed: a patch with a repetition is refused, but one with missing text may apply.
+    Most models continue exactly where they stopped. Some reopen the code fence, some restart the unfinished line. If in
+    doubt, nothing is removed: a patch with a repetition is refused, but one with missing text may apply.
     """
     first, newline, rest = more.lstrip("\n").partition("\n")
     fence = _FENCE.fullmatch(first)
@@ -153,7 +153,7 @@ def complete(
     sleep: Callable[[float], None] = time.sleep,
     jitter: Callable[[], float] = random.random,
 ) -> Reply:
-    """The complete reply to `request`: its `stop` is "end", its `usage` that of all attempts, including failed ones.
+    """The complete reply to `request`: its `stop` is "end", its `usage` covers all attempts, including failed ones.
 
     Masks keys and tokens in the request. `on_text` gets the text as it arrives; the start of a continuation may repeat
     a few words, which are not in the reply. `on_void(text)` withdraws the text of a failed attempt. `on_wait(seconds,
@@ -290,8 +290,8 @@ def _masked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def call_as_text(text: str, tools: Sequence[Schema], name: str, arguments: object) -> tuple[str, str]:
-    """The tag of a native tool call, and the text to append to the `text` of the reply: the tag on a separate line,
-    after the end of an open code fence. A call of an unknown tool keeps its name, so that it can be corrected."""
+    """The tag of a native tool call, and the text to append to the reply's `text`: an open code fence is closed, then
+    the tag follows on its own line. A call of an unknown tool keeps its name, so that it can be corrected."""
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and isinstance(arguments, Mapping):
         tag = tool.tag(arguments)

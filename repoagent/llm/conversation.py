@@ -71,7 +71,7 @@ class Conversation:
 
 
 def dumps(turns: Iterable[Turn], nonce: str = "") -> str:
-    """The text of a conversation file. Uses another nonce if a turn contains `nonce`."""
+    """The text of a conversation file. Picks a new nonce if a turn contains `nonce`."""
     turns = tuple(turns)
     nonce = _unused(nonce, [turn.text for turn in turns])
     return "".join([_title(nonce), *(_block(turn, nonce) for turn in turns)])

@@ -1,7 +1,7 @@
 """Images and PDFs for a model: type, size and tokens, limits of providers, and the copies for conversations.
 
-Image headers are read by the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A copy is
-named by its hash, so that each later request has the same bytes, even in a resumed run.
+Image headers are parsed according to the specifications of PNG (W3C), JPEG (ITU-T T.81), GIF89a and WebP (RFC 9649). A
+copy is named after its hash, so that each later request has the same bytes, even in a resumed run.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Media:
 
     @property
     def tokens(self) -> int:
-        """The estimated number of tokens, rather too high; for limits, not for costs."""
+        """The estimated number of tokens, on the high side; for limits, not for costs."""
         if not self.is_image:
             return _PAGE * (self.pages or -(-len(self.data) // _PAGE_BYTES))
         scale = min(1.0, _LONGEST / max(self.width, self.height, 1))
@@ -79,7 +79,7 @@ class Media:
         return f"{self.type}{size}, {len(self.data):,} bytes"
 
     def in_words(self) -> str:
-        """A line that replaces it in text: in saved prompts and in cassettes."""
+        """The line that replaces it in saved prompts and cassettes."""
         return f"[{self.described()}, sha256 {self.sha256}]\n"
 
 
@@ -255,7 +255,7 @@ def page_count(data: bytes) -> int:
 def media_of(data: bytes, name: str) -> Media | None:
     """The image or PDF in `data`, recognized by its content alone; None for anything else.
 
-    Raises UsageError for a broken, truncated or encrypted file. The content is not changed: a photo includes its camera
+    Raises UsageError for a broken, truncated or encrypted file. The content is not changed: a photo keeps its camera
     metadata.
     """
     if (kind := type_of(data)) is None:
@@ -290,7 +290,8 @@ def reference(turn: Turn) -> Reference | None:
 
 @dataclass(frozen=True)
 class Attachments:
-    """The copies in `folder`. `why_not` returns why the current model cannot get these files together, "" if it can."""
+    """The copies in `folder`. `why_not` returns why the current model cannot take these files together, "" if it
+    can."""
 
     folder: Path
     why_not: Callable[[Sequence[Media]], str]

@@ -29,7 +29,8 @@ def display_name(spec: str) -> str:
 
 
 def public(spec: str) -> str:
-    """`spec` for a commit: a file without its folders, a command without its arguments but with the reported model."""
+    """`spec` for a commit: a file without its folders; a command without its arguments, but with the model it
+    reported."""
     provider, name, model = parse_spec(spec)
     if provider.argument not in {"command", "file"}:
         return spec
@@ -133,8 +134,8 @@ class Request:
 
     key: identifies the request independent of the wording of the prompt (JSON of the request, the file hashes and the
     turn); cassettes match it. grammar: GBNF for llama.cpp, ignored by others. temperature: for another attempt,
-    overrides the user's setting. tools: native tools, only for a model that `takes` "tools". stop: texts that no honest
-    reply contains; a reply that stops at one of them includes it.
+    overrides the user's setting. tools: native tools, only for a model whose `takes` contains "tools". stop: texts that
+    no honest reply contains; a reply that stops at one of them includes it.
     """
 
     system: tuple[Part, ...]
@@ -157,7 +158,7 @@ class Request:
 class Wishes:
     """The user's settings for a model; None and () leave it to the provider.
 
-    effort: of thinking: low, medium, high, xhigh or max. stop: texts that end a reply. cache: how long to cache a
+    effort: how much to think: low, medium, high, xhigh or max. stop: texts that end a reply. cache: how long to cache a
     prompt prefix, "5m", "1h" or "off". `open_model.open_model` reports settings that a model does not support.
     """
 
@@ -181,7 +182,7 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """All tokens of the attempt, also those of the cache."""
+        """All tokens of the attempt, including cached ones."""
         return self.input + self.output + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:
@@ -246,7 +247,8 @@ def with_results(
 
 
 class Model(Protocol):
-    """Makes one attempt per request. `llm.client.complete` adds retries, continuation and limits."""
+    """Interface of a model; makes one attempt per request. `llm.complete.complete` adds retries, continuations and
+    limits."""
 
     @property
     def takes(self) -> frozenset[str]:
@@ -255,7 +257,7 @@ class Model(Protocol):
 
     @property
     def spec(self) -> str:
-        """`provider/model`, as the user wrote it."""
+        """`provider/model`, as the user spelled it."""
         ...
 
     @property

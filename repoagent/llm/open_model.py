@@ -48,7 +48,8 @@ class AbsentModel:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """A chosen model. `origin` is the source of the setting, `why` how the spec was derived from it ("alias fast")."""
+    """A chosen model. `origin` is the source of the setting; `why` says how the spec was derived from it ("alias
+    fast")."""
 
     spec: str
     origin: str
@@ -99,10 +100,10 @@ def open_model(
 ) -> Model:
     """The model `spec`, or the one configured for `role`, with its fallbacks.
 
-    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` gets a sentence
-    if the repository's configuration names the model, and one for each unsupported wish; `on_progress` gets what a
-    local model is doing, and the fraction of it that is done, 0 to 1. Sends nothing and imports no heavy module.
-    Raises ModelError for an unknown model or an unusable cassette, UsageError for a wrong setting.
+    `record` is the cassette to append to, `reply` the file with the reply to a `manual` prompt. `say` is called with a
+    sentence if the repository's configuration names the model, and with one for each unsupported wish; `on_progress`
+    with what a local model is doing and the fraction done, 0 to 1. Sends nothing and imports no heavy module. Raises
+    ModelError for an unknown model or an unusable cassette, UsageError for an invalid setting.
     """
     if spec:
         first = resolve(settings, spec)
@@ -146,7 +147,7 @@ def wishes_of(settings: Settings) -> Wishes:
 
 
 def model_info(settings: Settings, spec: str) -> catalog.ModelInfo:
-    """The properties of the model `spec`; the user's configuration has priority."""
+    """The properties of the model `spec`; the user's configuration takes precedence."""
     return catalog.model_info(spec, settings.family("models"))
 
 
@@ -279,7 +280,7 @@ def attachment_refusal(
 ) -> str:
     """Why `media` cannot be sent together to `spec`, whose window is `context` tokens; "" if they can.
 
-    If it is unknown, they are not sent: the user has not attached them, and a rejected request ends the run.
+    If that is unknown, they are not sent: the user did not attach them, and a rejected request would end the run.
     """
     problem, _ = _media_problem(settings, spec, media)
     if problem:

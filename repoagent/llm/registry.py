@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Provider:
-    """The properties of a provider that are known without importing its module.
+    """What is known about a provider without importing its module.
 
     separator: between its name and the rest of a spec. backend: its `Backend`, as `module:class` below repoagent/llm.
-    usage, summary: the form of a spec and what answers it, for help and completion. argument: the rest of a spec: a
-    name, a path, or a command line, which may contain a key. answered_by: who writes the replies.
-    requires: the modules that the extra of the same name installs. sdk: the package that sends the requests, if
-    repoagent depends on it; models.toml lists its models under that name. address_variables: environment variables that
-    redirect its requests.
+    usage, summary: the form of a spec and what it stands for, in help and completion. argument: the rest of a spec: a
+    name, a path, or a command line, which may contain a key. answered_by: who writes the replies. requires: the modules
+    that the extra of the same name installs. sdk: the package that sends the requests, if repoagent depends on it;
+    models.toml lists its models under that name. address_variables: environment variables that redirect its requests.
     """
 
     name: str
@@ -70,7 +69,7 @@ class Provider:
 
     @property
     def free(self) -> bool:
-        """Whether a reply costs nothing: a file, the user, or a recording."""
+        """Whether replies cost nothing: from a model file, the user, or a recording."""
         return self.model_file or self.answered_by != "model"
 
 
@@ -113,7 +112,8 @@ class Spec(NamedTuple):
 
 
 def parse_spec(spec: str) -> Spec:
-    """Split `spec`. If it begins with no provider's name, it belongs to SERVERS, even if no such server exists."""
+    """Split `spec`. If it does not begin with a provider's name, it belongs to SERVERS, even if no such server
+    exists."""
     for provider in PROVIDERS.values():
         prefix = f"{provider.name}{provider.separator}"
         if spec == prefix or (provider.separator and spec.startswith(prefix)):
@@ -138,7 +138,7 @@ def provider_names(settings: Settings) -> list[str]:
 @dataclass(frozen=True)
 class ModelOptions:
     """The options for opening a model. `reply` is the file with the reply, for a provider that the user answers;
-    `on_progress` gets what a local model is doing, and the fraction of it that is done, 0 to 1."""
+    `on_progress` is called with what a local model is doing and the fraction done, 0 to 1."""
 
     settings: Settings
     wishes: Wishes
@@ -182,7 +182,7 @@ class Backend:
         raise NotImplementedError
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Whether the model, or the provider if `model` is empty, can be used. If `online`, query the server for some
+        """Whether the model, or the provider if `model` is empty, can be used. If `online`, query the server for a few
         seconds at most, with free requests only, and run a configured command that prints a key."""
         raise NotImplementedError
 

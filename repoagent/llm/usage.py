@@ -1,6 +1,6 @@
 """Tokens, attempts and money: estimates, prices, the limits of a run, and the log of all spending.
 
-The log belongs to the user, not to one repository: a daily limit holds over all of them.
+The log belongs to the user, not to one repository: a daily limit applies across all of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BYTES_PER_TOKEN = 3
 
 
 def estimate_tokens(text: str) -> int:
-    """The estimated number of tokens of `text`, rather too high; for limits, not for costs."""
+    """The estimated number of tokens of `text`, on the high side; for limits, not for costs."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
 
 
@@ -77,7 +77,7 @@ class Limits:
 
 @dataclass
 class Meter:
-    """Counts every attempt of a run, including failed ones, and its cost by the price of its model.
+    """Counts every attempt of a run, including failed ones, and its cost at the price of its model.
 
     A `part` is counted here as well, and is subject to these limits in addition to its own.
     """
@@ -223,7 +223,7 @@ class SpendLog:
     """The log of spending in `folder`: one file per day, one line per attempt. `run`, `repository` and `files` are
     recorded in the next lines.
 
-    must: a limit depends on the log, so a failure to write it is an error instead of a warning.
+    must: a limit depends on the log, so failing to write it is an error, not a warning.
     """
 
     folder: Path
@@ -253,7 +253,7 @@ class SpendLog:
             self.warn(f"cannot record the cost of this call: {error}")
 
     def today(self) -> float:
-        """US dollars spent today by all runs, without attempts of unknown price."""
+        """US dollars spent today by all runs, excluding attempts of unknown price."""
         path = self.folder / f"{datetime.now().astimezone().date()}.jsonl"
         return sum(entry.cost or 0.0 for entry in _entries(path))
 

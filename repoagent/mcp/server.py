@@ -1,5 +1,5 @@
-"""The MCP server: it lists the tools, validates the arguments of a call by the schema of its tool, and runs each call
-in a thread. The process ends when the client closes the connection.
+"""The MCP server: it lists the tools, validates the arguments of a call against the schema of its tool, and runs each
+call in a thread. The process ends when the client closes the connection.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _validate(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def serve(service: Service, end: Callable[[int], None]) -> None:
-    """Serve on standard input and output until the client closes them. After a signal that ends the process, call `end`
-    with its number once no call is writing, but after GRACE seconds at the latest: the next command then recovers the
-    unfinished edit."""
+    """Serve on standard input and output until the client closes them. On a terminating signal, call `end` with its
+    number once no call is writing, or after GRACE seconds at the latest: the next command then recovers the unfinished
+    edit."""
     server = _Server(service, end)
     try:
         anyio.run(server.run)

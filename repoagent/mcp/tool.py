@@ -30,7 +30,7 @@ def text(description: str, maximum: int = PATH_LENGTH, **more: Any) -> Schema:
 
 
 def integer(description: str, minimum: int, maximum: int) -> Schema:
-    """The schema of an integer, both limits included."""
+    """The schema of an integer; both limits are inclusive."""
     return {"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}
 
 

@@ -67,7 +67,7 @@ def _without_ask(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def sendable(value: Any) -> Any:
-    """JSON data that may be sent: valid UTF-8, without keys and tokens, texts and lists clipped."""
+    """JSON data that may be sent: valid UTF-8, without keys and tokens, with texts and lists clipped."""
     from repoagent.storage.secrets import mask
 
     if isinstance(value, str):

@@ -32,7 +32,7 @@ _AGAIN: Mapping[str, Kind] = {"undone": "undo", "redone": "redo"}
 class Event:
     """An edit, undo, redo, review or run. `time` has a time zone; `state` is that of the `EditRecord` or of run.json
     ("unfinished" for a run without an end), "reviewed" for a review; `cost` is in US dollars, None if unknown;
-    `reasons` are those why an edit was refused."""
+    `reasons` says why an edit was refused."""
 
     time: datetime
     kind: Kind
@@ -80,8 +80,8 @@ def gather(worktree: WorkTree, *, since: date | None, warn: Warn) -> Activity:
 
 
 def work_trees(worktree: WorkTree) -> tuple[set[str], list[Path]]:
-    """The tops of the work trees, as in the spend log, and their git directories, that of `worktree` first. The file
-    `gitdir` of a linked work tree has the path of the `.git` at its top."""
+    """The tops of the work trees, as in the spend log, and their git directories, that of `worktree` first. The
+    `gitdir` file of a linked work tree has the path of the `.git` file at its top."""
     tops = {str(worktree.top)} | ({str(worktree.main_top)} if worktree.main_top is not None else set())
     git_dirs = dict.fromkeys((worktree.git_dir, worktree.common_dir))
     for file in sorted(worktree.common_dir.glob("worktrees/*/gitdir")):
@@ -202,15 +202,15 @@ def was_applied(event: Event) -> bool:
 
 
 def unapplied(activity: Activity) -> list[tuple[str, int]]:
-    """The states of edits that changed nothing, with their numbers, "refused" and "failed" first."""
+    """The states of edits that changed nothing, with counts, "refused" and "failed" first."""
     states = (event.state for event in activity.events if event.kind == "edit" and not was_applied(event))
     count = Counter(state for state in states if state != "answered")
     return sorted(count.items(), key=lambda item: (item[0] not in ("refused", "failed"), -item[1], item[0]))
 
 
 def refusals(activity: Activity) -> list[tuple[str, int]]:
-    """The reasons why edits were not applied, with their numbers, the most frequent first. An edit counts for each of
-    its reasons."""
+    """The reasons why edits were not applied, with counts, the most frequent first. An edit counts once for each of its
+    reasons."""
     count: Counter[str] = Counter()
     for event in activity.events:
         if event.kind == "edit" and not was_applied(event) and event.state != "answered":

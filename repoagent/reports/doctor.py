@@ -1,4 +1,4 @@
-"""The checks of `repoagent doctor`: program, repository, configuration, models, machine. They change nothing.
+"""The checks of `repoagent doctor`: program, repository, configuration, models, machine. None of them changes anything.
 
 CHECKS is the table of all checks: functions of the work tree (None outside one) that yield `Check` values.
 """
@@ -314,7 +314,7 @@ def check_models(worktree: WorkTree | None) -> Iterator[Check]:
 
 
 def check_sandbox(_worktree: WorkTree | None) -> Iterator[Check]:
-    """The sandbox for commands that works here; it is not an error if there is none."""
+    """The sandbox for commands that works on this machine; having none is not an error."""
     from repoagent.agent.sandbox.backends import find, why_none
 
     sandbox = find()

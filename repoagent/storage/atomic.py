@@ -81,9 +81,9 @@ def sweep(path: Path) -> None:
 def append_line(path: Path, data: bytes, *, marker: bytes = b"") -> None:
     """Append `data` as one line (a missing newline is added), durably and completely, or not at all.
 
-    Writers lock the file. If a crash has left an incomplete last line, a newline is added to it first. With `marker`,
-    that byte replaces the first one until all others are durable, which marks a line cut short by a crash. Raises Busy
-    after 10 s, Refused as `write_whole` does.
+    Writers lock the file. If a crash left an incomplete last line, a newline is added to it first. With `marker`, that
+    byte replaces the first one until all others are durable, which marks a line cut short by a crash. Raises Busy after
+    10 s, Refused as `write_whole` does.
     """
     line = data if data.endswith(b"\n") else data + b"\n"
     with locked_file(path) as descriptor:

@@ -1,7 +1,7 @@
 """The crash journal of a transaction: a folder with a record of the planned steps and the previous content of files.
 
-The owner locks the folder before it gets its name, so the lock shows whether the owner is alive. The lock is a flock:
-it ends with the owner and the children that inherit its descriptor (a `git commit` that outlives the owner).
+The owner locks the folder before it gets its name, so the lock shows whether the owner is alive. It is a flock, which
+lasts as long as the owner and the children that inherit its descriptor (a `git commit` that outlives the owner).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def write_document(path: Path, value: Mapping[str, Any], *, version: int, indent
 
 
 def read_document(path: Path, *, version: int, warn: Warn = to_stderr) -> dict[str, Any] | None:
-    """The object in `path`; None if there is none that can be used.
+    """The object in `path`; None if there is no usable one.
 
     A broken or foreign file is renamed to NAME.broken-N, with a warning through `warn`. Raises NewerFormat if its
     version is above `version`, Refused if it is not a regular file.

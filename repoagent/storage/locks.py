@@ -44,7 +44,7 @@ def locked(path: Path, *, timeout: float = 10.0, what: str) -> Iterator[None]:
 
 
 def flock_until(descriptor: int, deadline: float, path: Path) -> bool:
-    """Lock an open file; False if `deadline` (of time.monotonic) passes first. Tries at least once."""
+    """Lock an open file; False if the `deadline` (on the time.monotonic clock) passes first. Tries at least once."""
     pause, longest = _POLL_SECONDS
     while True:
         try:

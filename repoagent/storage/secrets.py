@@ -1,9 +1,9 @@
 """Find keys, tokens and passwords in text, and replace them by placeholders before the text is sent or stored.
 
-They are found as values of environment variables with names such as API_KEY, by the rules of Kingfisher (loaded only
-for a text that may contain a key), and by their context: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`.
-Each pattern of this module begins with a fixed word and matches a bounded number of characters, so a search takes
-linear time.
+Three ways to find them: as values of environment variables with names such as API_KEY, by Kingfisher's rules (loaded
+only for text that may contain a key), and by context: `DB_PASSWORD=`, `Authorization: Bearer`, a line of `.netrc`. Each
+pattern of this module begins with a fixed word and matches a bounded number of characters, so a search takes linear
+time.
 
 A placeholder is derived from its secret, so a key has the same placeholder in each prompt, conversation and cached
 prefix. Only this process knows the secret of a placeholder.
@@ -92,7 +92,7 @@ def _looks_random(run: str) -> bool:
 def find_secrets(text: str) -> list[str]:
     """The keys, tokens and private keys in `text` that Kingfisher finds with enough confidence; [] if not installed.
 
-    A match of a generic rule (a password in a URL) must look random as well, because such rules match the examples of
+    A match of a generic rule (a password in a URL) must look random as well, because such rules match the examples in
     every manual. Keys are not validated online. A secret never contains invalid UTF-8 (lone surrogates).
     """
     scan = _scanner()

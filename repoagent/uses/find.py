@@ -1,7 +1,7 @@
 """Find where symbols are defined and used, file by file.
 
-`git grep` lists the files that contain a name, untracked ones are read directly; each file is parsed as far as the
-limits allow. An occurrence is a use by what the symbol is and by the file that it is in.
+`git grep` lists the files that contain a name; untracked ones are read directly; each file is parsed as far as the
+limits allow. Whether an occurrence counts as a use depends on the kind of symbol and on the file it is in.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _LEFT_OUT = {
 
 
 class Bounds(NamedTuple):
-    """How many files are parsed and read, and how many bytes of them. Counts and no time: the answer is the same on a
-    machine that is busy."""
+    """How many files are parsed and read, and how many bytes of them. Counts instead of a time limit, so that a busy
+    machine gives the same answer."""
 
     parsed: int = 60
     parsed_bytes: int = 2 << 20
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """What one file has of the names: where they occur, the symbols of these names that others can use, all symbols."""
+    """The names in one file: where they occur, the symbols with these names that others can use, and all symbols."""
 
     found: Mapping[str, Sequence[Occurrence]]
     defined: Mapping[str, Sequence[Symbol]]
@@ -80,8 +80,8 @@ def find(
     near: Near | None = None,
     bounds: Bounds = Bounds(),  # noqa: B008
 ) -> tuple[tuple[Uses, ...], tuple[str, ...]]:
-    """The uses of each symbol, by one search for all of them, and which files were not read. `why_not` says
-    which files are withheld; `near` how surely others change with a file, which ranks them.
+    """The uses of each symbol, from one search for all of them, and which files were not read. `why_not` says which
+    files are withheld; `near` how surely others change with a file, which ranks them.
 
     Ignored and binary files are left out, and those of more than LARGEST_PARSED bytes.
     """
@@ -349,7 +349,7 @@ _FAMILIES = {
 
 
 def family(path: str) -> str:
-    """The languages that call each other's methods; "" for any other."""
+    """The languages that call each other's methods; "" for any other language."""
     return _FAMILIES.get(PurePath(path).suffix, "")
 
 

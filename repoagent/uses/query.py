@@ -32,7 +32,7 @@ _TEST = re.compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """Where a symbol is defined; lines count from 1, both included. `kind` is one of an outline, or "field"."""
+    """Where a symbol is defined; lines count from 1, both included. `kind` is a kind of the outline, or "field"."""
 
     path: str
     name: str
@@ -43,8 +43,8 @@ class Definition:
 
 @dataclass(frozen=True)
 class UsesIn:
-    """The lines of a file that use a symbol, from 1. `text`: found as words, in comments and strings too. `within`: the
-    functions that the lines are in."""
+    """The lines of a file that use a symbol, from 1. `text`: matched as words, in comments and strings too. `within`:
+    the functions that the lines are in."""
 
     path: str
     lines: tuple[int, ...]
@@ -55,8 +55,8 @@ class UsesIn:
 
 @dataclass(frozen=True)
 class Uses:
-    """The uses of one symbol. `definitions` are those that were meant, `elsewhere` others of the same name; `files` the
-    most telling first, `more` the number of files that a limit left out."""
+    """The uses of one symbol. `definitions` are those asked about, `elsewhere` has others of the same name; `files` has
+    the most informative first, `more` is the number of files that a limit left out."""
 
     symbol: str
     definitions: tuple[Definition, ...]
@@ -85,7 +85,7 @@ def count(number: int, word: str) -> str:
 
 
 def is_test(path: str) -> bool:
-    """Whether the file is one of tests, by its path."""
+    """Whether the file is a test file, judging by its path."""
     return _TEST.search(path) is not None
 
 
@@ -141,7 +141,7 @@ def symbols_of_file(worktree: WorkTree, path: str) -> list[SymbolQuery]:
 
 
 def outer(symbols: Iterable[Symbol]) -> list[Symbol]:
-    """The definitions of code that others can use by their name."""
+    """The definitions that other code can refer to by name."""
     definitions = []
     local_below: int | None = None
     for symbol in symbols:

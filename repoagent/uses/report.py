@@ -46,11 +46,11 @@ def answer(
     limit: int = 20,
     path_of: Callable[[str], str] = lambda text: text,
 ) -> Answer:
-    """The uses of what `text` means: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines
-    and other files use. At most `limit` files of a symbol, and symbols of a file.
+    """The uses of `text`: `NAME`, `Class.method`, `FILE:NAME`, or a FILE, which asks for all that it defines and other
+    files use. At most `limit` files per symbol, and symbols per file.
 
-    `path_of` gives the path from the top of a file as it was written. Raises UsageError for what is neither a symbol
-    nor a file, Refused for a file that may not be read.
+    `path_of` turns a path as the user wrote it into one relative to the top. Raises UsageError for what is neither a
+    symbol nor a file, Refused for a file that may not be read.
     """
 
     def near(path: str) -> Mapping[str, float]:
@@ -116,7 +116,7 @@ def answer_text(answer: Answer) -> str:
 
 
 def notes(answer: Answer) -> Iterator[str]:
-    """What a reader should know of the answer, a sentence each."""
+    """Caveats about the answer, one sentence each."""
     if any(uses.files for uses in answer.symbols):
         yield BY_NAME
     if any(row.text for uses in answer.symbols for row in uses.files):
@@ -140,7 +140,7 @@ def definition_lines(uses: Uses) -> Iterator[str]:
 
 
 def lines_of(row: UsesIn, most: int = LINES) -> str:
-    """The line numbers, as many as are named."""
+    """The first line numbers, as text."""
     return ", ".join(map(str, row.lines[:most])) + (", ..." if len(row.lines) > most else "")
 
 
@@ -150,13 +150,13 @@ def marks(row: UsesIn) -> str:
 
 
 def within(row: UsesIn, most: int = NAMES) -> str:
-    """The functions that use it, as many as are named."""
+    """The first functions that use it, as text."""
     listed = ", ".join(plain(name, 80) for name in row.within[:most])
     return f"{listed}, ..." if len(row.within) > most else listed
 
 
 def files_in_short(rows: Sequence[UsesIn], most: int = NAMES) -> str:
-    """Some files, each with how many lines."""
+    """The first files, each with its number of lines."""
     listed = ", ".join(f"{plain(row.path, _WIDTH)} ({len(row.lines)})" for row in rows[:most])
     return f"{listed}, ..." if len(rows) > most else listed
 

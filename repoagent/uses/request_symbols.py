@@ -1,6 +1,6 @@
 """The symbols that a request names, with where they are defined, used and tested, in a few lines of a prompt.
 
-Names are recognized by how they are written. No index, history or clock is read, so the same request on the same files
+Names are recognized by their spelling. No index, history or clock is involved, so the same request on the same files
 gives the same lines.
 """
 
@@ -41,9 +41,9 @@ _AFTER = re.compile(rf"\s+{_SORT}", re.IGNORECASE)
 def start_search(
     worktree: WorkTree, text: str, why_not: WhyNot, known: Collection[str] = ()
 ) -> Callable[[], str]:
-    """Starts to search for the symbols of `text` that are not `known`, for a run; the result waits for the end, and is
-    a notice for the model, "" if the repository defines none. Raises GitError then. A large repository is not
-    searched."""
+    """Start a search for the symbols in `text` that are not `known`, for a run. Calling the result waits for the search
+    and returns a notice for the model, "" if the repository defines none of them; that call may raise GitError. A large
+    repository is not searched."""
     try:
         is_large = (worktree.git_dir / "index").stat().st_size > INDEX
     except FileNotFoundError:  # no file is tracked

@@ -1,5 +1,5 @@
 """The modules of providers; `repoagent.llm.registry` lists them.
 
 anthropic*.py use the anthropic package; openai*.py and endpoints.py call servers with OpenAI's protocol; llamacpp*.py
-and gguf.py run model files; command*.py run programs; manual.py asks the user. errors.py is shared by all.
+run model files; command*.py run programs; manual.py asks the user. errors.py is shared by all.
 """

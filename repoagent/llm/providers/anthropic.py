@@ -70,7 +70,7 @@ class Prompt:
 
 
 def prompt_of(request: Request, cache: str, spec: str = "", refused: Collection[str] = ()) -> Prompt:
-    """The request for the model `spec`, with its last four cache breakpoints, since the longest prefix saves most.
+    """The request for the model `spec`, with its last four cache breakpoints, since the longest prefixes save the most.
 
     A reply is sent as its blocks while they are valid. A signature is bound to the model and to everything before it:
     after an edited or omitted turn, later replies are sent as text, and so are those with a prefix in `refused`.
@@ -145,7 +145,7 @@ _KEY_VARIABLES = (
 
 
 def may_have_credentials() -> bool:
-    """Whether the package may find a key, a token, a profile or an identity."""
+    """Whether the package is likely to find a key, a token, a profile or an identity."""
     if any(map(os.environ.get, _KEY_VARIABLES)):
         return True
     folder = Path(os.environ.get("HOME", "/"), ".config", "anthropic")
@@ -394,7 +394,7 @@ class AnthropicBackend(Backend):
         return may_have_credentials()
 
     def check(self, settings: Settings, model: str, *, online: bool = True) -> Status:
-        """Does not contact a cloud: that needs its libraries, and its login may need the user."""
+        """Does not contact a cloud: that needs its libraries, and logging in may need the user."""
         names = _KEY_VARIABLES if self.name == "anthropic" else clouds.CLOUDS[self.name].evidence
         variable = next((name for name in names if os.environ.get(name)), "")
         origin = f"environment {variable}" if variable else ""  # the most likely one

@@ -1,5 +1,5 @@
-"""Claude on Amazon Bedrock and Google Vertex AI: clients with the credentials of the tools of AWS and Google, and their
-errors. Messages of their libraries are not quoted, because they may contain credentials."""
+"""Claude on Amazon Bedrock and Google Vertex AI: clients that use the credentials of the AWS and Google tools, and
+their errors. Messages from their libraries are not quoted, because they may contain credentials."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class CommandModel:
         return f"command:{self.command}"
 
     def complete(self, request: Request, on_text: OnText) -> Reply:
-        """See `llm.model.Model`. The usage is estimated unless the program reports it. Leaves no process behind, even
-        after an exception. Raises UsageError if an image or PDF is attached."""
+        """See `llm.model.Model`. The usage is estimated unless the program reports it. Never leaves a process behind,
+        even after an exception. Raises UsageError if an image or PDF is attached."""
         refuse_any(request, f"command:{agents.masked_command(self.command)}")
         prompt = render(request)
         agent = agents.known_agent(self.command)
@@ -204,7 +204,7 @@ def _environment(agent: agents.Agent | None) -> dict[str, str]:
 
 
 def failure(command: str, ended_for: str, code: int, reply: agents.ProgramReply, stderr: str) -> ModelError:
-    """The error for a run without a reply: `ended_for` is why it was killed, `code` its exit code otherwise."""
+    """The error for a run without a reply: `ended_for` is why it was killed; otherwise `code` is its exit code."""
     name = f"`{agents.masked_command(command)}`"
     if ended_for:
         advice = "raise `timeout` in the configuration" if "finish" in ended_for else "check what it prints"

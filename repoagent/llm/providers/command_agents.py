@@ -1,4 +1,4 @@
-"""Claude Code and Codex as `command:CMD`: the arguments that make each only answer, and the readers of their output.
+"""Claude Code and Codex as `command:CMD`: the arguments that limit each to answering, and the parsers of their output.
 
 Output is plain text, or JSON events, one per line.
 """
@@ -34,8 +34,8 @@ def plain_text(text: str) -> str:
 
 @dataclass
 class ProgramReply:
-    """The reply of a program. `error` is its own message of a failure; `known` is False if the reply could not be
-    identified in its output."""
+    """The reply of a program. `error` is its own failure message; `known` is False if the reply could not be identified
+    in its output."""
 
     text: str = ""
     stop: Stop = "end"
@@ -50,7 +50,7 @@ Handler = Callable[[ProgramReply, Event], str]  # updates the reply by an event;
 
 
 class Reader:
-    """Reads output that consists of events for `handler`, one per line, or, without one, is the reply itself."""
+    """Reads output: events for `handler`, one per line; without a handler, the output is the reply."""
 
     def __init__(self, handler: Handler | None = None) -> None:
         self._handler = handler
@@ -142,12 +142,12 @@ def _counts(event: Event, *names: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class Agent:
-    """How to run a coding agent so that it only answers, and read its events with `handler`.
+    """How to run a coding agent so that it only answers, and the `handler` that reads its events.
 
     adds: (arguments in shell syntax, words): the arguments are left out if the command contains one of the words. They
     forbid changes, and it runs in an empty folder, so that no file of a repository can instruct it, unless the command
-    contains one of the words `works_here`, by which the user lets it work in the current folder.
-    drops: environment variables that prevent it from starting. install, login: instructions.
+    contains one of the words `works_here`, with which the user lets it work in the current folder. drops: environment
+    variables that prevent it from starting. install, login: instructions.
     """
 
     handler: Handler

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 class Endpoint:
     """The server of `NAME/model`.
 
-    base_url: including `/v1`. key_variables: environment variables for the key, the first that is set counts; () if no
-    key is needed. local: a server on this machine, which needs no key. traits: deviations from the common protocol, see
+    base_url: including `/v1`. key_variables: environment variables for the key; the first one set is used; () if no key
+    is needed. local: a server on this machine, which needs no key. traits: deviations from the common protocol; see
     endpoints.toml. socket: the Unix socket to connect to instead of the host.
     """
 
@@ -190,8 +190,8 @@ def list_models(endpoint: Endpoint, key: Key | None = None, *, seconds: float = 
 
 
 def context_of(endpoint: Endpoint, name: str, *, seconds: float = 2.0) -> int | None:
-    """The context window in tokens that a LOCAL server currently gives the model; None if it does not report it, and
-    for any other server. Never raises."""
+    """The context window in tokens that a local server currently gives the model; None if it does not report one, or if
+    the server is not local. Never raises."""
     if endpoint.local:
         # if the server does not run or is of another kind, the first call reports it
         with suppress(ModelError, AttributeError, TypeError):

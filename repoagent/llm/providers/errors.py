@@ -1,4 +1,4 @@
-"""One sentence with a remedy for each failure of a model's server, for all providers.
+"""A sentence with a remedy for each failure of a model server, for all providers.
 
 No sentence contains a key, not even one echoed by a server or a library: their messages go through `brief`.
 """
@@ -105,7 +105,7 @@ class ServerError:
 
     @property
     def meaning(self) -> int:
-        """The status that describes the error best, by what the body says."""
+        """The status that describes the error best, judging by the body."""
         meanings = (
             to for of, pattern, to in _MEANINGS if self.status in of and re.search(pattern, self.text)
         )

@@ -2,7 +2,7 @@
 server.
 
 It runs in a separate process because the library blocks the interpreter while it loads (no ^C, no progress), and aborts
-the process for some broken files or if memory runs out. It does not listen on the network. One model is loaded at a
+the process on some broken files or when memory runs out. It does not listen on the network. One model is loaded at a
 time.
 """
 
@@ -87,7 +87,7 @@ class Engine:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def why_ended(self) -> str:
-        """How the process ended, for an error message; "" if it runs."""
+        """How the process ended, for an error message; "" if it is still running."""
         try:
             code = self.process.wait(1)  # its streams close shortly before it ends
         except subprocess.TimeoutExpired:

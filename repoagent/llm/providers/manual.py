@@ -29,12 +29,12 @@ TIMEOUT = 5.0  # seconds; pyperclip has no time limit
 
 
 def copy_to_clipboard(text: str) -> bool:
-    """Copy `text` to the clipboard. Return whether it is there: pyperclip ignores failures of its programs."""
+    """Copy `text` to the clipboard. Return whether it arrived: pyperclip ignores failures of its helper programs."""
     return _clipboard(text) == text.replace("\r\n", "\n")
 
 
 def paste_from_clipboard() -> str | None:
-    """The text in the clipboard, with line ends `\\n`; None if it cannot be read or is not text."""
+    """The text in the clipboard, with `\\n` line endings; None if it cannot be read or is not text."""
     return _clipboard()
 
 

@@ -32,7 +32,7 @@ _NO_PDF = (
 
 
 def media_limits(endpoint: Endpoint) -> MediaLimits:
-    """The known limits of the server. Most do not document any, and reject requests with their own messages."""
+    """The known limits of the server. Most servers document none, and reject requests with messages of their own."""
     return MediaLimits(no_pdf="" if "pdf" in endpoint.traits else _NO_PDF)
 
 

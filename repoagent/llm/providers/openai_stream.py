@@ -1,7 +1,7 @@
 """Parse a streamed reply of a server with OpenAI's protocol, including common deviations.
 
-This does not use an SDK, whose stream does not distinguish an end from a cut, drops everything that is not an event (a
-login page, an error body) and fails on invalid UTF-8.
+This does not use an SDK, whose stream does not distinguish a complete reply from a truncated one, drops everything that
+is not an event (a login page, an error body) and fails on invalid UTF-8.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class ThoughtSplitter:
 class StreamedChat:
     """A reply of Chat Completions so far. Invalid fields count as absent.
 
-    began: a part of a reply has arrived, which costs money. finish: the reason for the end. error: the server's error,
-    in the stream or instead of it. other: content that is not an event. garbled: a complete tool call is not JSON.
+    began: part of a reply has arrived, which costs money. finish: why the reply ended. error: the server's error, in
+    the stream or instead of it. other: content that is not an event. garbled: a complete tool call is not JSON.
     """
 
     def __init__(self, tools: Sequence[Schema] = (), on_event: Any = None) -> None:
@@ -79,7 +79,7 @@ class StreamedChat:
         self._cost: float | None = None
 
     def take(self, chunks: Iterable[bytes], on_text: OnText) -> None:
-        """Read a response to its end, to [DONE], or to an error. Raises json.JSONDecodeError for a truncated line."""
+        """Read a response up to its end, [DONE], or an error. Raises json.JSONDecodeError for a truncated line."""
         other: list[bytes] = []
         try:
             for line in _lines(chunks):
