@@ -37,11 +37,14 @@ Here = Callable[..., Done]
 def in_process(
     repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Done]:
-    """Run `repoagent ARGUMENTS` in this process, at the top or in `cwd`; faster than a new process."""
+    """Run `repoagent ARGUMENTS` in this process, at the top or in `cwd`, with `env`; faster than a new process."""
 
-    def in_process(*arguments: str, cwd: Path | None = None) -> Done:
-        monkeypatch.chdir(cwd or repo.top)
-        code = run(cli, "repoagent", arguments)
+    def in_process(*arguments: str, cwd: Path | None = None, **env: str) -> Done:
+        with monkeypatch.context() as patch:
+            patch.chdir(cwd or repo.top)
+            for name, value in env.items():
+                patch.setenv(name, value)
+            code = run(cli, "repoagent", arguments)
         return Done(code, *capsys.readouterr())
 
     return in_process

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,30 @@ import pytest
 
 from repoagent.errors import Refused
 from repoagent.reports.doctor import problem, run_check
+from tests.cli.applying import Done, in_process
 from tests.conftest import GitRepo
-from tests.program import run
+
+__all__ = ["in_process"]
 
 GIT = next(f"{folder}/git" for folder in os.environ["PATH"].split(":") if Path(folder, "git").exists())
 
 
-def doctor(cwd: Path, **env: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
-    """The exit code, and the checks by name."""
-    done = run(["doctor", "--json"], cwd, env=env)
-    assert done.stderr == b""
-    result: dict[str, list[dict[str, Any]]] = {}
-    for check in json.loads(done.stdout)["checks"]:
-        result.setdefault(check["name"], []).append(check)
-    return done.returncode, result
+Doctor = Callable[..., tuple[int, dict[str, list[dict[str, Any]]]]]
+
+
+@pytest.fixture
+def doctor(in_process: Callable[..., Done]) -> Doctor:
+    """Run `repoagent doctor` at the top or in `cwd`: the exit code, and the checks by name."""
+
+    def doctor(cwd: Path | None = None, **env: str) -> tuple[int, dict[str, list[dict[str, Any]]]]:
+        done = in_process("doctor", "--json", cwd=cwd, **env)
+        assert done.err == ""
+        result: dict[str, list[dict[str, Any]]] = {}
+        for check in done.json["checks"]:
+            result.setdefault(check["name"], []).append(check)
+        return done.code, result
+
+    return doctor
 
 
 def only(checks: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, str]:
@@ -32,7 +42,7 @@ def only(checks: dict[str, list[dict[str, Any]]], name: str) -> tuple[str, str, 
     return check["level"], check["result"], check["advice"] or ""
 
 
-def test_a_healthy_repository(repo: GitRepo) -> None:
+def test_a_healthy_repository(repo: GitRepo, doctor: Doctor) -> None:
     before = repo.status()
     code, result = doctor(repo.top / "src", ANTHROPIC_API_KEY="sk-ant-0123456789abcdef")
     assert code == 0
@@ -47,65 +57,65 @@ def test_a_healthy_repository(repo: GitRepo) -> None:
     assert repo.status() == before and not (repo.top / ".repoagent").exists()
 
 
-def test_keys_are_never_shown(repo: GitRepo) -> None:
+def test_keys_are_never_shown(repo: GitRepo, in_process: Callable[..., Done]) -> None:
     secret = "sk-ant-0123456789abcdef"
     env = {"ANTHROPIC_API_KEY": secret, "ANTHROPIC_BASE_URL": "http://me:hush@proxy.example/v1?token=hush"}
-    done = run(["doctor"], repo.top, env=env)
-    message = done.stdout.decode() + done.stderr.decode()
+    done = in_process("doctor", **env)
+    message = done.out + done.err
     assert secret not in message and "hush" not in message
     assert "ANTHROPIC_BASE_URL is http://proxy.example/v1" in message
-    assert "unencrypted" in message and done.returncode == 0
+    assert "unencrypted" in message and done.code == 0
 
 
-@pytest.mark.soak
-def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo) -> None:
-    code, result = doctor(repo.top)
+def test_no_model_is_a_warning_a_wrong_one_an_error(repo: GitRepo, doctor: Doctor) -> None:
+    code, result = doctor()
     assert (code, only(result, "model")[0]) == (0, "warning")
     for model, word in (
         ("openai/gpt-4.1", "OPENAI_API_KEY"),
         ("command:no-such-program-here x", "no program"),
         ("nosuch/model", "no provider nosuch"),
     ):
-        code, result = doctor(repo.top, REPOAGENT_MODEL=model)
+        code, result = doctor(REPOAGENT_MODEL=model)
         level, message, advice = only(result, "model")
         assert (code, level) == (1, "error"), model
         assert word in message + advice
 
 
-def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo) -> None:
+def test_a_wrong_configuration_is_an_error_that_names_it(repo: GitRepo, doctor: Doctor) -> None:
     repo.git("config", "repoagent.maxTurns", "many")
-    code, result = doctor(repo.top)
+    code, result = doctor()
     assert code == 1 and "invalid value 'many' for max_turns" in only(result, "configuration")[1]
     assert only(result, "memory")[0] == "ok"  # the other checks still run
     repo.git("config", "repoagent.maxTurns", "3")
     repo.git("config", "repoagent.modle", "x")
-    code, result = doctor(repo.top)
+    code, result = doctor()
     assert (code, only(result, "configuration")[0]) == (0, "warning")
 
 
-def test_outside_a_repository(tmp_path: Path) -> None:
-    code, result = doctor(tmp_path)
+def test_outside_a_repository(tmp_path: Path, doctor: Doctor) -> None:
+    (tmp_path / "outside").mkdir()
+    code, result = doctor(tmp_path / "outside")
     assert (code, only(result, "repository")[0]) == (0, "ok")
     assert "memory" not in result and "disk" in result
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_in_a_broken_repository_other_checks_still_run(repo: GitRepo) -> None:
+def test_in_a_broken_repository_other_checks_still_run(repo: GitRepo, doctor: Doctor) -> None:
     repo.write(".git/config", "[core\n")
-    code, result = doctor(repo.top)
+    code, result = doctor()
     assert (code, only(result, "repository")[0]) == (1, "error")
     assert "sandbox" in result
 
 
-def test_one_cause_is_reported_once(repo: GitRepo) -> None:
+def test_one_cause_is_reported_once(repo: GitRepo, doctor: Doctor) -> None:
     repo.write(".repoagent/config.toml", "x\n")
-    code, result = doctor(repo.top)
+    code, result = doctor()
     errors = [check["result"] for checks in result.values() for check in checks if check["level"] == "error"]
     assert code == 1 and len(errors) == 1 and "is not valid TOML: " in errors[0]
 
 
 @pytest.mark.soak
-def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path) -> None:
+def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path, doctor: Doctor) -> None:
     program = tmp_path / "bin/git"
     program.parent.mkdir()
     for prints, level in ((None, "error"), ("git version 2.30.9", "error"), ("hello", "warning")):
@@ -114,30 +124,32 @@ def test_an_old_an_unknown_and_a_missing_git(repo: GitRepo, tmp_path: Path) -> N
                 f'#!/bin/sh\ncase "$*" in *version) echo "{prints}";; *) exec {GIT} "$@";; esac\n'
             )
             program.chmod(0o755)
-        code, result = doctor(repo.top, PATH=str(program.parent))
+        code, result = doctor(PATH=str(program.parent))
         assert (only(result, "git")[0], code) == (level, 1 if level == "error" else 0)
         assert "2.31 or newer" in only(result, "git")[2]
 
 
 @pytest.mark.soak
-def test_problems_of_the_folder(repo: GitRepo, tmp_path: Path) -> None:
-    run(["config", "init"], repo.top)
+def test_problems_of_the_folder(
+    repo: GitRepo, tmp_path: Path, doctor: Doctor, in_process: Callable[..., Done]
+) -> None:
+    in_process("config", "init")
     folder = repo.top / ".repoagent"
-    assert only(doctor(repo.top)[1], ".repoagent")[0] == "ok"
+    assert only(doctor()[1], ".repoagent")[0] == "ok"
     folder.chmod(0o777)
-    assert "everybody" in doctor(repo.top)[1][".repoagent"][0]["result"]
+    assert "everybody" in doctor()[1][".repoagent"][0]["result"]
     folder.chmod(0o755)
     (folder / "memory").mkdir()
     repo.write(".repoagent/memory/said.md", "x")
     repo.git("add", "-f", ".repoagent/memory/said.md")
-    level, message, advice = only(doctor(repo.top)[1], ".repoagent")
+    level, message, advice = only(doctor()[1], ".repoagent")
     assert (level, "git tracks" in message, "git rm --cached" in advice) == ("warning", True, True)
     repo.git("rm", "-q", "--cached", ".repoagent/memory/said.md")
     (folder / ".gitignore").unlink()
-    assert "not ignored" in only(doctor(repo.top)[1], ".repoagent")[1]
+    assert "not ignored" in only(doctor()[1], ".repoagent")[1]
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    code, result = doctor(repo.top)
+    code, result = doctor()
     assert (code, result[".repoagent"][0]["level"]) == (1, "error")
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.applying import Done, in_process
 from tests.conftest import GitRepo
 from tests.llm.providers.messages_server import KEY, messages_server, status, text
 from tests.program import run
 
+__all__ = ["in_process"]
 SONNET = "anthropic/claude-sonnet-5-5"
 
 
@@ -74,10 +77,11 @@ def test_unreachable_providers(tmp_path: Path) -> None:
         assert problem in row["problem"] and KEY not in row["problem"]
 
 
-def test_an_alias_in_a_circle_is_a_usage_error(tmp_path: Path) -> None:
-    done = program(tmp_path, "models", REPOAGENT_ALIAS__A="b", REPOAGENT_ALIAS__B="a")
-    assert done.returncode == 2
-    assert "refers to itself" in done.stderr
+def test_wrong_names(in_process: Callable[..., Done]) -> None:
+    done = in_process("models", REPOAGENT_ALIAS__A="b", REPOAGENT_ALIAS__B="a")
+    assert done.code == 2 and "refers to itself" in done.err
+    done = in_process("models", "test", "opneai/gpt-x")
+    assert done.code == 4 and "did you mean openai/gpt-x" in done.err
 
 
 @pytest.mark.soak
@@ -106,12 +110,6 @@ def test_a_failed_call_shows_the_reason_at_once(tmp_path: Path) -> None:
     assert "rejected the key" in wrong.stderr
     assert "overloaded" in busy.stderr
     assert len(server.requests) == 2
-
-
-def test_an_unknown_model(tmp_path: Path) -> None:
-    done = program(tmp_path, "models", "test", "opneai/gpt-x")
-    assert done.returncode == 4
-    assert "did you mean openai/gpt-x" in done.stderr
 
 
 DIFF = "```diff\n--- a/a.txt\n+++ b/a.txt\n@@\n-one\n+two\n```\n"

@@ -8,27 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.applying import Done, program
+from tests.cli.applying import Done, Here, here, in_process, program
 from tests.conftest import GitRepo
 
+__all__ = ["here", "in_process"]
 LINES = [f"line {number}\n" for number in range(1, 30)]
 
 
-def change(repo: GitRepo, number: int, subject: str, *options: str) -> None:
-    """Apply a change of one line by the program, as a commit with this subject."""
+def change(here: Here, repo: GitRepo, number: int, subject: str, *options: str) -> None:
+    """Apply a change of one line, as a commit with this subject."""
     old = repo.read("a.txt").decode().splitlines(keepends=True)
     new = [*old[: number - 1], f"{old[number - 1].rstrip()}!\n", *old[number:]]
-    patch = "".join(unified_diff(old, new, "a/a.txt", "b/a.txt"))
-    done = program(repo.top, "apply", "--yes", "-m", subject, *options, stdin=patch.encode())
-    assert done.code == 0, done.err
+    here("".join(unified_diff(old, new, "a/a.txt", "b/a.txt")), "--yes", "-m", subject, *options, code=0)
 
 
 @pytest.fixture
-def edited(repo: GitRepo) -> GitRepo:
+def edited(repo: GitRepo, here: Here) -> GitRepo:
     repo.write("a.txt", "".join(LINES))
     repo.commit("begin")
     for number, subject in ((3, "Shout line 3"), (10, "Shout line 10"), (20, "Shout line 20")):
-        change(repo, number, subject)
+        change(here, repo, number, subject)
     return repo
 
 
@@ -60,8 +59,8 @@ def test_the_tip_of_the_branch_moves_back_and_forward(edited: GitRepo) -> None:
     assert done.out == f'redid "Shout line 20" ({head[:7]}); HEAD is now at {head[:7]}\n'
 
 
-def test_undo_refuses_an_edit_that_was_changed_later(edited: GitRepo) -> None:
-    change(edited, 10, "Shout line 10 again")
+def test_undo_refuses_an_edit_that_was_changed_later(edited: GitRepo, here: Here) -> None:
+    change(here, edited, 10, "Shout line 10 again")
     head, text = edited.head(), edited.read("a.txt")
     done = program(edited.top, "undo", "3")
     assert (done.code, done.out, done.err.count("\n")) == (3, "", 1)
@@ -69,9 +68,9 @@ def test_undo_refuses_an_edit_that_was_changed_later(edited: GitRepo) -> None:
     assert (edited.head(), edited.read("a.txt"), edited.status()) == (head, text, "")
 
 
-def test_listed_edits_can_be_undone(edited: GitRepo) -> None:
+def test_listed_edits_can_be_undone(edited: GitRepo, here: Here) -> None:
     edited.git("checkout", "-qb", "other", "HEAD~1")
-    change(edited, 28, "Not committed", "--no-commit")
+    change(here, edited, 28, "Not committed", "--no-commit")
     edits = program(edited.top, "undo", "--list", "--json").json["edits"]
     assert [(edit["number"], edit["subject"], bool(edit["commit"])) for edit in edits] == [
         (1, "", False),

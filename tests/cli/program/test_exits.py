@@ -69,10 +69,20 @@ def test_a_command_may_return_its_exit_code(value: object, code: int) -> None:
     assert run(click.Command("it", callback=lambda: value), "repoagent", []) == code
 
 
-def test_wrong_usage_is_one_line_with_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_one_line_with_a_hint(
+    repo: GitRepo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(repo.top)
     for arguments, message in (
         (["edti"], "unknown command 'edti'; did you mean 'edit'?"),
         (["zzz"], "unknown command 'zzz' (see 'repoagent --help')"),
+        (["a.txt", "add a line"], "did you mean `repoagent edit a.txt 'add a line'`?"),
+        (["add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
+        (["edit", "add a docstring"], "did you mean `repoagent run 'add a docstring'`?"),
+        (["help", "edti"], "unknown command 'edti'; did you mean 'edit'?"),
+        (["help", "memory", "shwo"], "unknown command 'shwo'; did you mean 'show'?"),
+        (["help", "edit", "x"], "'repoagent edit' has no command 'x'"),
+        (["help", "review", "x"], "'repoagent review' has no command 'x'"),
         (["--colr=never"], "no such option '--colr'"),
         (["edit", "--yess"], "no such option '--yess'; did you mean '--yes'? (see "),
         (["run", "--max-calls", "1"], "; did you mean '--max-cost', '--max-tokens', '--max-turns'? (see "),
@@ -87,11 +97,6 @@ def test_wrong_usage_is_one_line_with_a_hint(capfd: pytest.CaptureFixture[str]) 
     assert run(cli, "repoagent", ["config", "--json", "--nonsense"]) == 2
     out, err = capfd.readouterr()
     assert (json.loads(out)["error"]["kind"], err) == ("usage", "")
-
-
-def test_without_a_command_and_a_terminal_it_prints_the_help_as_git_does() -> None:
-    done = program()
-    assert (done.returncode, done.stderr) == (1, "") and "Do:" in done.stdout
 
 
 def test_git_calls_it_by_another_name() -> None:

@@ -39,24 +39,15 @@ def test_version_and_help_import_no_command(arguments: list[str]) -> None:
     loaded = modules(*arguments)
     assert "repoagent.cli.app" in loaded
     assert not loaded & HEAVY
-    commands = {
-        f"repoagent.cli.{name}"
-        for name in ("edit", "undo", "config", "activity", "completing.command", "program.help")
-    }
-    assert not loaded & commands
+    assert not [name for name in loaded if name.startswith("repoagent.cli.commands.")]
 
 
 def test_a_command_imports_itself_only() -> None:
     loaded = modules("config", "--help")
-    assert "repoagent.cli.commands.config" in loaded
-    assert not loaded & {
-        "repoagent.cli.commands.help",
-        "repoagent.cli.commands.edit",
-        "anthropic",
-        "git",
-        "rich",
-        "asyncio",
-    }
+    assert [name for name in loaded if name.startswith("repoagent.cli.commands.")] == [
+        "repoagent.cli.commands.config"
+    ]
+    assert not loaded & (HEAVY - {"subprocess", "tomlkit"})
 
 
 def test_version_takes_less_than_one_and_a_half_bare_click_programs(tmp_path: Path) -> None:
