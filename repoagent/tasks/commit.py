@@ -32,8 +32,7 @@ from repoagent.git.transaction.results import AlreadyCommitted, InPlace, Insepar
 from repoagent.llm.conversation import Turn
 from repoagent.patch.render import canonical_diff
 from repoagent.storage.secrets import mask, without_secrets
-from repoagent.tasks.changes.change_set import overlaps_text
-from repoagent.tasks.changes.snapshot import named
+from repoagent.tasks.changes.change_set import named, overlaps_text
 from repoagent.tasks.run_context import RunContext, edit_request
 from repoagent.tasks.runs.directory import resume_command
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -170,6 +170,13 @@ class RunContext:
         self.tool_context.placements = []
         self.tool_context.editable = set()
         self.tool_context.not_ignored = frozenset()
+
+    def write(self, changes: Sequence[FileChange]) -> None:
+        """Write all of `changes` or none. Raises Moved, Refused, Busy."""
+        from repoagent.edit.commit import new_edit_id
+        from repoagent.tasks.changes.restore import write
+
+        write(self.worktree, changes, new_edit_id())
 
     def audit(self, event: Mapping[str, object]) -> None:
         """Write an event of this run to `audit.jsonl`."""

@@ -23,8 +23,8 @@ from repoagent.git.worktree import WorkTree, layout
 from repoagent.storage.atomic import read_regular, write_whole
 from repoagent.storage.folders import open_folder
 from repoagent.tasks.changes import executed_files
+from repoagent.tasks.changes.change_set import named
 from repoagent.tasks.changes.executed_files import folders_above, list_files, submodule_paths
-from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 

@@ -33,8 +33,8 @@ from repoagent.llm.usage import Limits, Meter
 from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set, revert
-from repoagent.tasks.edit_tool import write_reverse
+from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.restore import conflict_message, remaining_changes, revert, write_reverse
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
 from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request, shown_in
@@ -43,9 +43,8 @@ from repoagent.tasks.runs.directory import ENDS, Record, RunDirectory, refuse_fo
 from repoagent.tasks.runs.list import read_run
 from repoagent.tasks.sandbox import Confinement, create_confinement
 from repoagent.tasks.start import check_can_commit, start_conversation
-from repoagent.tasks.subagents.tool import merge_changes
+from repoagent.tasks.subagents import merge_changes
 from repoagent.tasks.toolset import Toolset, create_gate, create_toolset
-from repoagent.tasks.uncommitted_by_run import conflict_message, remaining_changes
 
 if TYPE_CHECKING:
     from repoagent.edit.checks import CheckResult

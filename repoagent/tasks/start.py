@@ -30,8 +30,8 @@ from repoagent.llm.conversation import Turn
 from repoagent.storage.atomic import read_regular
 from repoagent.storage.json_files import now
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import paths_of
-from repoagent.tasks.changes.snapshot import named, names_of, settle_command
+from repoagent.tasks.changes.change_set import INDEX, named, names_of, paths_of
+from repoagent.tasks.changes.snapshot import settle_command
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.sandbox import Confinement
 from repoagent.uses.request_symbols import start_search
@@ -112,7 +112,7 @@ def _since_last_process(context: RunContext, state: State) -> list[str]:
             "again if they are still wanted."
         )
     edited = any(turn.meta.get("kind") == EDIT and turn.meta.get("ok") == "yes" for turn in state.turns)
-    if edited and not change_set.is_stored:
+    if edited and not (change_set.folder / INDEX).exists():
         change_set.drop(())  # saves the change set, so that this notice appears once
         texts.append(
             "This conversation continues without the folder of its run, perhaps on another machine: these "

@@ -23,7 +23,6 @@ from repoagent.agent.sandbox.policy import scrubbed
 from repoagent.agent.state import EDIT, Tool
 from repoagent.config.settings import Settings, user_file
 from repoagent.dataclass import dataclass
-from repoagent.edit.commit import new_edit_id
 from repoagent.errors import RepoagentError, UsageError, install_extra
 from repoagent.git.file_writer import Moved
 from repoagent.git.process import git
@@ -32,19 +31,18 @@ from repoagent.llm.model import Part
 from repoagent.storage import json_files
 from repoagent.storage.atomic import write_whole
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import Write, overlaps_text, paths_of, revert
+from repoagent.tasks.agent_types import agent_types_block, find_agent_types
+from repoagent.tasks.changes.change_set import names_of, overlaps_text, paths_of
 from repoagent.tasks.changes.command_watch import Guard, Watch
-from repoagent.tasks.changes.snapshot import names_of
-from repoagent.tasks.edit_tool import write, writing_tool
+from repoagent.tasks.changes.restore import revert
+from repoagent.tasks.file_tools import output_name, reading_tools, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.plugins import EVENTS, UserHooks, plugin_tools
-from repoagent.tasks.read_tools import output_name, reading_tools
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables
 from repoagent.tasks.skills import find_skills, skill_folders, skill_tool, skills_block
-from repoagent.tasks.subagents.tool import SubagentPool, delegate_tools
-from repoagent.tasks.subagents.types import agent_types_block, find_agent_types
+from repoagent.tasks.subagents import SubagentPool, delegate_tools
 
 LONGEST = 1 << 20  # characters of a scratch file
 CHANGING = frozenset({EDIT, "keep", "restore", "write"})  # absent in a read-only run
@@ -85,12 +83,11 @@ def create_gate(
 def keep_rules(top: Path, patterns: Sequence[str]) -> None:
     """Add `patterns` to `run.allow` in the local git configuration of `top`, which clones do not copy. Raises
     UsageError for a pattern of several lines, GitError if the configuration cannot be written."""
-    for pattern in patterns:
-        if pattern.splitlines() != [pattern]:
-            raise UsageError(f"invalid rule {pattern!r}: it must be one line")
     key = "repoagent.run.allow"
     known = git(top, "config", "--local", "-z", "--get-all", key, ok=(0, 1)).split(b"\0")
     for pattern in dict.fromkeys(patterns):
+        if pattern.splitlines() != [pattern]:
+            raise UsageError(f"invalid rule {pattern!r}: it must be one line")
         if pattern.encode("utf-8", "surrogateescape") not in known:
             git(top, "config", "--local", "--add", key, pattern, read_only=False)
 
@@ -119,12 +116,13 @@ def create_toolset(
 ) -> Toolset:
     """Create the tools. `turns` show whether there was a Python kernel before; `stack` closes what they open."""
     request, settings, tool_context = context.request, context.settings, context.tool_context
-    top, why_not, say = context.worktree.top, tool_context.why_not, context.ui.say
+    top, say = context.worktree.top, context.ui.say
     read_only = request.plan_only or context.gate.mode == "read-only"
     hooks = _user_hooks(context, confinement)
     user_folder = user_file(os.environ).parent
+    further = settings.texts("run.skills")
     folders = skill_folders(
-        top, context.layout.root, user_folder, further=settings.texts("run.skills"), why_not=why_not
+        top, context.layout.root, user_folder, further=further, why_not=tool_context.why_not
     )
     skills = find_skills(folders, say)
     runner = _command_runner(context, confinement)
@@ -138,6 +136,16 @@ def create_toolset(
         changed_since = runner.look()
         text = hooks("after_edit", context.model_setup.meter.attempts, paths).text
         return "\n".join(filter(None, [text, changed_since()]))
+
+    def watched(tool: Tool) -> Tool:
+        """A plugin's tool that reports the files it changes, as a command does."""
+
+        def perform(action: Action) -> Observation:
+            changed_since = runner.look()
+            observation = tool.perform(action)
+            return replace(observation, text="\n".join(filter(None, [observation.text, changed_since()])))
+
+        return replace(tool, perform=perform)
 
     tools = [
         writing_tool(context, after_edit),
@@ -161,7 +169,7 @@ def create_toolset(
             top, settings.texts("run.tools"), taken={tool.name for tool in tools}, decide=context.gate.decide,
             warn=say, audit=context.audit,
         )  # fmt: skip
-        tools += [_watched(tool, runner) for tool in plugins]
+        tools += map(watched, plugins)
         types = find_agent_types(user_folder, say)
         if read_only:  # without agents for editing
             types = {name: type_ for name, type_ in types.items() if EDIT not in (type_.tools or ())}
@@ -171,39 +179,22 @@ def create_toolset(
         wait = next((tool for tool in tools if tool.name == "wait"), None)
         tools = [tool for tool in tools if tool is not wait] + [*delegate_tools(subagents, wait)]
         parts.append(Part(agent_types_block(types), "agents"))
-    tools = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
-    limited = []
-    for tool in map(_masked, tools):
-        is_bounded = tool.name in BOUNDED
-        limited.append(tool if is_bounded else spilling(tool, context.run_dir.output, output_name))
+    allowed = [tool for tool in tools if request.tools is None or tool.name in request.tools | ALWAYS]
+    limited = (_limited(tool, context.run_dir.output) for tool in allowed)
     return Toolset(tuple(limited), parts, runner, hooks, finishing, kernel, subagents)
 
 
-def _writer(context: RunContext) -> Write:
-    return lambda changes: write(context.worktree, changes, new_edit_id())
-
-
-def _masked(tool: Tool) -> Tool:
-    """The tool, with keys and tokens masked in its output."""
-    if tool.name == EDIT:  # masked where its patch is unmasked
-        return tool
+def _limited(tool: Tool, folder: Path) -> Tool:
+    """The tool, with keys and tokens masked in its output, and the rest of a long output in a file of `folder`."""
 
     def perform(action: Action) -> Observation:
         observation = tool.perform(action)
         return replace(observation, text=mask(observation.text), once=mask(observation.once))
 
-    return replace(tool, perform=perform)
-
-
-def _watched(tool: Tool, runner: CommandRunner) -> Tool:
-    """A plugin's tool that reports the files it changes, as a command does."""
-
-    def perform(action: Action) -> Observation:
-        changed_since = runner.look()
-        observation = tool.perform(action)
-        return replace(observation, text="\n".join(filter(None, [observation.text, changed_since()])))
-
-    return replace(tool, perform=perform)
+    masked = (
+        tool if tool.name == EDIT else replace(tool, perform=perform)
+    )  # an edit is masked when it is unmasked
+    return masked if tool.name in BOUNDED else spilling(masked, folder, output_name)
 
 
 def _command_runner(context: RunContext, confinement: Confinement) -> CommandRunner:
@@ -217,15 +208,14 @@ def _command_runner(context: RunContext, confinement: Confinement) -> CommandRun
         return hiding_variables(context.worktree, context.run_dir.folder / "attributes", excluded, env)
 
     def agreed(paths: Sequence[str]) -> None:
-        changes = {path: change for path in paths if (change := change_set.of(path)) is not None}
-        context.accepted.update((path, change.after) for path, change in changes.items())
+        context.accepted.update((path, change.after) for path in paths if (change := change_set.of(path)))
         context.deletions.update(paths)
 
     def audit_all(events: Sequence[Mapping[str, object]]) -> None:
         json_files.record_all(context.layout, [{"run": context.run_dir.name, **event} for event in events])
 
     sensitive = context.request.allow_sensitive
-    guard = Guard(change_set, say, context.ui.approve, _writer(context), agreed, sensitive=sensitive)
+    guard = Guard(change_set, say, context.ui.approve, context.write, agreed, sensitive=sensitive)
     if confinement.sandbox is not None:
         for sentence in confinement.sandbox.limits_of(confinement.policy):
             say(f"note: {sentence}")
@@ -276,11 +266,9 @@ def _browse_tools(context: RunContext, confinement: Confinement) -> tuple[Tool, 
     from repoagent.agent.web_fetch import Browser
 
     reader = replace(confinement, policy=replace(confinement.policy, read_only=True, network=False))
+    meter = context.model_setup.meter
     browser = Browser(
-        context.gate,
-        wrap=reader.wrap,
-        audit=context.audit,
-        seconds_left=lambda: context.model_setup.meter.seconds_left,
+        context.gate, wrap=reader.wrap, audit=context.audit, seconds_left=lambda: meter.seconds_left
     )
     return (browser.tool(),)
 
@@ -292,25 +280,23 @@ def _user_hooks(context: RunContext, confinement: Confinement) -> UserHooks:
     def confined(argv: Sequence[str]) -> tuple[list[str], Mapping[str, str]] | None:
         from repoagent.tasks.commit import all_accepted
 
-        if settings.switch("check.unconfined") or all_accepted(context):
-            return None
-        return confinement.program(argv)
+        unconfined = settings.switch("check.unconfined") or all_accepted(context)
+        return None if unconfined else confinement.program(argv)
 
-    return UserHooks(
-        context.worktree.top,
-        context.run_dir.name,
-        {event: settings.text_or_none(f"run.{event}") for event in EVENTS},
-        audit=context.audit,
-        confined=confined,
-    )
+    commands = {event: settings.text_or_none(f"run.{event}") for event in EVENTS}
+    top, name = context.worktree.top, context.run_dir.name
+    return UserHooks(top, name, commands, audit=context.audit, confined=confined)
 
 
 def _change_tools(context: RunContext) -> tuple[Tool, ...]:
     """`keep` and `restore`."""
     change_set = context.change_set
 
+    def path_of(action: Action) -> str:
+        return action.args.get("path", "").strip().removeprefix("./")
+
     def keep(action: Action) -> Observation:
-        path = _path(action)
+        path = path_of(action)
         if path in paths_of(change_set.changes):
             return Observation("keep", f"{path} is already part of your change.")
         names = [change.name for change in change_set.candidates]
@@ -323,15 +309,14 @@ def _change_tools(context: RunContext) -> tuple[Tool, ...]:
         return Observation("keep", f"{path}{files} is now part of your change.")
 
     def restore(action: Action) -> Observation:
-        path = _path(action)
+        path = path_of(action)
         if change_set.of(path) is None:
             return Observation("restore", f"You have not changed {path}.", ok=False)
         try:
-            overlaps = revert(change_set, [path], _writer(context))
-        except Moved:
-            return Observation("restore", f"another program is writing {path}; try again.", ok=False)
+            overlaps = revert(change_set, [path], context.write)
         except RepoagentError as error:
-            return Observation("restore", str(error), ok=False)
+            moved = f"another program is writing {path}; try again."
+            return Observation("restore", moved if isinstance(error, Moved) else str(error), ok=False)
         if overlaps:
             text = f"{overlaps_text(overlaps)}: left unchanged, because the user has changed the same lines. "
             return Observation("restore", text + "Undo your change with an edit.", ok=False)
@@ -340,10 +325,6 @@ def _change_tools(context: RunContext) -> tuple[Tool, ...]:
     keep_text = '<keep path="FILE"/> adds a file or folder that a command created to your change.'
     restore_text = '<restore path="FILE"/> undoes all your changes to a file.'
     return Tool("keep", keep_text, keep), Tool("restore", restore_text, restore)
-
-
-def _path(action: Action) -> str:
-    return action.args.get("path", "").strip().removeprefix("./")
 
 
 def _write_tool(folder: Path) -> Tool:

@@ -19,7 +19,7 @@ from repoagent.git.objects import refuse_invalid_branch
 from repoagent.git.process import GitError, git, git_output
 from repoagent.git.worktree import WorkTree, layout, open_worktree
 from repoagent.tasks.runs.directory import Record, RunDirectory, refuse_foreign
-from repoagent.tasks.runs.list import Run, refreshed
+from repoagent.tasks.runs.list import Run, read_run
 
 if TYPE_CHECKING:
     from repoagent.config.settings import Settings
@@ -87,7 +87,7 @@ def _record_of(worktree: WorkTree, name: str) -> tuple[RunDirectory, Record]:
     repository."""
     run_dir = RunDirectory(layout(worktree), name)
     refuse_foreign(run_dir)
-    return run_dir, refreshed(Run(run_dir, Record(), "")).record if run_dir.record.exists() else Record()
+    return run_dir, read_run(run_dir).record if run_dir.record.exists() else Record()
 
 
 def create_linked(worktree: WorkTree, branch: str, folder: Path | None, name: str) -> WorkTree:

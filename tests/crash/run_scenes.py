@@ -153,11 +153,11 @@ def prepare(repo: GitRepo, scene: RunScene) -> None:
 def with_model(scene: RunScene, calls: Path) -> None:
     """Make this process use the scripted model, and its children theirs."""
     from repoagent.edit import model_setup as opening
-    from repoagent.tasks.subagents import process
+    from repoagent.tasks import subagents
 
     steps = scene.steps
     vars(opening)["open_model"] = lambda *_, **__: Scripted(steps, calls)
-    vars(process)["ITSELF"] = ("-c", f"from tests.crash.run_scenes import child; child({str(calls)!r})")
+    vars(subagents)["ITSELF"] = ("-c", f"from tests.crash.run_scenes import child; child({str(calls)!r})")
 
 
 def child(calls: str) -> None:

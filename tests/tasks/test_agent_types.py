@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.llm.usage import Limits
-from repoagent.tasks.subagents.types import (
+from repoagent.tasks.agent_types import (
     BUILT_IN,
     EXPLORE,
     WIDENING,

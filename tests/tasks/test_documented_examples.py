@@ -17,9 +17,9 @@ from repoagent.edit.guards.off_limits import gate
 from repoagent.llm.conversation import Turn
 from repoagent.llm.model import fence
 from repoagent.llm.usage import Limits
+from repoagent.tasks.agent_types import find_agent_types
 from repoagent.tasks.plugins import plugin_tools
 from repoagent.tasks.skills import find_skills, skill_folders
-from repoagent.tasks.subagents.types import find_agent_types
 from tests import program
 from tests.conftest import GitRepo
 

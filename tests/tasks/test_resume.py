@@ -17,14 +17,14 @@ from repoagent.llm.conversation import Turn, append, read
 from repoagent.llm.model import Request, Usage
 from repoagent.llm.usage import Limits
 from repoagent.storage.folders import SystemFailed
-from repoagent.tasks import commit, edit_tool
+from repoagent.tasks import commit, file_tools
 from repoagent.tasks.changes import command_watch
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
+from repoagent.tasks.changes.restore import restore_changes, uncommitted_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record
-from repoagent.tasks.subagents.process import write_spec
-from repoagent.tasks.uncommitted_by_run import restore_changes, uncommitted_files
+from repoagent.tasks.subagents import write_spec
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, diff, go, run_dir
 
@@ -81,7 +81,7 @@ def test_killed_after_the_commit(repo: GitRepo, monkeypatch: pytest.MonkeyPatch,
 def test_killed_after_an_edit_was_written(repo: GitRepo, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not written again, and the model and the user's hook get the file names."""
     with monkeypatch.context() as patched, pytest.raises(Killed):
-        patched.setattr(edit_tool, "_note_written", dies)
+        patched.setattr(file_tools, "_note_written", dies)
         go(repo, EDIT)
     monkeypatch.setenv("REPOAGENT_RUN__AFTER_EDIT", "cat")
     outcome, _, _ = go(repo, DONE, prompt="")
@@ -279,7 +279,7 @@ def _changed(repo: GitRepo, path: str, old: str, new: str) -> list[FileChange]:
 @pytest.mark.parametrize("written", [True, False])
 def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
     """The change set has the change if the files are written, and it is written once."""
-    real = edit_tool.write
+    real = file_tools.write
 
     def write(*args: object) -> None:
         if written:
@@ -287,7 +287,7 @@ def test_interrupted_at_a_write(repo: GitRepo, monkeypatch: pytest.MonkeyPatch, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(edit_tool, "write", write)
+        patched.setattr(file_tools, "write", write)
         go(repo, EDIT)
     changes = open_change_set(open_worktree(repo.top), run_dir(repo).changes).changes
     assert [change.name for change in changes] == (["f.txt"] if written else [])

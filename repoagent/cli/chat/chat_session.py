@@ -26,10 +26,10 @@ from repoagent.git.facts import current_branch
 from repoagent.git.worktree import layout as layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
+from repoagent.tasks.changes.restore import uncommitted_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run
-from repoagent.tasks.uncommitted_by_run import uncommitted_files
 from repoagent.tasks.worktree import close_linked, resumed_worktree
 
 if TYPE_CHECKING:
@@ -175,10 +175,9 @@ class Chat:
         return self._run().state not in {"done", "answered", "rejected", CONVERSATION}
 
     def _run(self) -> Run:
-        from repoagent.tasks.runs.directory import Record
-        from repoagent.tasks.runs.list import Run, refreshed
+        from repoagent.tasks.runs.list import read_run
 
-        return refreshed(Run(self.run_dir, Record(name=self.name), ""), warn=self.terminal.warn)
+        return read_run(self.run_dir, warn=self.terminal.warn)
 
     def uncommitted(self) -> tuple[str, ...]:
         """The files that this chat has changed without committing."""

@@ -152,7 +152,7 @@ def _run_for_program(options: SimpleNamespace, repo: Repository) -> Exit:
 
     if options.child:  # a subagent, limited to what is left of its parent's limits
         from repoagent.tasks.runs.directory import RunDirectory
-        from repoagent.tasks.subagents.process import die_with_parent, read_spec
+        from repoagent.tasks.subagents import die_with_parent, read_spec
 
         die_with_parent()
         request, options.limits = read_spec(RunDirectory(repo.layout, options.child))

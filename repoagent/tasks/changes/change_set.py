@@ -7,8 +7,9 @@ index is untrusted, so every entry is validated.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,15 +26,12 @@ from repoagent.storage.atomic import read_regular, write_whole
 
 VERSION = 1
 INDEX, _COMMIT = "index.json", "commit.json"
-_LISTS = {
-    "changes": "changes",
-    "candidates": "candidates",
-    "pending": "coming",
-}  # with the names of the first version
+# the lists in the index, with their names in the first version
+_LISTS = {"changes": "changes", "candidates": "candidates", "pending": "coming"}
 _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
+_NAMED = 20  # file names in a sentence
 
 Lines = tuple[tuple[int, int], ...]
-Write = Callable[[Sequence[FileChange]], None]
 Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
 
 
@@ -66,21 +64,6 @@ def is_at_result(change: FileChange, path: str, current: Content | None) -> bool
     return (None if current is None else current.data) == (change.after if path == change.path else None)
 
 
-def revert_lines(
-    worktree: WorkTree, change: FileChange, current: Content | None
-) -> Content | Conflict | None:
-    """The `current` content without the change, but with everything else; None for no file."""
-    before = before_of(change)
-    unchanged = same(current, after_of(change))
-    if current is None or before is None or before.is_link:
-        return before if current is None or unchanged else Conflict()
-    data = before.data if unchanged else _without(worktree, change, current)
-    if isinstance(data, Conflict):
-        return data
-    changed_mode = change.mode != change.old_mode and current.mode == change.mode
-    return Content(data, before.mode if changed_mode else current.mode)
-
-
 @dataclass
 class ChangeSet:
     """changes: of the run, in the order of first change.
@@ -94,7 +77,7 @@ class ChangeSet:
     folder: Path
     changes: tuple[FileChange, ...] = ()
     candidates: tuple[FileChange, ...] = ()
-    overlapping: Mapping[str, Lines] = field(default_factory=dict)
+    overlapping: Overlaps = field(default_factory=dict)
     pending: tuple[FileChange, ...] = ()
     edit: str = ""
 
@@ -103,12 +86,12 @@ class ChangeSet:
         self.pending, self.edit = tuple(changes), edit
         self._save()
 
-    def wrote(self, changes: Iterable[FileChange]) -> None:
+    def wrote(self, changes: Sequence[FileChange]) -> None:
         """Add changes that the run has written; an empty list cancels the pending ones."""
-        changes, self.pending = tuple(changes), ()
+        self.keep(paths_of(changes))
+        self.pending = ()
         self.edit = self.edit if changes else ""
         for change in changes:
-            self._keep([path for path in (change.old_path, change.path) if path])
             self._add(change)
         self._save()
 
@@ -119,16 +102,17 @@ class ChangeSet:
             [change for change in self.pending if is_at_result(change, change.name, look(top, change.name))]
         )
 
-    def will_commit(self, edit_id: str, mark: str = "") -> None:
+    def will_commit(self, edit_id: str, mark: str = "", *, settled: bool = False) -> None:
         """Announce the commit of edit `edit_id`, so that a kill neither loses nor repeats it: of the edit that `mark`
-        identifies, or without it of all changes."""
-        self._write_commit(edit_id, mark, settled=False)
+        identifies, or without it of all changes. With `settled`: record that it was made."""
+        value = {"edit": edit_id, "mark": mark, "settled": settled}
+        json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
 
     def committed(self, edit_id: str, mark: str = "") -> None:
         """Record that the commit was made, and drop its changes."""
         self.edit = mark or self.edit
         self.drop([] if mark else [change.name for change in self.changes])
-        self._write_commit(edit_id, mark, settled=True)
+        self.will_commit(edit_id, mark, settled=True)
 
     def settle_commit(self) -> str | None:
         """After a kill: the last commit of the run, None if it has none; its changes are dropped. Call after the
@@ -145,10 +129,6 @@ class ChangeSet:
             self.committed(edit.id, str(value.get("mark", "")))
         return None if edit.undone else edit.commit
 
-    def _write_commit(self, edit_id: str, mark: str, *, settled: bool) -> None:
-        value = {"edit": edit_id, "mark": mark, "settled": settled}
-        json_files.write_document(self.folder / _COMMIT, value, version=VERSION)
-
     def add_candidates(self, changes: Iterable[FileChange]) -> None:
         """Add candidates; drop those whose file has its original content again."""
         known = {change.name: change for change in self.candidates}
@@ -160,12 +140,16 @@ class ChangeSet:
         self.candidates = tuple(known.values())
         self._save()
 
-    def keep(self, paths: Sequence[str]) -> bool:
+    def keep(self, paths: Collection[str]) -> bool:
         """Turn candidates into changes of the run, with the current content of the files. Returns whether there were
         any."""
-        if kept := self._keep(paths):
+        kept = [change for change in self.candidates if change.name in paths]
+        if kept:
+            self.candidates = tuple(change for change in self.candidates if change not in kept)
+            present = [_with_result(change, look(self.worktree.top, change.name)) for change in kept]
+            self.changes = Draft({}, self.changes).with_changes(present).edits
             self._save()
-        return kept
+        return bool(kept)
 
     def drop(self, paths: Iterable[str]) -> None:
         """Forget the changes of these files, after they were undone, committed or left to the user."""
@@ -192,7 +176,7 @@ class ChangeSet:
             return None  # someone removed the file, or created it again
         if current is None or same(current, after_of(change)):
             return change
-        below = _without(self.worktree, change, current)
+        below = without_change(self.worktree, change, current)
         if isinstance(below, Conflict) or change.before is None:
             return change
         data = merge(self.worktree, change.before, below, current.data, exact=True)
@@ -211,60 +195,62 @@ class ChangeSet:
                     contents[path] = current
         return contents
 
-    @property
-    def is_stored(self) -> bool:
-        """Whether it has been saved, with or without changes."""
-        return (self.folder / INDEX).exists()
-
-    def of(self, path: str) -> FileChange | None:
-        """The change or candidate of `path`."""
-        return next(iter(self.all_of([path])), None)
-
     def all_of(self, paths: Collection[str]) -> list[FileChange]:
         """The changes and candidates of `paths`."""
         all_changes = (*self.changes, *self.candidates)
         return [change for change in all_changes if change.path in paths or change.old_path in paths]
 
-    def _keep(self, paths: Sequence[str]) -> bool:
-        moved = [change for change in self.candidates if change.name in paths]
-        self.candidates = tuple(change for change in self.candidates if change not in moved)
-        for change in moved:
-            present = _with_result(change, look(self.worktree.top, change.name))
-            self.changes = Draft({}, self.changes).with_changes([present]).edits
-        return bool(moved)
+    def of(self, path: str) -> FileChange | None:
+        """The change or candidate of `path`."""
+        return next(iter(self.all_of([path])), None)
 
     def _add(self, change: FileChange) -> None:
         """Add a change, without what someone else did to its file before it."""
-        paths = [earlier_change.path for earlier_change in self.changes]
-        if change.old_path is not None and change.old_path in paths:
-            at = paths.index(change.old_path)
-            earlier = self.changes[at]
+        earlier = next((one for one in self.changes if one.path and one.path == change.old_path), None)
+        if earlier is not None:
             pair = _consecutive(self.worktree, earlier, change)
             if isinstance(pair, Conflict):
                 self.overlapping = {**self.overlapping, earlier.name: pair.lines}
                 pair = _with_result(earlier, before_of(change)), change
             if earlier.name in self.overlapping:
                 self.overlapping = {**self.overlapping, change.name: self.overlapping[earlier.name]}
-            earlier, change = pair
-            self.changes = (*self.changes[:at], earlier, *self.changes[at + 1 :])
+            self.changes = tuple(pair[0] if one is earlier else one for one in self.changes)
+            change = pair[1]
         self.changes = Draft({}, self.changes).with_changes([change]).edits
 
     def _save(self) -> None:
         """Write the bytes first, then the index."""
         names = {change.name for change in self.changes}
         self.overlapping = {path: lines for path, lines in self.overlapping.items() if path in names}
-        lists = {name: getattr(self, name) for name in _LISTS}
-        all_changes = [change for changes in lists.values() for change in changes]
-        contents = {
-            data for change in all_changes for data in (change.before, change.after) if data is not None
+        missing: dict[Path, bytes] = {}
+
+        def digest(data: bytes | None) -> str | None:
+            if data is None:
+                return None
+            name = sha256(data).hexdigest()
+            path = self.folder / "bytes" / name
+            if not path.exists():
+                missing[path] = data
+            return name
+
+        value: dict[str, object] = {
+            name: [
+                {
+                    "old_path": change.old_path,
+                    "path": change.path,
+                    "before": digest(change.before),
+                    "after": digest(change.after),
+                    "old_mode": change.old_mode,
+                    "mode": change.mode,
+                }
+                for change in getattr(self, name)
+            ]
+            for name in _LISTS
         }
-        paths = {self.folder / "bytes" / sha256(data).hexdigest(): data for data in contents}
-        new = [(path, data) for path, data in paths.items() if not path.exists()]
-        for number, (path, data) in enumerate(new, 1):  # the last one syncs the names of all
-            write_whole(path, data, settled=number == len(new))
-        value = {name: [_to_dict(change) for change in changes] for name, changes in lists.items()}
-        rest = {"overlapping": self.overlapping, "edit": self.edit}
-        json_files.write_document(self.folder / INDEX, {**value, **rest}, version=VERSION)
+        for number, (path, data) in enumerate(missing.items(), 1):  # the last one syncs the names of all
+            write_whole(path, data, settled=number == len(missing))
+        value |= {"overlapping": self.overlapping, "edit": self.edit}
+        json_files.write_document(self.folder / INDEX, value, version=VERSION)
 
 
 def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
@@ -276,7 +262,7 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     if value is None:
         return ChangeSet(worktree, folder)
     lists = {
-        name: tuple(_from_dict(folder, item) for item in value.get(name, value.get(old)) or ())
+        name: tuple(_read_change(folder, item) for item in value.get(name, value.get(old)) or ())
         for name, old in _LISTS.items()
     }
     lines = value.get("overlapping", value.get("mixed"))
@@ -292,11 +278,11 @@ def open_change_set(worktree: WorkTree, folder: Path) -> ChangeSet:
     return change_set
 
 
-def _from_dict(folder: Path, item: object) -> FileChange:
+def _read_change(folder: Path, item: object) -> FileChange:
+    """The change of an entry of the index, with its bytes. Raises Refused if it is malformed or they are missing."""
     values = item if isinstance(item, dict) else {}
-    old_path, path, old_mode, mode = texts = [
-        values.get(key) for key in ("old_path", "path", "old_mode", "mode")
-    ]
+    texts = [values.get(key) for key in ("old_path", "path", "old_mode", "mode")]
+    old_path, path, old_mode, mode = texts
     is_text = all(value is None or isinstance(value, str) for value in texts)
     if not is_text or not (old_path or path) or not _MODES.issuperset((old_mode, mode)):
         raise Refused(
@@ -304,34 +290,18 @@ def _from_dict(folder: Path, item: object) -> FileChange:
         )
     for name in filter(None, (old_path, path)):
         check_path(name)
-    before, after = (
-        _read_bytes(folder, values.get(side), path or old_path or "") for side in ("before", "after")
-    )
+    sides: list[bytes | None] = []
+    for digest in (values.get("before"), values.get("after")):
+        is_digest = isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest)
+        data = read_regular(folder / "bytes" / str(digest)) if is_digest else None
+        if digest and (data is None or sha256(data).hexdigest() != digest):
+            raise Refused(
+                f"{folder} has lost the bytes of {path or old_path}, so the changes of this run are unknown; commit "
+                "them by hand, or start a new run"
+            )
+        sides.append(data)
+    before, after = sides
     return FileChange(old_path, path, before, after, old_mode, mode)
-
-
-def _read_bytes(folder: Path, name: object, path: str) -> bytes | None:
-    if not name:
-        return None
-    is_digest = isinstance(name, str) and re.fullmatch("[0-9a-f]{64}", name)
-    data = read_regular(folder / "bytes" / str(name)) if is_digest else None
-    if data is None or sha256(data).hexdigest() != name:
-        raise Refused(
-            f"{folder} has lost the bytes of {path}, so the changes of this run are unknown; commit them by hand, "
-            "or start a new run"
-        )
-    return data
-
-
-def _to_dict(change: FileChange) -> dict[str, str | None]:
-    return {
-        "old_path": change.old_path,
-        "path": change.path,
-        "before": None if change.before is None else sha256(change.before).hexdigest(),
-        "after": None if change.after is None else sha256(change.after).hexdigest(),
-        "old_mode": change.old_mode,
-        "mode": change.mode,
-    }
 
 
 def _consecutive(
@@ -340,14 +310,15 @@ def _consecutive(
     """Two changes of a file in sequence, with what someone else did in between either in both changes or in neither.
     Returns a Conflict, with the lines, if the later change builds on that."""
     base = before_of(later)
-    if later.mode == later.old_mode and earlier.mode and not _has_link(later):
+    has_link = SYMLINK in {earlier.old_mode, earlier.mode, later.old_mode, later.mode}
+    if later.mode == later.old_mode != SYMLINK and earlier.mode:
         later = replace(later, mode=earlier.mode)  # someone else changed the mode in between
     if base is None or same(base, after_of(earlier)):
         return earlier, later
-    below = _without(worktree, earlier, base)
+    below = without_change(worktree, earlier, base)
     if isinstance(below, bytes):
         return replace(earlier, before=below, after=base.data), later
-    if base.is_link or _has_link(earlier) or _has_link(later) or later.after is None or earlier.after is None:
+    if has_link or later.after is None or earlier.after is None:
         return below
     above = merge(worktree, earlier.after, base.data, later.after, exact=True)
     if isinstance(above, Conflict):
@@ -355,14 +326,12 @@ def _consecutive(
     return earlier, replace(later, before=earlier.after, after=above)
 
 
-def _without(worktree: WorkTree, change: FileChange, current: Content) -> bytes | Conflict:
-    if current.is_link or _has_link(change) or change.before is None or change.after is None:
+def without_change(worktree: WorkTree, change: FileChange, current: Content) -> bytes | Conflict:
+    """The `current` bytes without `change`, but with everything else."""
+    has_link = SYMLINK in {change.old_mode, change.mode, current.mode}
+    if has_link or change.before is None or change.after is None:
         return Conflict()
     return merge(worktree, current.data, change.after, change.before, exact=True)
-
-
-def _has_link(change: FileChange) -> bool:
-    return SYMLINK in {change.old_mode, change.mode}
 
 
 def _with_result(change: FileChange, current: Content | None) -> FileChange:
@@ -371,59 +340,27 @@ def _with_result(change: FileChange, current: Content | None) -> FileChange:
     return replace(change, after=current.data, mode=current.mode)
 
 
-def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
-    """Undo the run's changes of `paths` and keep what others did to the files. Files in which others changed the same
-    lines stay unchanged and are returned. If `write` raises, nothing is changed."""
-    change_set.drop_vanished()  # after a kill between the write and the save of the change set
-    reverse: dict[str, FileChange] = {}
-    overlaps: dict[str, Lines] = {}
-    top = change_set.worktree.top
-    for change in change_set.all_of(paths):
-        current = look(top, change.name)
-        if change.name in change_set.overlapping:
-            overlaps[change.name] = change_set.overlapping[change.name]
-        elif change.is_rename and look(top, change.old_path or "") is not None:
-            overlaps[change.name] = ()
-        elif isinstance(before := revert_lines(change_set.worktree, change, current), Conflict):
-            overlaps[change.name] = before.version or before.lines
-        else:
-            reverse[change.name] = change_between(change.path, current, change.old_path, before)
-    write([change for change in reverse.values() if not _is_noop(change)])
-    change_set.drop(reverse)
-    return overlaps
+def named(path: str) -> str:
+    """`path`, quoted and escaped unless it is plain, so that a file name cannot pass for an instruction."""
+    plain = re.fullmatch(r"[\w./+@%=~-]+", path)
+    return path if plain else json.dumps(path, ensure_ascii=not path.isprintable())
 
 
-def revert_whole(change_set: ChangeSet, paths: Sequence[str], write: Write) -> tuple[Path, ...]:
-    """Restore the content that files had before the run, and discard what others did since. Returns copies of the
-    current content. If `write` raises, no file is changed."""
-    changes = change_set.all_of(paths)
-    reverse, copies = [], []
-    folder = free_folder(change_set.folder, "backup")
-    for change in changes:
-        for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
-            current = look(change_set.worktree.top, path)
-            before = before_of(change) if path == change.old_path else None
-            reverse.append(change_between(path, current, path, before))
-            if current is not None:
-                write_whole(folder / path, current.data)
-                copies.append(folder / path)
-    write([change for change in reverse if not _is_noop(change)])
-    change_set.drop([change.name for change in changes])
-    return tuple(copies)
+def names_of(paths: Sequence[str], most: int = _NAMED) -> str:
+    """The first paths, quoted, and how many more there are."""
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(map(named, paths[:most])) + more
+
+
+def described(changes: Sequence[FileChange]) -> str:
+    """As `names_of`, with the files that are new or deleted marked."""
+    texts = []
+    for change in changes[:_NAMED]:
+        status = " (new)" if change.before is None else " (deleted)" if change.after is None else ""
+        texts.append(named(change.name) + status)
+    return ", ".join(texts) + (f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else "")
 
 
 def overlaps_text(overlaps: Overlaps) -> str:
     """ "f.txt (line 3), g.txt", for a message."""
     return ", ".join(path + (f" ({lines_text(lines)})" if lines else "") for path, lines in overlaps.items())
-
-
-def _is_noop(change: FileChange) -> bool:
-    return (change.old_path, change.before, change.old_mode) == (change.path, change.after, change.mode)
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
-    number = 1
-    while (folder := parent / f"{name}-{number}").exists():
-        number += 1
-    return folder

@@ -8,14 +8,14 @@ becomes a candidate. Mass deletions, and files that act when a folder is opened,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 
 from repoagent.agent.approvals.policy import ApprovalRequest, Verdict
 from repoagent.dataclass import dataclass
 from repoagent.edit.guards.risky_changes import ON_OPENING, count_tracked, is_mass, listed
 from repoagent.errors import RepoagentError
-from repoagent.git.files import FileChange
+from repoagent.git.files import FileChange, blob_hash
 from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import (
@@ -23,17 +23,27 @@ from repoagent.tasks.changes.change_set import (
     after_of,
     before_of,
     change_between,
-    free_folder,
+    described,
     is_at_result,
+    named,
+    names_of,
     paths_of,
 )
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
-from repoagent.tasks.changes.snapshot import Snapshot, described, differences, named, names_of, write_event
+from repoagent.tasks.changes.restore import Write, free_folder
+from repoagent.tasks.changes.snapshot import Snapshot
 
 _STORED = "the previous content is kept in the folder of the run until you delete the run"
 
 Say = Callable[[str], None]
 Audit = Callable[[Sequence[Mapping[str, object]]], None]
+
+
+def write_event(change: FileChange, kind: str, **details: object) -> dict[str, object]:
+    """The audit event for a written file, with its blob ids of the hash `kind` before and after."""
+    before = None if change.before is None else blob_hash(change.before, kind)
+    after = None if change.after is None else blob_hash(change.after, kind)
+    return {"kind": "write", **details, "path": change.name, "before": before, "after": after}
 
 
 @dataclass
@@ -47,7 +57,7 @@ class Guard:
     change_set: ChangeSet
     say: Say
     ask: Callable[[ApprovalRequest], Verdict]
-    write: Callable[[Sequence[FileChange]], None]
+    write: Write
     agreed: Callable[[Sequence[str]], None]
     sensitive: bool = False
     _allowed: set[str] = field(default_factory=set, init=False)
@@ -76,8 +86,9 @@ class Guard:
             if self.sensitive or path in self._allowed:
                 continue
             effect = listed(path) or "is obeyed by git in that folder"
-            reason = f"a command wrote {named(path)}, which {effect}"
-            request = ApprovalRequest("sensitive", named(path), why=reason)
+            request = ApprovalRequest(
+                "sensitive", named(path), why=f"a command wrote {named(path)}, which {effect}"
+            )
             if path in changes:
                 yield self._decide(request, [path], [changes[path]])
             else:  # git ignores it, or it is a repository
@@ -100,12 +111,13 @@ class Guard:
             self.agreed(paths)
             return ""
         reason = "no user can be asked" if verdict.by == "nobody" else verdict.reason or "the user said no"
-        end = f"{reason.rstrip('.')}; {self._undo(changes, move_away)}."
-        self.say(f"note: {request.why}; {end}")
-        return f"{request.why[0].upper()}{request.why[1:]}; {end}"
+        text = f"{request.why}; {reason.rstrip('.')}; {self._undo(changes, move_away)}."
+        self.say(f"note: {text}")
+        return text[0].upper() + text[1:]
 
     def _undo(self, changes: Sequence[FileChange], move_away: str) -> str:
         """Returns a description of the result, worded as the end of a sentence."""
+        change_set = self.change_set
         try:
             if changes:
                 reverse = [
@@ -113,14 +125,14 @@ class Guard:
                     for change in changes
                 ]
                 self.write(reverse)
-                run_paths = paths_of(self.change_set.changes)
-                self.change_set.wrote([change for change in reverse if change.name in run_paths])
-                self.change_set.add_candidates([change for change in reverse if change.name not in run_paths])
+                run_paths = paths_of(change_set.changes)
+                change_set.wrote([change for change in reverse if change.name in run_paths])
+                change_set.add_candidates([change for change in reverse if change.name not in run_paths])
                 return "restored the previous content"
             if move_away:  # to the folder of the run, because its previous content is unknown
-                folder = free_folder(self.change_set.folder, "aside")
+                folder = free_folder(change_set.folder, "aside")
                 folder.mkdir(parents=True)
-                path = self.change_set.worktree.top / move_away
+                path = change_set.worktree.top / move_away
                 return f"moved it to {path.rename(folder / Path(move_away).name)}"
         except (RepoagentError, OSError) as error:
             return f"could not restore it ({error}); check it"
@@ -145,33 +157,36 @@ class Watch:
         self.say, self.audit, self.guard = say, audit, guard
         self._look_at_executed = watch_executed(worktree.top, say, tracked_folders(worktree))
         self._last: Snapshot | None = None  # reused, so that an unchanged file is read once
+        self._entries: set[FileChange] = set()  # of the change set, at the time of the last snapshot
 
     def __call__(self, background: bool = False) -> Callable[[], str]:
-        previous = self._last
-        first = self._look(previous)
+        previous, entries = self._last, self._entries
+        first = self._look()
+        texts: list[str] = []
+        done: Sequence[FileChange] = ()
         if previous is None:
             self._look_at_executed(first.repositories, tell=False)
-        texts: list[str] = []
-        done = self._in_background(previous, first, texts) if background and previous else []
+        elif background:
+            done = self._in_background(previous, first, paths_of(entries ^ self._entries), texts)
         snapshot.store_snapshot(self.change_set, first.files)
         return lambda: self._after(first, done, texts)
 
-    def _look(self, previous: Snapshot | None) -> Snapshot:
-        known = previous.files if previous is not None else {}
-        self._last = snapshot.take_snapshot(self.worktree, self.change_set, known)
+    def _look(self) -> Snapshot:
+        self._last = snapshot.take_snapshot(self.worktree, self._last.files if self._last else {})
+        self._entries = {*self.change_set.changes, *self.change_set.candidates}
         return self._last
 
     def _after(self, first: Snapshot, in_background: Sequence[FileChange], texts: list[str]) -> str:
-        last = self._look(first)
+        last = self._look()
         acting = self._look_at_executed(last.repositories)
         done = self._after_command(first, last, texts)
         guarded: list[str] = []
         if self.guard is not None:
             guarded = list(filter(None, self.guard.after([*in_background, *done], acting)))
         if guarded:
-            last = self._look(last)
-        self._last = replace(last, entries=snapshot.entries(self.change_set))
-        for path in map(named, snapshot.changed_submodules(first, last)):
+            last = self._look()
+        self._entries = {*self.change_set.changes, *self.change_set.candidates}
+        for path in map(named, sorted(first.submodules ^ last.submodules)):
             self.say(f"the command moved the submodule {path} to another commit, which is not in the commit")
             texts.append(f"It moved the submodule {path} to another commit: not part of your change.")
         return "\n".join([*texts, *guarded])
@@ -183,11 +198,10 @@ class Watch:
         candidates: list[FileChange] = []
         large: list[str] = []
         candidate_names = {change.name for change in change_set.candidates}
-        for path, old, new in differences(self.worktree, earlier, later):
+        for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
             before = earlier.files.get(path)
-            state = before or later.files.get(path)
-            tracked = state is None or state.tracked
-            if not (earlier.is_followed(path) and later.is_followed(path)):
+            tracked = (before or later.files[path]).tracked
+            if not followed:
                 large.append(path)
                 if tracked:
                     size = "too large to track, so it is not in the commit"
@@ -204,9 +218,7 @@ class Watch:
             texts.append(f"It changed {described(changes)}: now part of your change.")
         if candidates:
             change_set.add_candidates(candidates)
-        done = [*changes, *candidates]
-        events = [write_event(change, self.worktree.object_format, by="command") for change in done]
-        self.audit([*events, *({"kind": "write", "by": "command", "path": path} for path in large)])
+        self._audit("command", [*changes, *candidates], large)
         snapshot.discard_snapshot(change_set)
         existed = {change.name: change.before is not None for change in change_set.candidates}
         if untracked := [change for change in candidates if existed.get(change.name) is True]:
@@ -222,17 +234,18 @@ class Watch:
         if large:
             reason = "too large, not a regular file, or more files than can be part of your change"
             texts.append(f"It also changed {names_of(large)}: {reason}.")
-        return done
+        return [*changes, *candidates]
 
-    def _in_background(self, earlier: Snapshot, later: Snapshot, texts: list[str]) -> Sequence[FileChange]:
+    def _in_background(
+        self, earlier: Snapshot, later: Snapshot, touched: set[str], texts: list[str]
+    ) -> Sequence[FileChange]:
         """Record what a background command or the user changed since the last snapshot. Files that the run itself has
-        not written become candidates, which are returned; the others are only reported, in `texts` for the model."""
-        change_set, kind = self.change_set, self.worktree.object_format
-        by_path = {path: change for change in change_set.changes for path in paths_of([change])}
-        touched = paths_of(earlier.entries ^ snapshot.entries(change_set))
+        not written become candidates, which are returned; others, except those it has `touched` since, are only
+        reported. Adds sentences for the model to `texts`."""
+        by_path = {path: change for change in self.change_set.changes for path in paths_of([change])}
         changed, again = [], []
-        for path, old, new in differences(self.worktree, earlier, later):
-            if not (later.is_followed(path) and earlier.is_followed(path)):
+        for path, old, new, followed in snapshot.differences(self.worktree, earlier, later):
+            if not followed:
                 continue
             if path not in by_path and path not in touched:
                 changed.append(change_between(path, old, path, new))
@@ -240,7 +253,7 @@ class Watch:
                 again.append(path)
         lead = "While a command ran in the background, "
         if changed:
-            change_set.add_candidates(changed)
+            self.change_set.add_candidates(changed)
             names = described(changed)
             self.say(
                 f"note: {names} changed while a command ran in the background, by the command or by you: not "
@@ -252,7 +265,11 @@ class Watch:
             )
         if again:
             texts.append(f"{lead}{names_of(again)}, which you had changed, changed again; look at it.")
-        if changed or again:
-            events = [write_event(change, kind, by="background") for change in changed]
-            self.audit([*events, *({"kind": "write", "by": "background", "path": path} for path in again)])
+        self._audit("background", changed, again)
         return changed
+
+    def _audit(self, by: str, changes: Sequence[FileChange], others: Sequence[str]) -> None:
+        """Record changes, and the paths of `others`, whose content is unknown."""
+        kind = self.worktree.object_format
+        events = [write_event(change, kind, by=by) for change in changes]
+        self.audit([*events, *({"kind": "write", "by": by, "path": path} for path in others)])

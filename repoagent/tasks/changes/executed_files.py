@@ -23,7 +23,7 @@ from repoagent.edit.guards.risky_changes import (
 )
 from repoagent.git.process import git
 from repoagent.git.worktree import WorkTree
-from repoagent.tasks.changes.snapshot import named
+from repoagent.tasks.changes.change_set import named
 
 MOST = 100  # names of a folder
 # Protected even if they do not exist. All are treated as folders: the sandbox mounts a folder at each.
@@ -39,33 +39,30 @@ def files_obeyed_by_git(worktree: WorkTree) -> tuple[Path, ...]:
     """Absolute paths of files that git obeys, even if they do not exist. Calls git twice, and once for each submodule,
     because the user runs git there, too."""
     top = worktree.top
-    paths = [top / path for path in _obeyed(worktree)]
-    for reason, patterns in LIST:
-        if reason == BY_HOOKS:
-            present = [name.rstrip("/") for name in patterns if os.path.lexists(top / name)]
-            lefthook = LEFTHOOK if set(LEFTHOOK).intersection(present) else ()
-            paths += [top / name for name in (*lefthook, *present)]
-    # even if it does not exist yet: git would find another repository here, and obey its configuration
-    submodules = submodule_paths(worktree)
-    paths += [top / path / ".git" for path in submodules]
-    if not {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"} & os.environ.keys():
-        for path in submodules:
-            folder = top / path
-            if (folder / ".git").exists():  # checked out; the options override the environment
-                submodule = WorkTree(folder, folder / ".git", folder / ".git")
-                options = (f"--git-dir={folder / '.git'}", f"--work-tree={folder}")
-                paths += [folder / name for name in _obeyed(submodule, options)]
+    hooks = [name.rstrip("/") for reason, patterns in LIST if reason == BY_HOOKS for name in patterns]
+    present = [name for name in hooks if os.path.lexists(top / name)]
+    paths = [*_obeyed(worktree), *(top / name for name in present)]
+    if set(LEFTHOOK).intersection(present):
+        paths += [top / name for name in LEFTHOOK]
+    moved = {"GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"} & os.environ.keys()
+    for path in submodule_paths(worktree):
+        # even if it does not exist yet: git would find another repository here, and obey its configuration
+        folder, git_dir = top / path, top / path / ".git"
+        paths.append(git_dir)
+        if git_dir.exists() and not moved:  # checked out; the options override the environment
+            options = (f"--git-dir={git_dir}", f"--work-tree={folder}")
+            paths += _obeyed(WorkTree(folder, git_dir, git_dir), options)
     return tuple(dict.fromkeys(paths))
 
 
-def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[str]:
+def _obeyed(worktree: WorkTree, options: Sequence[str] = ()) -> Iterator[Path]:
     folder, obeyed = obeyed_by_git(worktree, options)
     if folder is not None:
-        yield folder
+        yield worktree.top / folder
     for path, reason in obeyed.items():
         # a word of a command line is most likely a path only if it contains a slash or exists
         if not reason.startswith(RUN_BY_GIT) or "/" in path or os.path.lexists(worktree.top / path):
-            yield path
+            yield worktree.top / path
 
 
 def files_run_on_opening(worktree: WorkTree) -> tuple[Path, ...]:

@@ -1,62 +1,43 @@
-"""A live run, which holds its lock, writes its progress and reads requests before each call.
+"""A live run, which holds its lock, writes its progress and reads requests before each call; and these requests.
 
-Also these requests: messages and stops from another process, the wait for its end, and its deletion.
-
-Requests are files in the run's directory. A message is delivered at least once: its file is removed when the
-conversation contains it.
+Requests of another process are files in the run's directory: messages and stops. A message is delivered at least once:
+its file is removed when the conversation contains it. Also here: the wait for the end of a run, and its deletion.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repoagent.errors import Busy, Exit, LimitReached, NothingDone, RepoagentError
+from repoagent.errors import Busy, Exit, LimitReached, NothingDone, Refused, RepoagentError, UsageError
+from repoagent.memory import conversation_changes
+from repoagent.memory.conversation_names import is_reserved, named
 from repoagent.storage import json_files
-from repoagent.storage.atomic import sweep, write_whole
-from repoagent.storage.folders import open_folder
-from repoagent.storage.layout import Warn, ensure, to_stderr
+from repoagent.storage.atomic import read_regular, set_aside, sweep, write_whole
+from repoagent.storage.folders import open_folder, system_failed
+from repoagent.storage.layout import Layout, Warn, ensure, to_stderr
 from repoagent.storage.locks import lock_holder, locked
 from repoagent.storage.secrets import mask
-from repoagent.tasks.runs import directory as records
-from repoagent.tasks.runs.directory import (
-    ENDS,
-    RUNNING,
-    VERSION,
-    Record,
-    RunDirectory,
-    first_line,
-    resume_command,
-)
+from repoagent.tasks.runs import directory
+from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, Record, RunDirectory, first_line
+from repoagent.tasks.runs.list import Run, children, read_run, runs
 
 if TYPE_CHECKING:
     from repoagent.llm.model import Usage
 
-
-import shutil
-import time
-from collections.abc import Iterable
-from contextlib import suppress
-from datetime import datetime, timezone
-from pathlib import Path
-
-from repoagent.errors import Refused, UsageError
-from repoagent.memory.conversation_changes import change, undo
-from repoagent.memory.conversation_names import is_reserved, named
-from repoagent.storage.atomic import read_regular, set_aside
-from repoagent.storage.folders import system_failed
-from repoagent.storage.layout import Layout
-from repoagent.tasks.runs.directory import terminate
-from repoagent.tasks.runs.list import Run, children, refreshed, runs
-
 ENDING = ".md"
 LARGEST = 256 * 1024  # bytes of a message
-AT_ONCE = 20  # messages that `take` returns
+AT_ONCE = 20  # messages that `LiveRun.control` returns
 _HALF_WRITTEN = 2.0  # seconds: a younger empty file may still be written
 _POLL = (0.05, 0.5)  # seconds between two checks while waiting for a run: the first, the longest
+_WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
 _REMOVED = ".gone-"  # prefix of a folder that is being removed
 
 
@@ -66,6 +47,16 @@ class NotRunning(Refused):
 
 class StillRunning(Busy):
     """The run has not ended within the timeout."""
+
+
+class Stopped(RepoagentError):
+    """The user stopped the run; it can be resumed. `how` is the text in its record."""
+
+    exit_code = Exit.INTERRUPTED
+
+    def __init__(self, sentence: str, how: str = "") -> None:
+        super().__init__(sentence)
+        self.how = how or sentence
 
 
 def message(run: Run, text: str) -> Path:
@@ -81,7 +72,7 @@ def message(run: Run, text: str) -> Path:
             f"the message has {len(data):,} bytes, more than {LARGEST:,}; write it to a file and name the "
             "file in the message"
         )
-    _refuse_ended(run, "TEXT")
+    _refuse_ended(run, " TEXT")
     name = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S-%f}-{os.urandom(2).hex()}{ENDING}"
     write_whole(run.run_dir.inbox / name, data)
     return run.run_dir.inbox / name
@@ -90,63 +81,18 @@ def message(run: Run, text: str) -> Path:
 def unread(run_dir: RunDirectory) -> int:
     """The number of messages that the run has not seen."""
     try:
-        return len(_names(run_dir.inbox))
-    except Refused:  # the inbox is not a folder; `take` reports that
+        return len(_messages(run_dir.inbox))
+    except Refused:  # the inbox is not a folder; the run reports that
         return 0
 
 
-def take(run_dir: RunDirectory, warn: Warn) -> dict[str, str]:
-    """Read at most AT_ONCE messages of the inbox: their file names, in order, and texts. Call `remove` when the
-    conversation contains them.
-
-    Links, pipes and files above LARGEST are set aside with a warning. Raises Refused if the inbox is not a folder.
-    """
-    messages: dict[str, str] = {}
-    for name in _names(run_dir.inbox):
-        if len(messages) == AT_ONCE:
-            break
-        path = run_dir.inbox / name
-        try:
-            data = read_regular(path, most=LARGEST)
-        except Refused as error:
-            with suppress(FileNotFoundError):
-                warn(f"{error}; kept it as {set_aside(path).name} and did not pass it to the run")
-            continue
-        if data is None or (not data and 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN):
-            continue
-        if (text := data.decode("utf-8-sig", "replace")).strip():
-            messages[name] = text
-        else:
-            clear(path)
-    return messages
-
-
-def remove(run_dir: RunDirectory, messages: Iterable[str]) -> None:
-    """Remove the files of messages that the conversation contains."""
-    for name in messages:
-        clear(run_dir.inbox / name)
-
-
-def _names(folder: Path) -> list[str]:
+def _messages(folder: Path) -> list[str]:
     try:
         with open_folder(folder) as opened:
             names = os.listdir(opened)  # noqa: PTH208  (of a descriptor)
     except FileNotFoundError:
         return []
     return sorted(name for name in names if name.endswith(ENDING) and not name.startswith("."))
-
-
-def clear(path: Path) -> None:
-    """Remove a message or request, a file of any type. Raises Refused if it cannot be removed."""
-    try:
-        with open_folder(path.parent) as parent:
-            os.unlink(path.name, dir_fd=parent)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        if not path.is_dir():  # systems disagree on the error for a folder
-            raise system_failed("remove", path, error) from error
-        set_aside(path)
 
 
 def stop(run: Run) -> list[Run]:
@@ -167,7 +113,7 @@ def terminate_run(run: Run) -> list[Run]:
     ended = []
     for target in _with_subagents(run):
         try:
-            if target.is_live and terminate(target.record):
+            if target.is_live and directory.terminate(target.record):
                 ended.append(target)
         except PermissionError as error:
             raise Refused(
@@ -180,7 +126,7 @@ def wait(run: Run, timeout: float | None = None) -> Run:
     """Wait until a run has ended, and return it. Raises StillRunning after `timeout` seconds."""
     deadline = None if timeout is None else time.monotonic() + timeout
     poll, longest = _POLL
-    while (run := refreshed(run)).is_live:
+    while (run := read_run(run.run_dir)).is_live:
         remaining = longest if deadline is None else deadline - time.monotonic()
         if remaining <= 0:
             raise StillRunning(f"{run.name} is still {run.state} after {timeout:g} s")
@@ -196,10 +142,9 @@ def _with_subagents(run: Run) -> list[Run]:
 
 
 def _refuse_ended(run: Run, arguments: str = "") -> None:
-    if not (current := refreshed(run)).is_live:
-        command = resume_command(run.name, run.record.kind)
-        if arguments and run.record.kind != "chat":
-            command += f" {arguments}"
+    if not (current := read_run(run.run_dir)).is_live:
+        command = directory.resume_command(run.name, run.record.kind)
+        command += "" if run.record.kind == "chat" else arguments
         raise NotRunning(f"{run.name} is not running ({current.state}); resume it with `{command}`")
 
 
@@ -219,7 +164,7 @@ def delete(run: Run) -> bool:
         if is_reserved(run.name):
             conversation = named(run_dir.layout, run.name)
             if (data := read_regular(conversation.path)) is not None:
-                change(run_dir.layout, conversation, data, None, "delete")
+                conversation_changes.change(run_dir.layout, conversation, data, None, "delete")
         _remove(run_dir)
     return data is not None
 
@@ -230,7 +175,7 @@ def restore_conversation(layout: Layout, name: str, *, warn: Warn = to_stderr) -
     conversation = named(layout, name)
     if conversation.path.exists():
         raise NothingDone(f"the conversation of {conversation.name} exists; there is nothing to restore")
-    undo(layout, conversation, warn=warn)
+    conversation_changes.undo(layout, conversation, warn=warn)
     return RunDirectory(layout, conversation.name)
 
 
@@ -242,10 +187,9 @@ def remove_orphaned(run_dir: RunDirectory) -> None:
 
 def _remove(run_dir: RunDirectory) -> None:
     """Rename the folder, then remove it; the next call removes the rest after a kill."""
-    removed = f"{_REMOVED}{os.urandom(6).hex()}"
     try:
         with open_folder(run_dir.layout.runs) as parent:
-            os.rename(run_dir.name, removed, src_dir_fd=parent, dst_dir_fd=parent)
+            os.rename(run_dir.name, f"{_REMOVED}{os.urandom(6).hex()}", src_dir_fd=parent, dst_dir_fd=parent)
             names = os.listdir(parent)  # noqa: PTH208  (of a descriptor)
         for name in names:
             if name.startswith(_REMOVED):
@@ -256,17 +200,17 @@ def _remove(run_dir: RunDirectory) -> None:
         raise system_failed("remove", run_dir.folder, error) from error
 
 
-_WAIT = 1.0  # seconds for the lock, because a process that checks it holds it for a moment
-
-
-class Stopped(RepoagentError):
-    """The user stopped the run; it can be resumed. `how` is the text in its record."""
-
-    exit_code = Exit.INTERRUPTED
-
-    def __init__(self, sentence: str, how: str = "") -> None:
-        super().__init__(sentence)
-        self.how = how or sentence
+def _clear(path: Path) -> None:
+    """Remove a message or request, a file of any type. Raises Refused if it cannot be removed."""
+    try:
+        with open_folder(path.parent) as parent:
+            os.unlink(path.name, dir_fd=parent)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if not path.is_dir():  # systems disagree on the error for a folder
+            raise system_failed("remove", path, error) from error
+        set_aside(path)
 
 
 class LiveRun:
@@ -274,7 +218,7 @@ class LiveRun:
 
     def __init__(self, run_dir: RunDirectory, record: Record, earlier: Record, warn: Warn) -> None:
         self.run_dir, self._earlier, self._warn = run_dir, earlier, warn
-        self._handed_out: dict[str, str] = {}
+        self._handed_out: list[str] = []
         self._lock = _lock_identity(run_dir)
         # a sub-agent obeys requests to its parent, too, because it may start after they were made
         parents = [RunDirectory(run_dir.layout, record.parent)] if record.parent else []
@@ -282,8 +226,8 @@ class LiveRun:
         self.record = replace(
             record,
             name=run_dir.name, prompt=first_line(mask(record.prompt)) or earlier.prompt,
-            pid=os.getpid(), host=records.host(), boot=records.boot(), pid_start=records.pid_start(os.getpid()),
-            started=earlier.started or records.now(), process_started=records.now(), state=RUNNING,
+            pid=os.getpid(), host=directory.host(), boot=directory.boot(), pid_start=directory.pid_start(os.getpid()),
+            started=earlier.started or directory.now(), process_started=directory.now(), state=RUNNING,
             turns=earlier.turns, tokens=earlier.tokens, cost=earlier.cost, commits=earlier.commits,
         )  # fmt: skip
         self._write(settled=True)
@@ -297,58 +241,81 @@ class LiveRun:
     def turn(self, *, turns: int, activity: str, usage: Usage, cost: float | None) -> None:
         """Record the progress of this process, added to that of earlier ones. `activity` is the next step; `cost` is
         None if a price is unknown."""
-        before = self._earlier
-        self._update(
-            turns=before.turns + turns,
-            tokens=before.tokens + usage.total,
-            cost=None if cost is None or before.cost is None else before.cost + cost,
-            activity=first_line(mask(activity)),
-        )
+        spent = self._with_earlier(turns, usage.total, cost)
+        self._update(activity=first_line(mask(activity)), **spent)
 
     def adopted(self, child: Record) -> None:
         """Add the usage of a sub-agent that ended after an earlier process of this run."""
+        self._earlier = replace(self._earlier, **self._with_earlier(child.turns, child.tokens, child.cost))
+
+    def _with_earlier(self, turns: int, tokens: int, cost: float | None) -> dict[str, Any]:
         before = self._earlier
-        cost = None if before.cost is None or child.cost is None else before.cost + child.cost
-        turns, tokens = before.turns + child.turns, before.tokens + child.tokens
-        self._earlier = replace(before, turns=turns, tokens=tokens, cost=cost)
+        cost = None if cost is None or before.cost is None else before.cost + cost
+        return {"turns": before.turns + turns, "tokens": before.tokens + tokens, "cost": cost}
 
     def committed(self, commits: Sequence[str]) -> None:
         """Record the commits made so far by this process."""
         self._update(commits=tuple(dict.fromkeys((*self._earlier.commits, *commits))))
 
     def control(self) -> dict[str, str]:
-        """Call before each model call, and before the run ends. Returns the file names and texts of new messages; the
-        next call of this or `confirm` confirms that the conversation contains them. Raises Stopped if the user stops
-        the run."""
+        """Call before each model call, and before the run ends. Returns the file names, in order, and texts of at most
+        AT_ONCE new messages; the next call of this or `confirm` confirms that the conversation contains them. Links,
+        pipes and files above LARGEST are set aside with a warning.
+
+        Raises Stopped if the user stops the run, Refused if the inbox is not a folder.
+        """
         self.confirm()
         if any(map(os.path.lexists, self._stops)):
             raise Stopped(
                 f"the run {self.run_dir.name} was stopped on request; resume it with "
-                f"`{resume_command(self.run_dir.name, self.record.kind)}`",
+                f"`{directory.resume_command(self.run_dir.name, self.record.kind)}`",
                 "stopped on request",
             )
-        self._handed_out = take(self.run_dir, self._warn)
-        return self._handed_out
+        texts: dict[str, str] = {}
+        for name in _messages(self.run_dir.inbox):
+            if len(texts) == AT_ONCE:
+                break
+            path = self.run_dir.inbox / name
+            try:
+                data = read_regular(path, most=LARGEST)
+            except Refused as error:
+                with suppress(FileNotFoundError):
+                    self._warn(f"{error}; kept it as {set_aside(path).name} and did not pass it to the run")
+                continue
+            if data is None or (not data and 0 <= time.time() - path.lstat().st_mtime < _HALF_WRITTEN):
+                continue
+            if (text := data.decode("utf-8-sig", "replace")).strip():
+                texts[name] = text
+            else:
+                _clear(path)
+        self._handed_out = [*texts]
+        return texts
 
     def confirm(self) -> None:
         """Confirm that the conversation contains the messages that `control` returned, and remove their files."""
-        remove(self.run_dir, self._handed_out)
-        self._handed_out = {}
+        for name in self._handed_out:
+            _clear(self.run_dir.inbox / name)
+        self._handed_out = []
 
     def ended(
         self, state: str, text: str, *, commits: Sequence[str] = (), exit_code: int | None = None
     ) -> None:
-        """Record the end of the run; only the first call counts. state: one of `record.ENDS`. text: how it ended.
+        """Record the end of the run; only the first call counts. state: one of `directory.ENDS`. text: how it ended.
         exit_code: of the process, if it does not follow from the state."""
         if self.record.ended or self.lost:
             return
         self.confirm()
-        self._end(state, text, commits, ENDS[state] if exit_code is None else exit_code)
+        _clear(self.run_dir.stop)
+        all_commits = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
+        code = ENDS[state] if exit_code is None else exit_code
+        self.record = replace(
+            self.record, state=state, text=directory.cut(mask(text)), commits=tuple(all_commits), exit=int(code),
+            ended=directory.now(), activity="",
+        )  # fmt: skip
+        self._write(settled=True)
 
     def failed(self, error: BaseException) -> None:
         """Record that the run ended with `error`. A failure to write that is only a warning."""
-        if self.record.ended or self.lost:
-            return
         code = error.exit_code if isinstance(error, RepoagentError) else Exit.INTERNAL
         text = str(error)
         match error:
@@ -364,19 +331,11 @@ class LiveRun:
                 state = "failed"
             case _:
                 state, text = "failed", f"internal error in repoagent: {type(error).__name__}: {error}"
+        self._handed_out = []  # they may not be in the conversation
         try:
-            self._end(state, text, (), code)
+            self.ended(state, text, exit_code=code)
         except RepoagentError as failure:
             self._warn(f"could not record how the run {self.run_dir.name} ended: {failure}")
-
-    def _end(self, state: str, text: str, commits: Sequence[str], code: int) -> None:
-        clear(self.run_dir.stop)
-        all_commits = dict.fromkeys((*self._earlier.commits, *self.record.commits, *commits))
-        self.record = replace(
-            self.record, state=state, text=records.cut(mask(text)), commits=tuple(all_commits), exit=int(code),
-            ended=records.now(), activity="",
-        )  # fmt: skip
-        self._write(settled=True)
 
     def _update(self, **fields: Any) -> None:
         updated = replace(self.record, **fields)
@@ -386,7 +345,7 @@ class LiveRun:
 
     def _write(self, *, settled: bool) -> None:
         if not self.lost:
-            data = json_files.dumps({"version": VERSION, **records.to_dict(self.record)}, indent=1) + b"\n"
+            data = json_files.dumps({"version": VERSION, **directory.to_dict(self.record)}, indent=1) + b"\n"
             write_whole(self.run_dir.record, data, settled=settled)
 
 
@@ -397,25 +356,25 @@ def live_run(run_dir: RunDirectory, record: Record, *, warn: Warn = to_stderr) -
 
     Raises Busy, which names the process that holds the run; Refused; Newer for a run.json of a newer version.
     """
-    layout = run_dir.layout
+    layout, name = run_dir.layout, run_dir.name
     ensure(layout)
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"))
+            stack.enter_context(locked(run_dir.lock, timeout=_WAIT, what=f"the run {name}"))
         except Busy as error:
             if not (holder := lock_holder(run_dir.lock)):
                 raise
             raise Busy(
-                f"the run {run_dir.name} is running in {holder}; wait for it (`repoagent runs wait {run_dir.name}`), "
-                f"send it a message (`repoagent runs message {run_dir.name} TEXT`) or stop it"
+                f"the run {name} is running in {holder}; wait for it (`repoagent runs wait {name}`), "
+                f"send it a message (`repoagent runs message {name} TEXT`) or stop it"
             ) from error
         earlier = json_files.read_document(run_dir.record, version=VERSION, warn=warn)
         for folder in (*run_dir.folders, layout.root, layout.conversations, layout.sent):
             sweep(folder)
-        clear(run_dir.stop)  # a request to an earlier process that was killed
+        _clear(run_dir.stop)  # a request to an earlier process that was killed
         with open_folder(run_dir.inbox, create=True):
             pass
-        live = LiveRun(run_dir, record, records.from_dict(earlier or {}), warn)
+        live = LiveRun(run_dir, record, directory.from_dict(earlier or {}), warn)
         try:
             yield live
         except BaseException as error:

@@ -92,12 +92,6 @@ def resume_command(name: str, kind: str) -> str:
     return f"repoagent {'chat' if kind == 'chat' else 'run'} --resume {name}"
 
 
-def short_name(name: str) -> str:
-    """The last part of a generated name; any other name unchanged."""
-    head, _, last = name.rpartition("-")
-    return last if head.startswith(OF_RUNS) and len(last) == 6 else name
-
-
 def names_of_folders(layout: Layout) -> list[str]:
     """The names of all run directories, in no order."""
     try:
@@ -121,23 +115,17 @@ def refuse_foreign(run_dir: RunDirectory) -> None:
         return
     for name in tracked:
         path = _plain(os.fsdecode(name)) if name.startswith(b".") else ""
-        if _covers(_plain(root.name), path) and any(
-            _covers(path, run_path) or _covers(run_path, path) for run_path in plain_paths
-        ):
+        if path and any(run_path.startswith(path) or path.startswith(run_path) for run_path in plain_paths):
             raise Refused(
-                f"the run {run_dir.name} came with the repository (git tracks {path}), so its content "
+                f"the run {run_dir.name} came with the repository (git tracks {path.rstrip('/')}), so its content "
                 "cannot be trusted; start a new run, or, if it is your own, remove its files from git "
                 "first (`git rm -r --cached`)"
             )
 
 
-def _covers(folder: str, path: str) -> bool:
-    return path == folder or path.startswith(f"{folder}/")
-
-
 def _plain(path: str) -> str:
-    """`path` without differences that a file system may ignore."""
-    return unicodedata.normalize("NFC", path).casefold()
+    """`path` without differences that a file system may ignore, and with a slash at the end."""
+    return unicodedata.normalize("NFC", path).casefold() + "/"
 
 
 VERSION = 1
@@ -219,7 +207,13 @@ def from_dict(value: Mapping[str, Any]) -> Record:
     if isinstance(limits := value.get("limits"), dict):
         checked["limits"] = {str(name): _amount(limit) for name, limit in limits.items()}
     if isinstance(options := value.get("options"), dict):
-        checked["options"] = {str(name): item for name, item in options.items() if _is_option(item)}
+        checked["options"] = {
+            str(name): item
+            for name, item in options.items()  # None is a hidden value
+            if isinstance(item, str | bool | None)
+            or _amount(item) is not None
+            or (isinstance(item, list) and all(isinstance(each, str) for each in item))
+        }
     if isinstance(commits := value.get("commits"), list):
         checked["commits"] = tuple(map(str, commits))
     code = value.get("exit")
@@ -232,13 +226,6 @@ def _amount(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 0 <= value <= _HIGHEST else None  # false for NaN
-
-
-def _is_option(value: object) -> bool:
-    """Whether `value` can be the value of an option; None is a hidden value."""
-    if isinstance(value, list):
-        return all(isinstance(item, str) for item in value)
-    return isinstance(value, str | bool | None) or _amount(value) is not None
 
 
 def first_line(text: str, most: int = _PROMPT) -> str:

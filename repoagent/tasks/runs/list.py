@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from typing import Any
 
 from repoagent.dataclass import dataclass
 from repoagent.errors import Exit, Refused, UsageError
@@ -15,20 +16,8 @@ from repoagent.storage import json_files
 from repoagent.storage.atomic import is_temporary, read_regular
 from repoagent.storage.layout import Layout, Warn, to_stderr
 from repoagent.storage.locks import lock_holder
-from repoagent.tasks.runs.directory import (
-    ENDS,
-    MOST,
-    OF_RUNS,
-    RUNNING,
-    VERSION,
-    Record,
-    RunDirectory,
-    first_line,
-    from_dict,
-    moment,
-    names_of_folders,
-    short_name,
-)
+from repoagent.tasks.runs import directory
+from repoagent.tasks.runs.directory import ENDS, RUNNING, VERSION, Record, RunDirectory
 
 KILLED, CONVERSATION, UNREADABLE = "killed", "conversation", "unreadable"
 LAST = "last"
@@ -40,8 +29,8 @@ _NAMED = 5  # runs listed in a message
 class Run:
     """A run and its current state.
 
-    state: "running" while it is live; how it ended (`record.ENDS`); "killed" if its process is gone without recording
-        an end; "conversation" if only its conversation exists; "unreadable" with the `problem`.
+    state: "running" while it is live; how it ended (`directory.ENDS`); "killed" if its process is gone without
+        recording an end; "conversation" if only its conversation exists; "unreadable" with the `problem`.
     process_started: of its current or last process, in seconds since the epoch.
     """
 
@@ -57,7 +46,9 @@ class Run:
 
     @property
     def short(self) -> str:
-        return short_name(self.run_dir.name)
+        """The last part of a generated name; any other name unchanged."""
+        head, _, last = self.name.rpartition("-")
+        return last if head.startswith(directory.OF_RUNS) and len(last) == 6 else self.name
 
     @property
     def is_live(self) -> bool:
@@ -79,13 +70,13 @@ class Run:
 def runs(layout: Layout, *, warn: Warn | None = to_stderr) -> list[Run]:
     """All runs, newest first. A malformed `run.json` is set aside with a warning, or left unchanged if `warn` is
     None."""
-    folders = set(names_of_folders(layout))
+    folders = set(directory.names_of_folders(layout))
     all_runs = [_run(RunDirectory(layout, name), warn) for name in folders]
     all_runs = [run for run in all_runs if run.state != UNREADABLE or not _is_empty(run.run_dir)]
     all_runs += [
         _conversation_only(RunDirectory(layout, name))
         for name in names(layout)
-        if name.casefold().startswith(OF_RUNS) and name not in folders
+        if name.casefold().startswith(directory.OF_RUNS) and name not in folders
     ]
     return sorted(all_runs, key=lambda run: (run.process_started, run.name), reverse=True)
 
@@ -98,13 +89,8 @@ def _is_empty(run_dir: RunDirectory) -> bool:
         return False
 
 
-def refreshed(run: Run, *, warn: Warn = to_stderr) -> Run:
-    """The same run with its current state."""
-    return read_run(run.run_dir, warn=warn)
-
-
 def read_run(run_dir: RunDirectory, *, warn: Warn = to_stderr) -> Run:
-    """The run of a directory, or of a conversation without one."""
+    """The run of a directory, or of a conversation without one, in its current state."""
     return _run(run_dir, warn) if run_dir.folder.is_dir() else _conversation_only(run_dir)
 
 
@@ -169,46 +155,37 @@ def tree(all_runs: Sequence[Run]) -> list[tuple[int, Run]]:
 
 def _run(run_dir: RunDirectory, warn: Warn | None) -> Run:
     try:
-        data = read_regular(run_dir.record, most=MOST)
+        data = read_regular(run_dir.record, most=directory.MOST)
     except Refused as error:
-        return _unreadable(run_dir, f"could not read its run.json: {error}")
+        return _without_record(run_dir, UNREADABLE, f"could not read its run.json: {error}")
+    changed = _changed(run_dir)
     if data is None:
-        return _without_record(run_dir)
+        try:  # a sub-agent's specification has its parent and kind
+            spec = json_files.parse(read_regular(run_dir.subagent, most=directory.MOST) or b"") or {}
+        except Refused:
+            spec = {}
+        of_spec = {key: str(spec[key]) for key in ("parent", "kind") if spec.get(key)}
+        if ("parent" in of_spec and time.time() - changed < _STARTING) or lock_holder(run_dir.lock):
+            return replace(_without_record(run_dir, RUNNING, **of_spec), process_started=changed)
+        renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
+        problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
+        return _without_record(run_dir, UNREADABLE, problem, parent=of_spec.get("parent", ""))
     value = json_files.parse(data)
     if value is None:
         if warn is None:
-            return _unreadable(run_dir, "its run.json is malformed")
+            return _without_record(run_dir, UNREADABLE, "its run.json is malformed")
         json_files.set_aside_broken(run_dir.record, "is malformed or was not written by repoagent", warn)
-        return _unreadable(run_dir, "its run.json was malformed and was renamed")
+        return _without_record(run_dir, UNREADABLE, "its run.json was malformed and was renamed")
     if value["version"] > VERSION:
-        return _unreadable(run_dir, f"its run.json has format version {value['version']}; update repoagent")
-    record = replace(from_dict(value), name=run_dir.name)
+        problem = f"its run.json has format version {value['version']}; update repoagent"
+        return _without_record(run_dir, UNREADABLE, problem)
+    record = replace(directory.from_dict(value), name=run_dir.name)
     if record.ended and record.state in ENDS:
         state = record.state
     else:
         state = KILLED if lock_holder(run_dir.lock) is None else RUNNING
-    started = moment(record.process_started) or moment(record.started) or _changed(run_dir)
-    return Run(run_dir, record, state, started)
-
-
-def _without_record(run_dir: RunDirectory) -> Run:
-    """A run that is starting, or whose record is missing. A sub-agent's specification has its parent and kind."""
-    try:
-        spec = json_files.parse(read_regular(run_dir.subagent, most=MOST) or b"") or {}
-    except Refused:
-        spec = {}
-    parent, changed = str(spec.get("parent") or ""), _changed(run_dir)
-    if (parent and time.time() - changed < _STARTING) or lock_holder(run_dir.lock) is not None:
-        kind = str(spec.get("kind") or _kind(run_dir.name))
-        return Run(run_dir, Record(name=run_dir.name, kind=kind, parent=parent), RUNNING, changed)
-    renamed = any(run_dir.folder.glob(f"{run_dir.record.name}.broken-*"))
-    problem = "its run.json was malformed and was renamed" if renamed else "it has no run.json"
-    return _unreadable(run_dir, problem, parent)
-
-
-def _unreadable(run_dir: RunDirectory, problem: str, parent: str = "") -> Run:
-    record = Record(name=run_dir.name, kind=_kind(run_dir.name), parent=parent)
-    return Run(run_dir, record, UNREADABLE, _from_name(run_dir), problem)
+    moment = directory.moment
+    return Run(run_dir, record, state, moment(record.process_started) or moment(record.started) or changed)
 
 
 def _conversation_only(run_dir: RunDirectory) -> Run:
@@ -217,25 +194,22 @@ def _conversation_only(run_dir: RunDirectory) -> Run:
     except Refused:  # a link; list the name anyway
         text = ""
     first_turn = text.partition("\n## [")[2].partition("\n")[2].partition("\n## [")[0]
-    record = Record(name=run_dir.name, kind=_kind(run_dir.name), prompt=first_line(first_turn))
-    return Run(run_dir, record, CONVERSATION, _from_name(run_dir))
+    return _without_record(run_dir, CONVERSATION, prompt=directory.first_line(first_turn))
 
 
-def _kind(name: str) -> str:
-    """The kind of a run without a record, from its name."""
-    return "chat" if name.casefold().startswith("chat-") else "run"
-
-
-def _from_name(run_dir: RunDirectory) -> float:
-    """The time in a generated name; otherwise when the directory was last changed."""
+def _without_record(run_dir: RunDirectory, state: str, problem: str = "", **known: Any) -> Run:
+    """A run whose record cannot be read; its kind and the time of its start are those in a generated name."""
+    kind = "chat" if run_dir.name.casefold().startswith("chat-") else "run"
     try:
         digits = "".join(run_dir.name.split("-")[1:3])
-        return datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
+        started = datetime.strptime(digits, "%Y%m%d%H%M%S").replace(tzinfo=timezone.utc).timestamp()
     except (ValueError, OverflowError):
-        return _changed(run_dir)
+        started = _changed(run_dir)
+    return Run(run_dir, Record(**{"name": run_dir.name, "kind": kind, **known}), state, started, problem)
 
 
 def _changed(run_dir: RunDirectory) -> float:
+    """When the directory or the conversation was last changed."""
     for path in (run_dir.folder, run_dir.conversation):
         try:
             return path.lstat().st_mtime

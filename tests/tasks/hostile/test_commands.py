@@ -23,9 +23,8 @@ from repoagent.errors import UsageError
 from repoagent.git.files import FileChange
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.tasks.changes import snapshot
-from repoagent.tasks.changes.change_set import open_change_set
+from repoagent.tasks.changes.change_set import named, open_change_set
 from repoagent.tasks.changes.command_watch import Watch
-from repoagent.tasks.changes.snapshot import named
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import HiddenFiles, are_blobs, create_confinement

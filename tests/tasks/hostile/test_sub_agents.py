@@ -7,8 +7,8 @@ import os
 import pytest
 
 from repoagent.config.settings import user_file
+from repoagent.tasks import subagents
 from repoagent.tasks.run_context import RunRequest
-from repoagent.tasks.subagents import tool
 from tests.conftest import GitRepo
 from tests.tasks.bare import go
 
@@ -20,7 +20,7 @@ def test_the_sub_agent_of_a_plan_is_read_only(repo: GitRepo, monkeypatch: pytest
         requests.append(request)
         raise KeyboardInterrupt  # before it starts
 
-    monkeypatch.setattr(tool, "write_spec", kept)
+    monkeypatch.setattr(subagents, "write_spec", kept)
     kind = user_file(os.environ).parent / "agents" / "worker.md"
     kind.parent.mkdir(parents=True)
     kind.write_text("---\nname: worker\ndescription: does anything\n---\nDo it.\n")

@@ -29,7 +29,7 @@ from repoagent.tasks.runs.control import (
     wait,
 )
 from repoagent.tasks.runs.directory import Record, RunDirectory, boot, new_name, pid_start, terminate
-from repoagent.tasks.runs.list import Run, find, refreshed, runs
+from repoagent.tasks.runs.list import Run, find, read_run, runs
 from tests.conftest import GitRepo
 from tests.tasks.runs.conftest import Worker
 
@@ -165,7 +165,7 @@ def test_terminate_is_recorded_and_waited_for(start: Start) -> None:
     assert [run.name for run in terminate_run(of(worker))] == ["task"]
     ended = wait(of(worker), 5)
     assert ended.state == "stopped" and "SIGTERM" in ended.record.text
-    assert worker.answer() == "Ended" and wait(ended) == refreshed(ended)
+    assert worker.answer() == "Ended" and wait(ended) == read_run(ended.run_dir)
 
 
 @pytest.mark.soak

@@ -30,7 +30,7 @@ from repoagent.tasks.runs.directory import (
     to_dict,
 )
 from repoagent.tasks.runs.list import Run, children, find, runs, tree
-from repoagent.tasks.subagents.process import write_spec
+from repoagent.tasks.subagents import write_spec
 from tests.tasks.runs.conftest import Worker
 
 Start = Callable[..., Worker]

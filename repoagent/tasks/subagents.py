@@ -1,35 +1,58 @@
-"""The tools `delegate` and `wait`: run sub-agents, and merge their changes into the run's."""
+"""Sub-agents: the tools `delegate` and `wait`, which run parts of a task in other processes.
+
+A sub-agent is a run with a specification (`subagent.json`). It prints its events, and asks its questions, which the
+parent forwards to the user. Its changes become the parent's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
+from pathlib import Path
+from typing import IO, Any
 
 from repoagent.agent.actions import Action, Observation
-from repoagent.agent.approvals.policy import ApprovalRequest
+from repoagent.agent.approvals.policy import MODES, ApprovalRequest, Verdict
 from repoagent.agent.state import Needs, Tool
 from repoagent.dataclass import dataclass
 from repoagent.errors import Busy, Refused, UsageError
+from repoagent.git.process import uninterrupted
+from repoagent.git.transaction.results import Options
+from repoagent.history.index.index import ITSELF
 from repoagent.llm.conversation import read
 from repoagent.llm.model import Usage, fence
 from repoagent.llm.open_model import AbsentModel
 from repoagent.llm.usage import Limits, cost_text
+from repoagent.storage import json_files
 from repoagent.storage.atomic import sweep
 from repoagent.storage.locks import locked
 from repoagent.storage.secrets import mask
-from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.snapshot import named
+from repoagent.tasks.agent_types import AgentType, narrowed
+from repoagent.tasks.changes.change_set import named, open_change_set
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import LONGEST, Record, RunDirectory, names_of_folders, new_name
 from repoagent.tasks.runs.list import Run, read_run
-from repoagent.tasks.subagents.process import Subagent, read_spec, start, write_spec
-from repoagent.tasks.subagents.types import AgentType, narrowed
 
 AT_ONCE = 6
 MOST = 30  # sub-agents of one run
+VERSION = 1
+GRACE = 10.0  # seconds for a sub-agent to end after SIGTERM
+LONGEST_EVENT = 8 << 20  # characters
 # seconds for a sub-agent to end after its parent was killed: it checks once a second, and may be writing
 _WAIT = 15.0
+_QUESTIONS = {"command", "python", "browse", "tool", "delegate"}
+_SPECIFIED = ("parent", "kind", "prompt", "instructions", "tools", "mode", "allow", "network", "confine")
+_LIMITS = ("turns", "tokens", "cost", "seconds")
 _ENDS = {
     "done": "finished",
     "answered": "answered",
@@ -37,6 +60,137 @@ _ENDS = {
     "limit": "reached a limit",
     "rejected": "declined",
 }
+
+
+def write_spec(run_dir: RunDirectory, request: RunRequest, limits: Limits) -> None:
+    """Create the directory of the sub-agent and write its specification there."""
+    value = {name: getattr(request, name) for name in _SPECIFIED}
+    value |= {name: getattr(limits, name) for name in _LIMITS}
+    value |= {"tools": sorted(request.tools or ()), "allow": list(request.allow)}
+    json_files.write_document(run_dir.subagent, value, version=VERSION)
+
+
+def read_spec(run_dir: RunDirectory) -> tuple[RunRequest, Limits]:
+    """Read the specification. Raises UsageError if the run is not a sub-agent, Refused if it is malformed."""
+    value = json_files.read_document(run_dir.subagent, version=VERSION)
+    if value is None:
+        raise UsageError(f"{run_dir.name} is not a sub-agent run")
+    try:
+        if value["mode"] not in MODES:
+            raise ValueError(f"mode {value['mode']}")
+        request = RunRequest(
+            str(value["prompt"]),
+            run_dir.name,
+            str(value["kind"]),
+            str(value["parent"]),
+            value["mode"],
+            commit=Options(no_commit=True),
+            tools=frozenset(map(str, value["tools"])),
+            instructions=str(value["instructions"]),
+            allow=tuple(map(str, value["allow"])),
+            network=bool(value["network"]),
+            confine=bool(value["confine"]),
+        )
+        return request, Limits(**{name: value[name] for name in _LIMITS})
+    except (KeyError, TypeError, ValueError) as error:
+        raise Refused(f"the specification of the sub-agent {run_dir.name} is malformed: {error}") from error
+
+
+def die_with_parent() -> None:
+    """In the sub-agent: end when the parent ends, even if it was killed."""
+    parent = os.environ.pop("REPOAGENT_PARENT", "")
+    if not parent.isdecimal():
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(parent):
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Subagent:
+    """A sub-agent in its own process group: repoagent at `top` with `arguments`. `last` is its final event, `errors`
+    the end of its standard error."""
+
+    def __init__(self, name: str, kind: str, arguments: Sequence[str], top: Path) -> None:
+        self.name, self.kind = name, kind
+        self.last: dict[str, Any] | None = None
+        self.errors: list[str] = []
+        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        with uninterrupted():
+            self.process = subprocess.Popen(
+                [sys.executable, *ITSELF, *arguments],
+                cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, encoding="utf-8", errors="replace", start_new_session=True,
+                env={**os.environ, "REPOAGENT_PARENT": str(os.getpid())},
+            )  # fmt: skip
+            for read in (self._read_events, self._read_errors):
+                threading.Thread(target=read, daemon=True).start()
+
+    def listen(self, approve: Callable[[ApprovalRequest], Verdict]) -> None:
+        """Handle its events until it has ended."""
+        while True:
+            try:
+                event = self._events.get(timeout=0.1)
+            except queue.Empty:
+                continue
+            if event is None:
+                self.process.wait()
+                return
+            if event.get("event") in {"end", "error"}:
+                self.last = event
+            elif event.get("event") == "ask":
+                kind, why = str(event.get("of")), event.get("why")
+                request = ApprovalRequest(
+                    kind if kind in _QUESTIONS else "edit",
+                    str(event.get("what") or event.get("diff") or ", ".join(event.get("files") or ())),
+                    tuple(map(str, event.get("patterns") or ())),
+                    f"the sub-agent {self.name} asks" + (f"; {why}" if why else ""),
+                    str(event.get("sandbox") or ""),
+                )
+                self._answer(event.get("id"), approve(request))
+
+    def _answer(self, question: object, verdict: Verdict) -> None:
+        answer = "always" if verdict.keep else "run" if verdict.always else "yes" if verdict.allowed else "no"
+        line = json.dumps({"id": question, "answer": answer, "reason": verdict.reason})
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError, ValueError):  # it has ended; `listen` detects that
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Terminate it; its work so far is kept."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def _read_events(self) -> None:
+        for line in _lines(self.process.stdout):
+            with suppress(ValueError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    self._events.put(event)
+        self._events.put(None)
+
+    def _read_errors(self) -> None:
+        for line in _lines(self.process.stderr):
+            self.errors.append(line.rstrip())
+            del self.errors[:-20]
+
+
+def _lines(stream: IO[str] | None) -> Iterator[str]:
+    with suppress(ValueError):  # `Subagent.end` closed it
+        while stream is not None and (line := stream.readline(LONGEST_EVENT)):
+            yield line
 
 
 def merge_changes(context: RunContext, count: Callable[[Record], None]) -> str:
@@ -82,17 +236,15 @@ def _take_over(context: RunContext, run_dir: RunDirectory) -> list[str]:
     """Move the changes of a sub-agent that has ended to the run's; returns their names."""
     for folder in run_dir.folders:  # it may have been killed
         sweep(folder)
-    change_set, child_change_set = context.change_set, open_change_set(context.worktree, run_dir.changes)
-    changes = child_change_set.present()
-    if not changes and not child_change_set.candidates:
+    change_set, of_child = context.change_set, open_change_set(context.worktree, run_dir.changes)
+    changes = of_child.present()
+    if not changes and not of_child.candidates:
         return []
     known = {(change.name, change.after) for change in change_set.changes}  # merged before a kill
-    change_set.overlapping = {**change_set.overlapping, **child_change_set.overlapping}
+    change_set.overlapping = {**change_set.overlapping, **of_child.overlapping}
     change_set.wrote([change for change in changes if (change.name, change.after) not in known])
-    change_set.add_candidates(child_change_set.candidates)
-    child_change_set.drop(
-        [change.name for change in (*child_change_set.changes, *child_change_set.candidates)]
-    )
+    change_set.add_candidates(of_child.candidates)
+    of_child.drop([change.name for change in (*of_child.changes, *of_child.candidates)])
     return [change.name for change in changes]
 
 
@@ -103,8 +255,7 @@ def _id_of(name: str) -> str:
 
 def _result(run: Run, text: str, *, ok: bool) -> str:
     """How a sub-agent ended, its usage, and its answer or error, for its parent's conversation."""
-    end = _ENDS.get(run.state, "failed")
-    head = f"The sub-agent {end} {_id_of(run.name)}, {_usage_text(run.record)}:"
+    head = f"The sub-agent {_ENDS.get(run.state, 'failed')} {_id_of(run.name)}, {_usage_text(run.record)}:"
     return f"{head}\n{fence(mask(text).strip(), 'answer')}" if ok else f"{head} {mask(text)[:1000]}"
 
 
@@ -130,8 +281,7 @@ class SubagentPool:
         texts = []
         for number, subagent in list(self.running.items()):
             if subagent.process.poll() is not None:
-                subagent.listen(self.context.ui.approve)
-                texts.append(f"The sub-agent {number} has ended.\n{self._collect(number).text}")
+                texts.append(f"The sub-agent {number} has ended.\n{self._answer_of(number).text}")
         return texts
 
     def close(self) -> None:
@@ -144,14 +294,14 @@ class SubagentPool:
         """Start a sub-agent, and wait for its answer unless it runs in the background. Raises UsageError for an invalid
         action."""
         context, request, task = self.context, self.context.request, action.body.strip()
-        type_ = self.types.get(name := action.args.get("kind", "explore").strip())
+        type_ = self.types.get(kind := action.args.get("kind", "explore").strip())
         if type_ is None:
-            raise UsageError(f"unknown kind {name}: choose one of {', '.join(sorted(self.types))}")
+            raise UsageError(f"unknown kind {kind}: choose one of {', '.join(sorted(self.types))}")
         if not task:
             raise UsageError('no task for the sub-agent: use <delegate kind="explore">question</delegate>')
         if len(self.running) >= AT_ONCE or self.count >= MOST:
             raise UsageError(f"at most {AT_ONCE} sub-agents run at once, and {MOST} in a run")
-        verdict = context.gate.decide(ApprovalRequest("delegate", f"{type_.name}: {task[:500]}"))
+        verdict = context.gate.decide(ApprovalRequest("delegate", f"{kind}: {task[:500]}"))
         if not verdict.allowed:
             return Observation("delegate", f"The sub-agent was not started: {verdict.reason}", ok=False)
         mode = "read-only" if request.plan_only else context.gate.mode
@@ -170,19 +320,19 @@ class SubagentPool:
         self.count += 1
         run_dir = RunDirectory(context.layout, new_name("run"))
         child_request = RunRequest(
-            mask(task), run_dir.name, type_.name, context.run_dir.name, child.mode or mode, tools=child.tools,
+            mask(task), run_dir.name, kind, context.run_dir.name, child.mode or mode, tools=child.tools,
             instructions=child.instructions, allow=tuple(rule.pattern for rule in context.gate.allow),
             network=request.network, confine=request.confine,
         )  # fmt: skip
         write_spec(run_dir, child_request, child.limits)
         arguments = ["run", "--child", run_dir.name, "--json-stream", "--model", model]
         number = f"c{self.count}"
-        self.running[number] = start(run_dir.name, type_.name, arguments, context.worktree.top)
-        context.ui.progress("child", {"child": run_dir.name, "kind": type_.name, "id": number})
+        self.running[number] = Subagent(run_dir.name, kind, arguments, context.worktree.top)
+        context.ui.progress("child", {"child": run_dir.name, "kind": kind, "id": number})
         if action.args.get("background", "no").strip().lower() in {"yes", "true", "1", "on"}:
             text = f'It runs in the background as {number}: continue, and use <wait child="{number}"/> for its answer.'
             return Observation("delegate", text, data={"child": run_dir.name, "id": number})
-        return self._wait_for(number)
+        return self._answer_of(number)
 
     def needs(self, action: Action) -> Needs:
         """A sub-agent that only reads needs nothing."""
@@ -192,27 +342,20 @@ class SubagentPool:
     def wait(self, action: Action) -> Observation:
         """Wait for the answer of a sub-agent in the background. Raises UsageError if there is none of that number."""
         number = action.args.get("child", "").strip()
-        if number not in self.running:
-            if number in {f"c{n}" for n in range(1, self.count + 1)}:
-                raise UsageError(f"the sub-agent {number} has ended; its answer is above")
-            names = f": {', '.join(self.running)}" if self.running else "."
-            raise UsageError(f"no sub-agent {number} is running{names}")
-        return replace(self._wait_for(number), kind="wait")
+        if number in self.running:
+            return replace(self._answer_of(number), kind="wait")
+        if number in {f"c{n}" for n in range(1, self.count + 1)}:
+            raise UsageError(f"the sub-agent {number} has ended; its answer is above")
+        names = f": {', '.join(self.running)}" if self.running else "."
+        raise UsageError(f"no sub-agent {number} is running{names}")
 
-    def _wait_for(self, number: str) -> Observation:
-        subagent = self.running[number]
+    def _answer_of(self, number: str) -> Observation:
+        """Wait for the end of a sub-agent; its answer and usage, with its changes."""
+        subagent = self.running.pop(number)
         try:
             subagent.listen(self.context.ui.approve)
-        except BaseException:
+        finally:
             subagent.end()
-            del self.running[number]
-            raise
-        return self._collect(number)
-
-    def _collect(self, number: str) -> Observation:
-        """The answer, usage and changes of a sub-agent that has ended."""
-        subagent = self.running.pop(number)
-        subagent.end()
         run_dir = RunDirectory(self.context.layout, subagent.name)
         last = subagent.last or {}
         if isinstance(counts := last.get("usage"), Mapping):
@@ -227,8 +370,7 @@ class SubagentPool:
         ok = last.get("event") == "end"
         text = str(last.get("text" if ok else "error") or "")
         if not ok and not text:
-            errors: Sequence[str] = subagent.errors or ["it ended without an answer"]
-            text = record.text or errors[-1]
+            text = record.text or ["it ended without an answer", *subagent.errors][-1]
         text = _result(run, text, ok=ok)
         if changed:
             text += f"\nIt changed {', '.join(map(named, changed))}: now part of your change."

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from repoagent.agent.approvals.policy import MODES, Mode
 from repoagent.dataclass import dataclass
@@ -43,51 +43,45 @@ class AgentType:
 
 
 BUILT_IN = {
-    type_.name: type_
-    for type_ in (
-        AgentType(
-            "explore",
-            "answers a question; changes nothing",
-            "Find out what you are asked, with the tools that look. Answer with what the caller needs to "
-            "know: paths, lines and names first, then what follows from them. Say what you did not find.",
-            EXPLORE,
-            mode="read-only",
-        ),
-        AgentType(
-            "edit",
-            "makes one change",
-            "Make the change that is described, and no other. Look before you change. Answer with what you "
-            "changed, how you know that it is right, and what is left to do.",
-            EXPLORE | {"edit", "write", "run", "wait", "kill", "task", "skill"},
-        ),
-    )
+    "explore": AgentType(
+        "explore",
+        "answers a question; changes nothing",
+        "Find out what you are asked, with the tools that look. Answer with what the caller needs to "
+        "know: paths, lines and names first, then what follows from them. Say what you did not find.",
+        EXPLORE,
+        mode="read-only",
+    ),
+    "edit": AgentType(
+        "edit",
+        "makes one change",
+        "Make the change that is described, and no other. Look before you change. Answer with what you "
+        "changed, how you know that it is right, and what is left to do.",
+        EXPLORE | {"edit", "write", "run", "wait", "kill", "task", "skill"},
+    ),
 }
 
 # from the narrowest; each mode allows everything that the previous one allows
 WIDENING: tuple[Mode, ...] = ("read-only", "ask", "auto-edit", "auto")
 
-N = TypeVar("N", int, float)
+# the limits of a type: its field in the front matter, and the kind of number
+_LIMITS: dict[str, tuple[str, type[int] | type[float]]] = {
+    "turns": ("max_turns", int),
+    "tokens": ("max_tokens", int),
+    "cost": ("max_cost", float),
+    "seconds": ("max_time", float),
+}
 
 
 def narrowed(type_: AgentType, tools: Set[str], mode: Mode, left: Limits) -> AgentType:
     """The type with the tools, mode and limits that it gets from a parent with `tools`, `mode` and the remaining budget
     `left`."""
-    limits = type_.limits
-    budget = Limits(
-        turns=_least(left.turns, limits.turns),
-        tokens=_least(left.tokens, limits.tokens),
-        cost=_least(left.cost, limits.cost),
-        seconds=_least(left.seconds, limits.seconds),
-    )
+    budget: dict[str, Any] = {}
+    for name in _LIMITS:
+        limits = (getattr(left, name), getattr(type_.limits, name))
+        budget[name] = min((max(limit, limit * 0) for limit in limits if limit is not None), default=None)
     allowed = frozenset(tools) if type_.tools is None else type_.tools & tools
     mode = min(mode, type_.mode or mode, key=WIDENING.index)
-    return replace(type_, tools=allowed, mode=mode, limits=budget)
-
-
-def _least(left: N | None, limit: N | None) -> N | None:
-    """The lower of two limits, at least 0."""
-    values = [max(value, value * 0) for value in (left, limit) if value is not None]
-    return min(values) if values else None
+    return replace(type_, tools=allowed, mode=mode, limits=Limits(**budget))
 
 
 def find_agent_types(user_folder: Path, warn: Warn) -> dict[str, AgentType]:
@@ -131,28 +125,19 @@ def _parsed(stem: str, text: str) -> AgentType:
     names = re.split(r"[\s,]+", tools) if isinstance(tools, str) else tools or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise Refused("has tools that are not a list of names")
-    limits = Limits(
-        turns=_number(fields, "max_turns", int),
-        tokens=_number(fields, "max_tokens", int),
-        cost=_number(fields, "max_cost", float),
-        seconds=_number(fields, "max_time", float),
-    )
+    limits: dict[str, Any] = {}
+    for limit, (key, kind) in _LIMITS.items():
+        if number := text_field(fields, key):
+            try:
+                limits[limit] = kind(number)
+            except ValueError:
+                limits[limit] = -1
+            if not (limits[limit] >= 0 and math.isfinite(limits[limit])) or len(number) > 15:
+                what = "whole number" if kind is int else "number"
+                raise Refused(f"has the {key} {number!r}, which is not a {what}")
     allowed = None if tools is None else frozenset(filter(None, names))
     model = text_field(fields, "model") or None
-    return AgentType(name, description, instructions, allowed, model, limits, mode)
-
-
-def _number(fields: Mapping[str, Any], key: str, kind: type[N]) -> N | None:
-    text = text_field(fields, key)
-    if not text:
-        return None
-    try:
-        number = kind(text)
-    except ValueError:
-        number = kind(-1)
-    if not (number >= 0 and math.isfinite(number)) or len(text) > 15:
-        raise Refused(f"has the {key} {text!r}, which is not a {'whole ' if kind is int else ''}number")
-    return number
+    return AgentType(name, description, instructions, allowed, model, Limits(**limits), mode)
 
 
 def agent_types_block(types: Mapping[str, AgentType]) -> str:

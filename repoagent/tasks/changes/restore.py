@@ -1,0 +1,199 @@
+"""Write and undo the uncommitted changes of a run, list them, and show them as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from repoagent.edit.commit import new_edit_id
+from repoagent.git.files import Content, FileChange, look, same
+from repoagent.git.index import read_entries, read_status
+from repoagent.git.merge import Conflict
+from repoagent.git.worktree import WorkTree
+from repoagent.patch.render import canonical_diff
+from repoagent.storage.atomic import write_whole
+from repoagent.storage.locks import locked
+from repoagent.tasks.changes.change_set import (
+    ChangeSet,
+    Lines,
+    Overlaps,
+    after_of,
+    before_of,
+    change_between,
+    open_change_set,
+    overlaps_text,
+    paths_of,
+    without_change,
+)
+from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
+
+WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own
+_WAIT = 1.0  # seconds to wait for another process of the same run
+
+Write = Callable[[Sequence[FileChange]], None]
+
+
+def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
+    """Write all of `changes` or none, without a commit. Raises Moved, Refused, Busy."""
+    from repoagent.git.transaction.results import Options
+    from repoagent.git.transaction.transaction import Transaction
+
+    if changes:
+        with Transaction(worktree, changes, Options(no_commit=True), name, event=WRITE) as transaction:
+            transaction.write()
+            transaction.keep()
+
+
+def write_reverse(
+    worktree: WorkTree, changes: Sequence[FileChange], undone: Sequence[FileChange], name: str
+) -> None:
+    """Write `changes`, which revert those in `undone`, and unstage what the user has staged of them. Raises as `write`
+    does, and Refused if that cannot be separated from other staged changes."""
+    from repoagent.git.file_writer import steps_of
+    from repoagent.git.undo import unstage_changes
+
+    if changes:
+        concerned = [change for change in undone if paths_of([change]) & paths_of(changes)]
+        if not unstage_changes(worktree, changes, steps_of(concerned, name), WRITE, name):
+            write(worktree, changes, name)
+
+
+def revert(change_set: ChangeSet, paths: Sequence[str], write: Write) -> Overlaps:
+    """Undo the run's changes of `paths` and keep what others did to the files. Files in which others changed the same
+    lines stay unchanged and are returned. If `write` raises, nothing is changed."""
+    change_set.drop_vanished()  # after a kill between the write and the save of the change set
+    reverse: dict[str, FileChange] = {}
+    overlaps: dict[str, Lines] = {}
+    top = change_set.worktree.top
+    for change in change_set.all_of(paths):
+        current = look(top, change.name)
+        if change.name in change_set.overlapping:
+            overlaps[change.name] = change_set.overlapping[change.name]
+        elif change.is_rename and look(top, change.old_path or "") is not None:
+            overlaps[change.name] = ()
+        elif isinstance(before := _reverted(change_set.worktree, change, current), Conflict):
+            overlaps[change.name] = before.version or before.lines
+        else:
+            reverse[change.name] = change_between(change.path, current, change.old_path, before)
+    write([change for change in reverse.values() if not _is_noop(change)])
+    change_set.drop(reverse)
+    return overlaps
+
+
+def _reverted(worktree: WorkTree, change: FileChange, current: Content | None) -> Content | Conflict | None:
+    """The `current` content without the change, but with everything else; None for no file."""
+    before, unchanged = before_of(change), same(current, after_of(change))
+    if current is None or before is None or before.is_link:
+        return before if current is None or unchanged else Conflict()
+    data = before.data if unchanged else without_change(worktree, change, current)
+    if isinstance(data, Conflict):
+        return data
+    changed_mode = change.mode != change.old_mode and current.mode == change.mode
+    return Content(data, before.mode if changed_mode else current.mode)
+
+
+def _is_noop(change: FileChange) -> bool:
+    return (change.old_path, change.before, change.old_mode) == (change.path, change.after, change.mode)
+
+
+class RemainingChanges(NamedTuple):
+    """The paths of a run's changes that are `left` uncommitted in the files, `gone` from the files, or `committed` by
+    the user."""
+
+    left: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    committed: tuple[str, ...] = ()
+
+
+def remaining_changes(worktree: WorkTree, change_set: ChangeSet) -> RemainingChanges:
+    """The current state of the changes that the run has not committed."""
+    if not change_set.changes:
+        return RemainingChanges()
+    changed = read_status(worktree).changed
+    known = read_entries(worktree, sorted(paths_of(change_set.changes)))
+    left, gone, committed = [], [], []
+    for change in change_set.changes:
+        unchanged = not paths_of([change]) & changed.keys()
+        if change_set.remaining(change) is None:
+            gone.append(change.name)
+        elif unchanged and (change.path in known if change.path else change.old_path not in known):
+            committed.append(change.name)
+        else:
+            left.append(change.name)
+    return RemainingChanges(tuple(left), tuple(gone), tuple(committed))
+
+
+def uncommitted_files(worktree: WorkTree, run_dir: RunDirectory) -> tuple[str, ...]:
+    """The paths of the run's uncommitted changes that are in the files, in the order of first change."""
+    return tuple(change.name for change in _settled(worktree, run_dir).present())
+
+
+def uncommitted_diff(worktree: WorkTree, run_dir: RunDirectory) -> str:
+    """The run's uncommitted changes as a unified diff, without what others did to the files."""
+    return canonical_diff(_settled(worktree, run_dir).present(), hash_name=worktree.object_format)
+
+
+def _settled(worktree: WorkTree, run_dir: RunDirectory) -> ChangeSet:
+    """The change set, without changes that were committed just before the run was killed."""
+    change_set = open_change_set(worktree, run_dir.changes)
+    change_set.settle_commit()
+    return change_set
+
+
+class RestoreResult(NamedTuple):
+    """paths: the restored files. left: left unchanged, because someone changed the same lines. copies: of the content
+    of files that were restored whole."""
+
+    paths: tuple[str, ...]
+    left: Overlaps
+    copies: tuple[Path, ...] = ()
+
+
+def restore_changes(worktree: WorkTree, run_dir: RunDirectory, *, whole: bool = False) -> RestoreResult:
+    """Undo all changes of a run, in the index too, and keep what others did to the files. Files in which someone
+    changed the same lines are restored only with `whole`, after copies of them were saved.
+
+    Raises Refused for a run that came with the repository, Busy while it is running, and what writing raises; then
+    nothing is changed.
+    """
+    refuse_foreign(run_dir)
+    with locked(run_dir.lock, timeout=_WAIT, what=f"the run {run_dir.name}"):
+        change_set = _settled(worktree, run_dir)
+        changes, edit_id = change_set.changes, new_edit_id()
+        paths = tuple(change.name for change in changes)
+        overlaps = revert(
+            change_set, paths, lambda reverse: write_reverse(worktree, reverse, changes, edit_id)
+        )
+        if not (whole and overlaps):
+            return RestoreResult(tuple(path for path in paths if path not in overlaps), overlaps)
+        reverse, copies = [], []
+        folder = free_folder(change_set.folder, "backup")
+        changes = tuple(change_set.all_of(overlaps))
+        for change in changes:
+            for path in dict.fromkeys(filter(None, (change.old_path, change.path))):
+                current = look(worktree.top, path)
+                before = before_of(change) if path == change.old_path else None
+                reverse.append(change_between(path, current, path, before))
+                if current is not None:
+                    write_whole(folder / path, current.data)
+                    copies.append(folder / path)
+        write(worktree, [change for change in reverse if not _is_noop(change)], new_edit_id())
+        change_set.drop([change.name for change in changes])
+        return RestoreResult(paths, {}, tuple(copies))
+
+
+def conflict_message(left: Overlaps, whole: str) -> str:
+    """Why files were not restored, with the command `whole`, which restores them."""
+    return (
+        f"left unchanged, because the same lines were changed since: {overlaps_text(left)}. Resolve that by hand "
+        f"and run it again; or use `{whole}` to undo those lines, too, keeping a copy"
+    )
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
+    number = 1
+    while (folder := parent / f"{name}-{number}").exists():
+        number += 1
+    return folder

@@ -1,1 +1,0 @@
-"""Sub-agents: runs that a run delegates to. Read tool.py first."""
