@@ -97,7 +97,9 @@ def report(repo: Repository, runs: Iterable[Run], sentence: str, **more: object)
     """Print what a command did to `runs`, as a sentence or as JSON."""
     from repoagent.tasks.runs.list import read_run
 
-    rows = [_as_object(read_run(run.run_dir, warn=repo.terminal.warn)) for run in runs] if repo.as_json else []
+    rows = (
+        [_as_object(read_run(run.run_dir, warn=repo.terminal.warn)) for run in runs] if repo.as_json else []
+    )
     repo.emit({"runs": rows, **more}, [sentence] if sentence else [])
 
 
