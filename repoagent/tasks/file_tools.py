@@ -35,7 +35,7 @@ from repoagent.storage.atomic import read_regular
 from repoagent.storage.folders import SystemFailed
 from repoagent.tasks.changes.change_set import paths_of
 from repoagent.tasks.changes.command_watch import write_event
-from repoagent.tasks.changes.restore import write
+from repoagent.tasks.restore import write
 from repoagent.tasks.run_context import RunContext
 
 OUTPUT = "@output/"  # prefix of the path of an output, for the model

@@ -18,8 +18,8 @@ from repoagent.llm.model import fence
 from repoagent.storage.atomic import set_aside
 from repoagent.storage.secrets import without_secrets
 from repoagent.tasks.changes.change_set import names_of
-from repoagent.tasks.changes.restore import remaining_changes
 from repoagent.tasks.plugins import UserHooks
+from repoagent.tasks.restore import remaining_changes
 from repoagent.tasks.run_context import RunContext
 from repoagent.tasks.runs.control import unread
 from repoagent.tasks.runs.directory import resume_command

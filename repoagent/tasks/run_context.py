@@ -174,7 +174,7 @@ class RunContext:
     def write(self, changes: Sequence[FileChange]) -> None:
         """Write all of `changes` or none. Raises Moved, Refused, Busy."""
         from repoagent.edit.commit import new_edit_id
-        from repoagent.tasks.changes.restore import write
+        from repoagent.tasks.restore import write
 
         write(self.worktree, changes, new_edit_id())
 

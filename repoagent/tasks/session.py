@@ -34,9 +34,9 @@ from repoagent.storage.json_files import now
 from repoagent.storage.layout import Layout, ensure
 from repoagent.storage.secrets import mask
 from repoagent.tasks.changes.change_set import open_change_set
-from repoagent.tasks.changes.restore import conflict_message, remaining_changes, revert, write_reverse
 from repoagent.tasks.finish import repair_plan, turns_since_user, unfinished_work
 from repoagent.tasks.model_requests import ModelRequests, system_parts
+from repoagent.tasks.restore import conflict_message, remaining_changes, revert, write_reverse
 from repoagent.tasks.run_context import RunContext, RunInterface, RunRequest, edit_request, shown_in
 from repoagent.tasks.runs.control import LiveRun, live_run, remove_orphaned, unread
 from repoagent.tasks.runs.directory import ENDS, Record, RunDirectory, refuse_foreign

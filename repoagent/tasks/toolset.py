@@ -34,10 +34,10 @@ from repoagent.storage.secrets import mask
 from repoagent.tasks.agent_types import agent_types_block, find_agent_types
 from repoagent.tasks.changes.change_set import names_of, overlaps_text, paths_of
 from repoagent.tasks.changes.command_watch import Guard, Watch
-from repoagent.tasks.changes.restore import revert
 from repoagent.tasks.file_tools import output_name, reading_tools, writing_tool
 from repoagent.tasks.finish import Finishing
 from repoagent.tasks.plugins import EVENTS, UserHooks, plugin_tools
+from repoagent.tasks.restore import revert
 from repoagent.tasks.run_context import RunContext, RunRequest
 from repoagent.tasks.runs.directory import RunDirectory
 from repoagent.tasks.sandbox import Confinement, are_blobs, explainer, hidden_paths, hiding_variables

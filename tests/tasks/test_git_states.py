@@ -12,7 +12,7 @@ from repoagent.git.transaction import locks
 from repoagent.git.transaction.results import Options
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
-from repoagent.tasks.changes.restore import restore_changes, uncommitted_files
+from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.worktree import close_linked, create_linked, reopen_linked
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, User, diff, go, run_dir

@@ -15,7 +15,7 @@ from repoagent.errors import Refused
 from repoagent.git.transaction.results import Inseparable, Options
 from repoagent.git.worktree import open_worktree
 from repoagent.llm.model import Request
-from repoagent.tasks.changes.restore import restore_changes, uncommitted_diff, uncommitted_files
+from repoagent.tasks.restore import restore_changes, uncommitted_diff, uncommitted_files
 from tests.conftest import GitRepo
 from tests.tasks.bare import DONE, EDIT, NAME, Answer, User, diff, go, run_dir
 

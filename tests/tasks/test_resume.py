@@ -20,7 +20,7 @@ from repoagent.storage.folders import SystemFailed
 from repoagent.tasks import commit, file_tools
 from repoagent.tasks.changes import command_watch
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.restore import restore_changes, uncommitted_files
+from repoagent.tasks.restore import restore_changes, uncommitted_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.control import live_run
 from repoagent.tasks.runs.directory import Record

@@ -26,7 +26,7 @@ from repoagent.git.facts import current_branch
 from repoagent.git.worktree import layout as layout_of
 from repoagent.llm.model import display_name
 from repoagent.llm.usage import Limits, dollars
-from repoagent.tasks.changes.restore import uncommitted_files
+from repoagent.tasks.restore import uncommitted_files
 from repoagent.tasks.run_context import RunRequest
 from repoagent.tasks.runs.directory import RunDirectory, new_name
 from repoagent.tasks.session import run

@@ -25,7 +25,7 @@ from repoagent.errors import NothingDone, Refused, UsageError
 from repoagent.git.process import git, git_output
 from repoagent.llm.model import display_name, fence
 from repoagent.llm.usage import cost_text, dollars
-from repoagent.tasks.changes.restore import conflict_message, restore_changes, uncommitted_diff
+from repoagent.tasks.restore import conflict_message, restore_changes, uncommitted_diff
 from repoagent.tasks.runs.directory import new_name
 
 if TYPE_CHECKING:

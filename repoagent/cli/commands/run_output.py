@@ -252,7 +252,7 @@ def show_interrupted(worktree: WorkTree, name: str, terminal: Terminal, error: B
     no further message."""
     from repoagent.git.worktree import layout
     from repoagent.llm.conversation import read
-    from repoagent.tasks.changes.restore import uncommitted_files
+    from repoagent.tasks.restore import uncommitted_files
     from repoagent.tasks.runs.control import Stopped
     from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 

@@ -126,7 +126,7 @@ Undo the commits of a run with `repoagent undo`."""
 @pass_run
 def diff_command(repo: Repository, run: Run, /) -> None:
     """Show the uncommitted changes of RUN as a diff."""
-    from repoagent.tasks.changes.restore import uncommitted_diff, uncommitted_files
+    from repoagent.tasks.restore import uncommitted_diff, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
     worktree = worktree_of(repo.worktree, run)
@@ -151,7 +151,7 @@ def restore_command(repo: Repository, run: Run, /, *, yes: bool, whole: bool) ->
     Other changes in these files are not touched. A file whose changed lines were changed again is skipped and named,
     and the exit code is 3.
     """
-    from repoagent.tasks.changes.restore import conflict_message, restore_changes, uncommitted_files
+    from repoagent.tasks.restore import conflict_message, restore_changes, uncommitted_files
     from repoagent.tasks.worktree import worktree_of
 
     refuse_live(run)

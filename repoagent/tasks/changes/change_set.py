@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -32,6 +32,7 @@ _MODES = {None, "", REGULAR, EXECUTABLE, SYMLINK}
 _NAMED = 20  # file names in a sentence
 
 Lines = tuple[tuple[int, int], ...]
+Write = Callable[[Sequence[FileChange]], None]
 Overlaps = Mapping[str, Lines]  # files in which someone changed the same lines, with these lines
 
 
@@ -338,6 +339,14 @@ def _with_result(change: FileChange, current: Content | None) -> FileChange:
     if current is None:
         return replace(change, path=None, old_path=change.old_path or change.path, after=None, mode=None)
     return replace(change, after=current.data, mode=current.mode)
+
+
+def free_folder(parent: Path, name: str) -> Path:
+    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
+    number = 1
+    while (folder := parent / f"{name}-{number}").exists():
+        number += 1
+    return folder
 
 
 def named(path: str) -> str:

@@ -20,17 +20,18 @@ from repoagent.git.worktree import WorkTree
 from repoagent.tasks.changes import snapshot
 from repoagent.tasks.changes.change_set import (
     ChangeSet,
+    Write,
     after_of,
     before_of,
     change_between,
     described,
+    free_folder,
     is_at_result,
     named,
     names_of,
     paths_of,
 )
 from repoagent.tasks.changes.executed_files import tracked_folders, watch_executed
-from repoagent.tasks.changes.restore import Write, free_folder
 from repoagent.tasks.changes.snapshot import Snapshot
 
 _STORED = "the previous content is kept in the folder of the run until you delete the run"

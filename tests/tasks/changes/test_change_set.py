@@ -12,7 +12,7 @@ from repoagent.errors import Refused
 from repoagent.git.files import EXECUTABLE, REGULAR, Content, FileChange
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.restore import revert
+from repoagent.tasks.restore import revert
 from tests.conftest import GitRepo
 
 LINES = [b"line %d\n" % n for n in range(40)]

@@ -17,7 +17,7 @@ from repoagent.git.transaction.results import InPlace, Inseparable
 from repoagent.git.transaction.transaction import Transaction
 from repoagent.git.worktree import open_worktree
 from repoagent.tasks.changes.change_set import ChangeSet, open_change_set
-from repoagent.tasks.changes.restore import revert, write
+from repoagent.tasks.restore import revert, write
 from tests.conftest import GitRepo
 
 OLD = [f"line {n}" for n in range(12)]

@@ -11,7 +11,7 @@ import pytest
 from repoagent.errors import Refused
 from repoagent.git.worktree import layout, open_worktree
 from repoagent.llm.conversation import Turn, append
-from repoagent.tasks.changes.restore import restore_changes, uncommitted_diff
+from repoagent.tasks.restore import restore_changes, uncommitted_diff
 from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 from repoagent.tasks.worktree import find_linked
 from tests.conftest import GitRepo

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +18,11 @@ from repoagent.tasks.changes.change_set import (
     ChangeSet,
     Lines,
     Overlaps,
+    Write,
     after_of,
     before_of,
     change_between,
+    free_folder,
     open_change_set,
     overlaps_text,
     paths_of,
@@ -30,8 +32,6 @@ from repoagent.tasks.runs.directory import RunDirectory, refuse_foreign
 
 WRITE = "write"  # the event of a run's write in the journal, which `undo` does not undo on its own
 _WAIT = 1.0  # seconds to wait for another process of the same run
-
-Write = Callable[[Sequence[FileChange]], None]
 
 
 def write(worktree: WorkTree, changes: Sequence[FileChange], name: str) -> None:
@@ -189,11 +189,3 @@ def conflict_message(left: Overlaps, whole: str) -> str:
         f"left unchanged, because the same lines were changed since: {overlaps_text(left)}. Resolve that by hand "
         f"and run it again; or use `{whole}` to undo those lines, too, keeping a copy"
     )
-
-
-def free_folder(parent: Path, name: str) -> Path:
-    """The first of NAME-1, NAME-2, ... in `parent` that does not exist."""
-    number = 1
-    while (folder := parent / f"{name}-{number}").exists():
-        number += 1
-    return folder
