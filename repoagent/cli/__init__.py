@@ -1,8 +1,8 @@
 """The command line: a module for each command, which parses arguments, calls one function and prints the result.
 
 Read app.py (the table of commands) first, then run_program.py (errors and exit codes), session.py (the global options)
-and one of commands/. chat/ is `repoagent chat`, ui/ has output and questions. All of them import this module, so it has
-only what is needed before anything else is loaded: `main` and the signals that end it.
+and one of commands/. chat/ is `repoagent chat`, ui/ has output and questions. All of them import this module, so it
+holds only what is needed before anything else is loaded: `main` and the signals that end it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 
 def listen() -> None:
-    """Let SIGTERM and SIGHUP raise Ended from now on; those that the caller ignores (`nohup`) stay ignored."""
+    """Let SIGTERM and SIGHUP raise Ended from now on; signals that the caller ignores (`nohup`) stay ignored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)

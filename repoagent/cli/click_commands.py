@@ -110,7 +110,8 @@ def _set_session(ctx: click.Context, param: click.Parameter, value: Any) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Parameter]:
-    """The options that are allowed before and after the name of a command; after it they are `hidden` in the help."""
+    """The options that are allowed both before and after the name of a command; after it, the help does not list them
+    (`hidden`)."""
     when = click.Choice(["auto", "always", "never"])
     options = [
         click.Option(

@@ -1,4 +1,4 @@
-"""`repoagent completion`, which prints click's completion script of a shell, and the values of parameters.
+"""`repoagent completion`, which prints click's completion script for a shell, and the possible values of parameters.
 
 PARAMETERS maps the word in the help (FILE, REV, SPEC) to the function that finds the values of a parameter. Such a
 function yields (value, description) for the text typed so far; it runs at most one git command or reads one file, and
@@ -50,7 +50,7 @@ MAX_NAMES = 500  # of branches, tags and runs
 
 
 def revisions(incomplete: str) -> Candidates:
-    """HEAD, branches, tags and remote branches, also after the dots of a range."""
+    """HEAD, branches, tags and remote branches, also after the dots in a range."""
     from repoagent.git.process import git
 
     before, dots, begin = incomplete.rpartition("..")
@@ -149,7 +149,8 @@ def add_completion(command: click.Command) -> None:
 
 
 def finder_of(param: click.Parameter) -> Find | str | None:
-    """The function that finds the values of `param`; None if its type does (a choice), and for free text."""
+    """The function that finds the values of `param`; None if its type finds them itself (a choice), and for free
+    text."""
     if isinstance(param, click.Option) and (param.is_flag or param.count or param.flag_value == ""):
         return None
     if not isinstance(param.type, (click.types.StringParamType, click.Path)):
@@ -161,9 +162,9 @@ def finder_of(param: click.Parameter) -> Find | str | None:
 
 
 def answer(cli: click.Command, name: str, instruction: str) -> int:
-    """Do what the shell asks: `bash_source` prints the script of that shell, `bash_complete` the candidates for the
-    line in COMP_WORDS. Returns the exit code, 1 for an unknown instruction. There are no candidates for an invalid
-    line or on an error, such as a missing repository."""
+    """Do what the shell asks: `bash_source` prints the script for bash, `bash_complete` the candidates for the line in
+    COMP_WORDS. Returns the exit code, 1 for an unknown instruction. There are no candidates for an invalid line or on
+    an error, such as a missing repository."""
     from click.shell_completion import shell_complete
 
     try:

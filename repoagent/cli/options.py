@@ -128,7 +128,7 @@ committing = together(  # the options of git commit
 
 
 class Committing(Command):
-    """A command with the options of `committing`. As in git, the key of `-S` must be in the same word."""
+    """A command with the options of `committing`. As in git, the key for `-S` must be attached to it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -191,10 +191,10 @@ def refuse_conflicts(options: SimpleNamespace, *tables: Mapping[str, Sequence[st
 
 
 def is_given(options: SimpleNamespace, option: str) -> bool:
-    """Whether the command has the option and it was set."""
+    """Whether the command has this option and the user set it."""
     return getattr(options, option, None) not in (None, False, ())
 
 
 def flag(option: str) -> str:
-    """The option of a parameter as on the command line."""
+    """The option for a parameter, as spelled on the command line."""
     return "--" + FLAGS.get(option, option).replace("_", "-")

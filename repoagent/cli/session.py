@@ -1,5 +1,5 @@
-"""What commands get: the global options (`Session`), which open the settings and the terminal, and the repository of
-the current folder (`Repository`); and how they print their results (`emit`).
+"""What commands receive: the global options (`Session`), which open the settings and the terminal; the repository of
+the current folder (`Repository`); and `emit`, which prints their results.
 """
 
 from __future__ import annotations
@@ -153,13 +153,13 @@ class Repository(NamedTuple):
         settle(self.worktree, self.terminal)
 
     def shown(self, path: Path) -> str:
-        """The path of a file of repoagent: relative to the current folder or, if shorter, absolute."""
+        """The path of one of repoagent's files: relative to the current folder or, if shorter, absolute."""
         near = os.path.relpath(path, self.cwd)
         return near if len(near) < len(str(path)) else str(path)
 
     def confirm(self, question: str, choices: tuple[str, str], *, refusal: str, declined: str) -> None:
         """Ask yes or no; `choices` describes both. Raises UsageError(`refusal`) without a terminal or with --json, and
-        NothingDone(`declined`) for a no."""
+        NothingDone(`declined`) if the answer is no."""
         if self.as_json or not self.terminal.can_ask:
             raise UsageError(refusal)
         if self.terminal.ask(question, dict(zip("yn", choices, strict=True))) == "n":

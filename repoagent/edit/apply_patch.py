@@ -74,8 +74,8 @@ def apply(
 ) -> ApplyOutcome:
     """Apply the patch and commit it as the user's own.
 
-    `request.targets` is the file of a patch that names none, `request.instruction` the commit message ("" for that of
-    the patch). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
+    `request.targets` is the file of a patch that names none, `request.instruction` the commit message ("" for the
+    patch's own). Names may be relative to the folder `prefix` ("" or ending in /); `bindings` has the blobs that the
     patch was made for, by path. Raises the errors of its steps; files, index and branch are then unchanged.
     """
     started = time.monotonic()
@@ -107,8 +107,8 @@ def commit_change(
     kind: str = "apply",
     remarks: tuple[str, ...] = (),
 ) -> tuple[str, CommitOutcome]:
-    """Commit a change that does not come from a model, with the message `words` and our trailers, and record it in
-    memory as `kind`.
+    """Commit a change that does not come from a model, with the message `words` and repoagent's trailers, and record it
+    in memory as `kind`.
 
     Returns its id and the outcome. Raises as `review_and_commit`; CheckFailed for a failed check or hook.
     """
@@ -158,7 +158,7 @@ class Tree(Mapping[str, SourceText]):
         return SourceText(source.data, source.mode or REGULAR)
 
     def source(self, path: str) -> Source:
-        """The file, existing or not, as of its first access."""
+        """The file, existing or not, as it was on first access."""
         if path not in self.sources:
             self.sources[path] = self._read(path)
         return self.sources[path]
@@ -408,7 +408,8 @@ def from_here(
 ) -> tuple[FilePatch, ...]:
     """Make names that are relative to the folder `prefix` ("" or ending in /) relative to the top.
 
-    A name is relative to the folder if its file exists there and not from the top; a new file, if all others are."""
+    A name is relative to the folder if its file exists there but not at the top; the name of a new file, if all other
+    names are."""
     if not prefix:
         return tuple(patches)
     names: list[str | None] = []  # the existing file below the folder; "" if below the top, None if new

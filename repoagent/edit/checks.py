@@ -1,4 +1,4 @@
-"""Run the `--check` command, and test the preconditions of a commit before a model is paid."""
+"""Run the `--check` command, and test the preconditions of a commit before paying for a model call."""
 
 from __future__ import annotations
 

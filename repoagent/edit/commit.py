@@ -43,7 +43,7 @@ _ADVICE = (
 
 
 def new_edit_id() -> str:
-    """A unique id that sorts by time and is valid as a file name and as a ref name."""
+    """A unique id that sorts by time and is a valid file name and ref name."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(3)
 
 
@@ -90,7 +90,7 @@ class SentBack(Exception):
         return "" if self.kind == "person" else "\n".join(filter(None, [self.sentence, self.printed]))
 
     def failure(self, more: str = "") -> CheckFailed:
-        """The error for the user if the model gets no other try."""
+        """The error for the user if the model gets no further attempt."""
         return CheckFailed(" ".join(filter(None, [self.sentence, more])), self.printed)
 
 
@@ -112,9 +112,8 @@ def commit(
 ) -> CommitOutcome:
     """Write the change (unless it is `in_place` already), run the check and commit, as the request says.
 
-    Raises Moved if a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and
-    SystemFailed for causes other than the change. After an error the files are unchanged, except for what other
-    programs saved.
+    Raises Moved if a file changed on disk; SentBack for a failed check or hook; NotNow, NoCommit, Busy and SystemFailed
+    for reasons unrelated to the change. After an error the files are unchanged, except for what other programs saved.
     """
     request = session.request
     result: CheckResult | None = None
@@ -178,7 +177,7 @@ def commit(
 
 
 def commit_remarks(commit: CommitResult) -> tuple[str, ...]:
-    """Notes on how hooks changed the commit and the user's other files."""
+    """Notes on how hooks changed the commit and other files of the user."""
     remarks = list(commit.notes)
     if commit.folded:
         remarks.append(f"{', '.join(commit.folded)} changed while hooks ran; the new version is committed")

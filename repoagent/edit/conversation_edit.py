@@ -1,4 +1,4 @@
-"""Rewrite a stored conversation by a diff of a model, which is applied as in any edit and verified by `check`."""
+"""Rewrite a stored conversation with a model's diff, which is applied as in any edit and verified by `check`."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def rewrite(
     on_wait: Callable[[float, str], None],
     on_again: Callable[[str], None],
 ) -> RewriteResult:
-    """Ask the model of `setup` for the change, a second time if its diff is rejected. Writes nothing but the sent
-    requests. `on_again` is called with the reason why a reply was rejected, the others as by `complete`.
+    """Ask the model of `setup` for the change, and again if its diff is rejected. Writes only the sent requests.
+    `on_again` is called with the reason why a reply was rejected; the other callbacks are those of `complete`.
 
     Raises NothingDone if the model changes nothing, Refused if its diff does not fit or would break the conversation,
     UsageError if the conversation exceeds the context window, and what `complete` raises.

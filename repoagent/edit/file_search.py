@@ -40,7 +40,7 @@ _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
 
 @dataclass(frozen=True)
 class Matches:
-    """Matching lines as `path:line:text`, and a remark on omitted lines, or on a pattern that would match."""
+    """Matching lines as `path:line:text`, and a remark on omitted lines, or on a similar pattern that would match."""
 
     rows: tuple[str, ...] = ()
     remark: str = ""

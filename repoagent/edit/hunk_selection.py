@@ -170,8 +170,8 @@ def parse_hunks(diff: str) -> tuple[str, tuple[Hunk, ...]]:
 
 
 def hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
-    """The index after a hunk of `old` and `new` lines that begins at `at`; counts, because its text may look like a
-    header."""
+    """The index after a hunk of `old` and `new` lines that begins at `at`; it counts lines, because their text may look
+    like a header."""
     while at < len(lines) and (old > 0 or new > 0 or lines[at].startswith("\\")):
         old -= lines[at].startswith(_OLD)
         new -= lines[at].startswith(_NEW)

@@ -2,9 +2,9 @@
 
 A plain success adds no note. Notes name their source: the model, or the user for the reason of a rejection.
 
-The second half saves a pending record before a change is made, so that a kill between the commit and the memory loses
-neither: the next command completes the record of a change that was made, and drops that of a change that was not. A
-record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
+The second half saves a pending record before a change is made, so that a kill between the commit and writing the memory
+loses neither: the next command completes the record of a change that was made, and drops that of a change that was not.
+A record is `repoagent/pending/NAME-EVENT.json` in the git directory, locked while its process runs."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ def remember(
 ) -> None:
     """Write `story` to the memory of every written file, and of the files `unchanged` that were not written.
 
-    Conversations of more than `limit` bytes are compacted; 0 means no limit. `again`: a crash may have interrupted an
-    earlier call; nothing is recorded twice.
+    Conversations of more than `limit` bytes are compacted; 0 means no limit. With `again`, a crash may have interrupted
+    an earlier call; nothing is recorded twice.
     """
     dirs, paths = layout(worktree), set[str | None]()
     commit, changes = (done.commit, done.changes if done.written else ()) if done else (None, ())
@@ -188,8 +188,8 @@ def remember(
 
 
 def files_of_note(note: str, contents: Mapping[str, bytes]) -> set[str]:
-    """The files that a note is about: those that it names, else those with most of the names of code in it; all if it
-    has none."""
+    """The files that a note is about: those it names, else those that contain most of the code names in it; all files
+    if it has none."""
     files = {path for path in contents if PurePosixPath(path).name in note}
     if files:
         return files
@@ -313,8 +313,8 @@ class Pending:
 
 @contextmanager
 def pending(worktree: WorkTree, name: str, event: str) -> Iterator[Pending]:
-    """A record for the time of a change. If it is saved and not dropped, it is dropped at the end unless the change was
-    made; otherwise the next command completes it."""
+    """A record for the duration of a change. If it was saved and not dropped, the end of the block drops it unless the
+    change was made; otherwise the next command completes it."""
     record = Pending(worktree, name, event)
     try:
         yield record

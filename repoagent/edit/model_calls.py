@@ -1,4 +1,4 @@
-"""The requests of an edit to its model: the next reply, the part of a file to change, an explanation.
+"""The requests of an edit to its model: for the next reply, for the part of a file to change, for an explanation.
 
 A small model whose edit failed its check, or that repeats itself, gets a separate prompt without the conversation."""
 
@@ -157,7 +157,7 @@ class ModelCalls:
         }
 
     def waiting(self, seconds: float, reason: str) -> None:
-        """Tell the user that a call is repeated in `seconds`, and why."""
+        """Tell the user that a call will be repeated in `seconds`, and why."""
         self.ui.note(f"{reason}; retrying in {seconds:.0f} s")
 
 

@@ -1,6 +1,6 @@
-"""The model of a command with its limits, and the requests that were sent to it.
+"""A command's model with its limits, and the requests that were sent to it.
 
-Requests and the blocks of replies are stored for some days, in `.repoagent/sent/` by hash."""
+Requests and the blocks of replies are stored for a few days, in `.repoagent/sent/` by hash."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ModelSetup:
 
     @property
     def max_output_tokens(self) -> int:
-        """The maximum number of tokens of a reply: as configured, else the limit of the model, at most half of its
+        """The maximum number of tokens in a reply: as configured, else the model's limit, but at most half of its
         window."""
         if (configured := self.settings.whole_or_none("max_output_tokens")) is not None:
             return configured
@@ -233,7 +233,7 @@ def _hash(text: str) -> str:
 
 
 def model_of_record(spec: str, turns: Sequence[Turn]) -> str:
-    """The model to record: for a replay the recorded model, for a command the model that it reports."""
+    """The model to record: for a replay, the recorded model; for a command, the model it reports."""
     if provider_of(spec).reports_model:
         spec = next((turn.meta.get("model", spec) for turn in turns[::-1] if turn.role == "assistant"), spec)
     return public(spec)

@@ -261,7 +261,7 @@ def files_named_in(session: EditSession, text: str) -> list[str]:
 
 
 def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
-    """Ask the user whether these files may also be changed, and add them to the scope on a yes; after a no the user is
+    """Ask the user whether these files may also be changed, and if so add them to the scope; after a "no" the user is
     not asked again in this edit.
 
     Raises OutOfScope if there is no user to ask.
@@ -279,7 +279,7 @@ def allow_files(session: EditSession, paths: Sequence[str]) -> bool:
 
 
 def add_to_scope(session: EditSession, path: str) -> None:
-    """Let the model change this file. It must quote exactly all lines that it has not read."""
+    """Let the model change this file. The model must quote lines that it has not read exactly."""
     if path not in session.draft.sources:
         session.draft = session.draft.with_source(read_source(session.worktree, path))
         session.seen.setdefault(path, [])

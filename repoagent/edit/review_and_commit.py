@@ -1,4 +1,4 @@
-"""Take a finished draft to the commit: compare it with the disk, ask the user, write, check, commit; all or nothing.
+"""Turn a finished draft into a commit: compare it with the disk, ask the user, write, check, commit; all or nothing.
 
 The user sees a diff, but bytes are written: `read_back` verifies with an independent parser that both are the same
 change."""
@@ -39,7 +39,7 @@ class Unasked(_Sensitive, Refused):
 
 
 class Unwanted(_Sensitive, NothingDone):
-    """The user rejected the change of the sensitive files `paths`."""
+    """The user rejected the change to the sensitive files `paths`."""
 
 
 def review_and_commit(

@@ -73,13 +73,13 @@ class UserInterface(Protocol):
         """Discard text that was streamed by an attempt that failed."""
 
     def event(self, event: LoopEvent) -> None:
-        """The model took an action, or an observation was made."""
+        """The model took an action, or a tool returned an observation."""
 
     def note(self, sentence: str) -> None:
         """A transient line: a wait, a remark, the current step."""
 
     def say(self, sentence: str) -> None:
-        """A permanent line that the user must see, also if the output is a pipe."""
+        """A permanent line that the user must see, even if the output is a pipe."""
 
     def running(self, command: str, output: Path) -> None:
         """A command was started; its output goes to the file `output`."""
@@ -97,7 +97,7 @@ class UserInterface(Protocol):
         """Ask for a decision on `proposal`."""
 
     def agrees(self, concerns: Sequence[Concern]) -> bool | None:
-        """After a yes, ask again for sensitive files that were not requested; None if there is no user to ask."""
+        """After a "yes", ask again about sensitive files that were not requested; None if there is no user to ask."""
 
     def permits(self, paths: Sequence[str]) -> bool | None:
         """Ask whether the model may also change these files; None if there is no user to ask."""
@@ -107,7 +107,7 @@ class UserInterface(Protocol):
 
 
 def tolerances_text(placement: Placement) -> str:
-    """The tolerances of a placement in words, without those that nearly all answers need; "" if there are none."""
+    """A placement's tolerances in words, without those that nearly all answers need; "" if there are none."""
     names = ({placement.level, *placement.tolerances} & TOLERANCES.keys()) - USUAL
     if placement.level == "new-file" and "whitespace" in names:
         return SPACED

@@ -1,7 +1,7 @@
 """Unfinished edits: each has a conversation file until it ends.
 
 A run that was killed, or stopped by a limit or the network, leaves this file; the same request on the same bytes
-resumes it, so that no reply is paid for twice. A lock shows whether the run is alive. `settle` cleans up after
+resumes it, so that you never pay for a reply twice. A lock shows whether the run is alive. `settle` cleans up after
 crashes."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find_unfinished(dirs: Layout, wanted: str) -> str | None:
 
 
 def turns_of(file: Path) -> tuple[Turn, ...]:
-    """The turns of the conversation; a placeholder if the file is malformed or has a newer format."""
+    """The turns of the conversation; one placeholder turn if the file is malformed or has a newer format."""
     from repoagent.llm import conversation
 
     try:

@@ -1,7 +1,7 @@
 """The state of a chat (`Chat`), one turn of it, and the status line.
 
-`serve_json` runs the chat for a program: lines of JSON in both directions (`commands/run_output.py` has the events).
-Each turn ends with `end` or `error`.
+`serve_json` runs the chat for a program, with lines of JSON in both directions (`commands/run_output.py` has the
+events). Each turn ends with `end` or `error`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _NAME = 32  # columns of a model's name, or of a branch
 
 
 class Speaking(Working):
-    """`Working` for a chat: the model's words are not dim."""
+    """`Working` for a chat: the model's words are not dimmed."""
 
     styles = ()
 
@@ -63,9 +63,8 @@ class Chat:
     """The state of a chat. `flags` are the options that override settings.
 
     `model_setup` has the current model and the meter of the session; `calls` and `seconds` limit one turn. `edits` are
-    the ids of the edits of this chat. `aside` is sent to the model with
-    the next message: what the user did in the meantime. `lives`: the run folder was created, and must exist at the
-    next turn."""
+    the ids of the edits of this chat. `aside` says what the user did in the meantime; it goes to the model with the
+    next message. `lives`: the run folder was created and must still exist at the next turn."""
 
     session: Session
     options: SimpleNamespace
@@ -99,7 +98,7 @@ class Chat:
         return self.terminal.can_ask
 
     def meter(self) -> Meter:
-        """The meter of one turn, within its limits and those of the session."""
+        """The meter of one turn, bound by its own limits and those of the session."""
         return self.model_setup.meter.part(Limits(turns=self.calls, seconds=self.seconds))
 
     def request(self, prompt: str = "") -> RunRequest:
@@ -198,7 +197,7 @@ def open_chat(
     opened: tuple[Layout, Settings, Terminal],
     flags: dict[str, object],
 ) -> Chat:
-    """Open a new or a resumed chat, with the model and the limits from options and settings. Raises ModelError and
+    """Open a new or a resumed chat, with the model and limits from options and settings. Raises ModelError and
     UsageError."""
     layout, settings, terminal = opened
     name, fresh = run_options.chosen_name(options, worktree, "chat")
@@ -233,7 +232,7 @@ def open_model(
 
 
 def leave(chat: Chat, worktree: WorkTree) -> None:
-    """Remove the linked work tree of a resumed chat if everything in it is committed, as at the end of a run.
+    """Remove the linked work tree of a resumed chat if everything in it is committed, just as a run does at its end.
     `worktree` is where the command was started."""
     if chat.worktree.top != worktree.top and chat.worktree.top.is_dir():
         branch = current_branch(chat.worktree)
@@ -264,8 +263,8 @@ def words_of(reply: str) -> str:
 
 
 def bar(chat: Chat, width: int) -> str:
-    """The status line: model, mode, branch, cost, uncommitted files. The last parts are dropped if they do not
-    fit into `width` columns. Reads two small files and starts no process."""
+    """The status line: model, mode, branch, cost, uncommitted files. The last parts are dropped if they do not fit in
+    `width` columns. Reads two small files and starts no process."""
     meter = chat.model_setup.meter
     cost = dollars(meter.cost) if meter.cost else f"{meter.usage.total:,} tokens" if meter.usage.total else ""
     branch, uncommitted = "no branch", ""

@@ -1,6 +1,7 @@
 """The input of a chat: a line editor with history and completion on a terminal, or lines from a pipe.
 
-The history is a file per repository in the user's state folder. It imports prompt_toolkit, which is slow.
+The history is a file per repository in the user's state folder. Importing prompt_toolkit is slow, so that happens on
+use.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def goes_on(text: str) -> bool:
 
 @dataclass
 class Lines:
-    """Reads lines of standard input, with a prompt on a terminal that cannot move its cursor."""
+    """Reads lines from standard input, with a prompt on a terminal that cannot move its cursor."""
 
     terminal: Terminal
 
@@ -128,7 +129,7 @@ class Lines:
 
 
 class Paths:
-    """The files of a work tree, listed by git; the list is renewed after some seconds."""
+    """The files of a work tree, listed by git; the list is refreshed after a few seconds."""
 
     def __init__(self, worktree: WorkTree) -> None:
         self._worktree = worktree
@@ -137,7 +138,7 @@ class Paths:
 
     def candidates(self, word: str) -> list[str]:
         """The completions of `word`: paths that start with it, then files whose names do. Runs git, so it must not be
-        called at each key."""
+        called on every key press."""
         if not self._listed or time.monotonic() - self._listed >= _FRESH:
             try:
                 arguments = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")

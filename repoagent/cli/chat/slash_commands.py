@@ -1,7 +1,7 @@
 """The slash commands, in the order of /help, and `!COMMAND`.
 
 Each command is a function of the chat and the words after its name. It returns the next message to the model ("" to
-resume the stopped turn), END, or None. TABLE, below them, has all.
+resume the stopped turn), END, or None. TABLE, below them, lists them all.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Slash(NamedTuple):
 
 
 def read(text: str) -> tuple[str, str] | None:
-    """The command in `text` and the words after it; None if it is not a command (but a path, for example)."""
+    """The command in `text` and the words after it; None if it is not a command (a path, for example)."""
     match = _COMMAND.fullmatch(text.rstrip())
     return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
@@ -287,8 +287,8 @@ TABLE = {
 
 
 def run(chat: Chat, line: str) -> None:
-    """Run a command after `!` in the user's shell, without a sandbox: the user typed it. Raises UsageError for an empty
-    command, and without a terminal."""
+    """Run the command after `!` in the user's shell, without a sandbox, since the user typed it. Raises UsageError for
+    an empty command, and without a terminal."""
     command = line.lstrip("!").strip()
     if not command:
         raise UsageError("missing command: use !COMMAND, or !!COMMAND to send its output to the model")

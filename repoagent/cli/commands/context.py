@@ -44,8 +44,7 @@ Examples:
 def command(session: Session, /, **values: Any) -> Exit:
     """Show the prompt that an edit of FILEs would send: its blocks, their tokens, what is cached.
 
-    It needs no model and no key, and sends nothing. An INSTRUCTION selects the relevant parts of
-    long files.
+    Needs neither a model nor a key, and sends nothing. An INSTRUCTION selects the relevant parts of long files.
     """
     from repoagent.edit.request import EditRequest, parse_target, split_arguments
 

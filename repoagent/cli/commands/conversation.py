@@ -1,4 +1,4 @@
-"""`repoagent conversation`: the group, and its commands but `edit`, which is in conversation_edit."""
+"""`repoagent conversation`: the group and its commands, except `edit`, which is in conversation_edit."""
 
 from __future__ import annotations
 

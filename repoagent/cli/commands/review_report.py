@@ -44,8 +44,8 @@ def save_for_dismissal(dirs: Layout, report: Report) -> None:
 
 
 class Brief(NamedTuple):
-    """The short form for hooks: only headings for findings of rules `below` a level (None: all); `why` is a hint how to
-    see the rest."""
+    """The short form for hooks: only headings for findings of rules `below` a level (None: all); `why` is a hint on how
+    to see the rest."""
 
     below: Level | None
     why: str

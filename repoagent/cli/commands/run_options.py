@@ -110,8 +110,8 @@ def limits(options: SimpleNamespace, settings: Settings) -> Limits:
 
 
 def chosen_name(options: SimpleNamespace, worktree: WorkTree, kind: str) -> tuple[str, bool]:
-    """The name of the run or chat, and whether it is new. Raises UsageError for an unknown name, NothingDone if there
-    is nothing to resume."""
+    """The name of the run or chat, and whether it is a new one. Raises UsageError for an unknown name, NothingDone if
+    there is nothing to resume."""
     from repoagent.git.worktree import layout
     from repoagent.memory.conversation_names import checked, refuse_reserved
     from repoagent.tasks.runs.directory import new_name, open_run_directory

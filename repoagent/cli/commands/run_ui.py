@@ -105,7 +105,7 @@ def _show(terminal: Terminal, request: ApprovalRequest) -> None:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """All of `text`, without control characters, in lines of at most `width` columns; broken lines end in ↩."""
+    """All of `text`, without control characters, in lines of at most `width` columns; wrapped lines end in ↩."""
     mark = "↩" if has_utf8(os.environ) else "\\"
     lines: list[str] = []
     for line in text.rstrip("\n").split("\n"):
@@ -122,8 +122,8 @@ def folded(text: str, width: int) -> list[str]:
 
 @dataclass
 class RunTerminal(TerminalInterface):
-    """A `RunInterface` for a terminal or a pipe: prints a line per command; a no without a reason ends the run. `asker`
-    approves requests; with `yes`, edits need no approval."""
+    """A `RunInterface` for a terminal or a pipe: prints a line per command; a "no" without a reason ends the run.
+    `asker` approves requests; with `yes`, edits need no approval."""
 
     asker: Asker = field(default=refuse_all)
     _runs: str = ""

@@ -1,4 +1,4 @@
-"""Helpers of the commands that call a model themselves: the model, the estimate, the cost, the output."""
+"""Helpers for the commands that call a model themselves: the model, the estimate, the cost, the output."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_model(repo: Repository, session: Session, options: SimpleNamespace) -> 
 def ready_for(
     settings: Settings, terminal: Terminal, *, record: Path | None = None, reply: Path | None = None
 ) -> ModelSetup:
-    """The model and its meter for a command that knows how many calls it makes, and needs no default of `max_turns`.
+    """The model and its meter, for a command that knows how many calls it makes and so needs no default `max_turns`.
     Raises whatever `model_setup` raises."""
     from repoagent.edit.model_setup import model_setup
 
@@ -58,8 +58,8 @@ def ready_for(
 
 
 def agree(terminal: Terminal, ready: ModelSetup, what: str, *, few: bool, less: str) -> None:
-    """Print what the model would do and ask, unless it is only a `few` calls; `less` is a hint how to make fewer.
-    Raises UsageError if the user cannot be asked, NothingDone for a no."""
+    """Print what the model would do and ask, unless it is only a `few` calls; `less` is a hint on how to make fewer.
+    Raises UsageError if the user cannot be asked, NothingDone if the answer is no."""
     from repoagent.llm.model import display_name
 
     sentence = f"{display_name(ready.model.spec)} {what}"
@@ -89,7 +89,7 @@ def confirm_calls(
 
 
 def charge(ready: ModelSetup, command: str, top: object, names: tuple[str, ...]) -> None:
-    """Log later model calls as those of `command` about these files."""
+    """Attribute later model calls in the log to `command` and these files."""
     if ready.meter.book is not None:
         ready.meter.book = ready.meter.book.about(command, str(top), names)
 

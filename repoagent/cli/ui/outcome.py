@@ -33,8 +33,8 @@ def show_outcome(
 ) -> None:
     """Print the result (the diff of a dry run, the answer to a question, or the commit) and the cost.
 
-    Leaves out what the user has seen: the remarks in `shown_remarks`, and on a terminal an answer that was streamed
-    (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
+    Leaves out what the user has already seen: the remarks in `shown_remarks`, and on a terminal an answer that was
+    streamed (`answered`). `ending`, the text of <finish>, is printed unless it is in the commit message.
     """
     result = outcome.result
     if as_json:

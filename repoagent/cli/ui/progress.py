@@ -30,8 +30,8 @@ _TAIL_BYTES = 8192
 
 
 class Working:
-    """A context that shows labels with a spinner, and the text of a model. On a terminal that cannot move its cursor a
-    label is a line; in a pipe, labels are printed only with --verbose."""
+    """A context that shows labels with a spinner, and the text of a model. On a terminal that cannot move its cursor,
+    each label is a line of its own; in a pipe, labels are printed only with --verbose."""
 
     styles: tuple[str, ...] = ("dim",)  # of the model's prose
 
@@ -110,8 +110,8 @@ class Working:
         self._inside_line = False
 
     def interrupted(self) -> None:
-        """Discard typed input, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet`
-        does."""
+        """Discard typed input, as a terminal does at ^C, and end the line on which ^C was echoed, unless `quiet` does
+        so."""
         from repoagent.cli.ui.terminal import forget_input
 
         if self._terminal.can_ask:

@@ -1,8 +1,8 @@
 """The layout of a result (`Page`: width, colors and characters of a terminal or a pipe), tables, and texts for their
 cells: an age, a bar, a shortened path.
 
-All tables look alike: no lines, a dim head, numbers right-aligned, and one or two columns that shrink to fit the
-terminal. Importing tables of rich would take ten times as long as this module.
+All tables look alike: no rules, a dim header, numbers right-aligned, and one or two columns that shrink to fit the
+terminal. Importing rich's tables would take ten times as long as importing this module.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Page(NamedTuple):
         return text if room is None else cut_end(text, room, self.dots)
 
     def ago(self, moment: float, wide: int = 76) -> str:
-        """The age of a Unix time, in short form if the page has less than `wide` columns."""
+        """The age of a Unix time, in short form if the page has fewer than `wide` columns."""
         short = self.width is not None and self.width < wide
         return ago(max(0.0, time.time() - moment), short=short)
 
@@ -229,7 +229,7 @@ class Page(NamedTuple):
             yield from rest
 
     def write(self, lines: Iterable[str], terminal: Terminal) -> None:
-        """Write the lines as a part of the result."""
+        """Write the lines as part of the result."""
         terminal.styled("".join(f"{line}\n" for line in lines))
 
 

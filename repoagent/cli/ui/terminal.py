@@ -87,7 +87,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
         _write(sys.stdout, clean(text) if self.output_tty else text, exact=not self.output_tty)
 
     def styled(self, text: str, *, aside: bool = False) -> None:
-        """Write sanitized and painted text as a part of the result, or with `aside` to standard error."""
+        """Write sanitized and painted text as part of the result, or with `aside` to standard error."""
         if not aside:
             self._page()
         _write(sys.stderr if aside else sys.stdout, text)
@@ -138,7 +138,7 @@ class Terminal(NamedTuple):  # a dataclass would make each start 2 ms slower
             _write(sys.stderr, shown, exact=exact)
 
     def diff(self, diff: str, *, aside: bool = False) -> None:
-        """Write a unified diff: as git shows it to a terminal, as exact bytes to a pipe; with `aside` to standard
+        """Write a unified diff: as git shows it to a terminal, as exact bytes to a pipe; with `aside`, to standard
         error, as part of a question."""
         terminal, color = (self.error_tty, self.color_err) if aside else (self.output_tty, self.color)
         if not aside:
@@ -232,7 +232,7 @@ _waited = [0.0]
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """Count the time within as spent waiting for the user."""
+    """Count the time in this block as spent waiting for the user."""
     began = time.monotonic()
     try:
         yield
@@ -321,7 +321,7 @@ _SYSTEM = ("/dev/", "/proc/")  # a name in these may refer to an open file
 def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> None:
     """Write `data` to `path`, the value of `option`. A regular file, or the target of a link, is replaced atomically; a
     device or a pipe (/dev/stdout, /dev/null) is written to. Raises UsageError if `path` is a folder or in a missing
-    folder, Refused for an error of the system."""
+    folder, Refused if a system call fails."""
     from repoagent.storage.atomic import write_whole
     from repoagent.storage.folders import system_failed
 
@@ -343,8 +343,8 @@ def write_to(path: Path, data: bytes, option: str, *, private: bool = False) -> 
 
 def deliver(terminal: Terminal, text: str, output: str | None, *, browser: str = "") -> None:
     """Write to `output`, the file of -o, or as the result. On a terminal, a page named `browser` is opened in the
-    browser: from a new temporary file that only the user can read, which is not deleted, since the browser may read it
-    later."""
+    browser: the page is a new temporary file that only the user can read; it is not deleted, since the browser may read
+    it later."""
     if output not in (None, "-"):
         write_to(Path.cwd() / str(output), text.encode("utf-8", "surrogateescape"), "-o")
         terminal.note(f"written to {output}")

@@ -49,7 +49,7 @@ MAX_LINES = 12  # of a refusal, or of the output of a command, without --verbose
 class TerminalInterface:
     """The `UserInterface` of a terminal or a pipe. `yes` answers every question with yes, `by_hunk` asks for each hunk.
 
-    `commits`: a yes makes a commit, so the question shows its message. `model`: a model gets the reason for a no.
+    `commits`: a "yes" makes a commit, so the question shows its message. `model`: a model gets the reason for a "no".
     `shown_remarks` has the remarks that were shown; `answered`: the last reply was shown; `stopped`: ^C was reported;
     `ending` is the text of <finish>.
     """
@@ -156,12 +156,12 @@ class TerminalInterface:
         self.stopped = True
 
     def output(self, data: bytes) -> None:
-        """Show the output of hooks, as `git commit` does; in a pipe, the error has it if a hook fails."""
+        """Show the output of hooks, as `git commit` does; in a pipe, the error includes it if a hook fails."""
         if self._talks:
             self.working.text(data.decode("utf-8", "replace"))
 
     def decide(self, proposal: Proposal) -> Decision:
-        """Show the diff and ask. With --yes, which a pipe needs, the answer is yes."""
+        """Show the diff and ask. With --yes, which is required in a pipe, the answer is yes."""
         self._show_refused()
         self.working.quiet()
         self._first = self._first or proposal.diff

@@ -1,4 +1,4 @@
-"""Text that is safe for a terminal, its width and styles. Pure functions."""
+"""Make text safe for a terminal, measure it and style it. Pure functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TAB = 8
 
 def clean(text: str) -> str:
     """Replace control and invisible characters as less does: ^[, <U+202E>, <FF>. Newlines and tabs stay. Each character
-    is replaced on its own, so text may come in pieces."""
+    is replaced independently, so text may arrive in pieces."""
     if text.isascii() and text.isprintable():  # most text; `re` compiles the pattern, for 1 ms, when needed
         return text
     return re.sub(_UNSAFE, lambda match: display_text.visible(match[0]), text)

@@ -1,8 +1,8 @@
-"""Find changes that need a second confirmation: of files that git, a server, an editor or an agent runs, of secrets,
-and mass deletions.
+"""Find changes that need a second confirmation: changes to secrets or to files that git, a server, an editor or an
+agent runs, and mass deletions.
 
-The list is short on purpose. A build file or a test is not listed, because it runs only when a user runs it; a listed
-file takes effect on a commit, a push or a checkout, or when a folder is opened.
+The list is short on purpose. Build files and tests are not listed, because they run only when a user runs them; a
+listed file takes effect on a commit, a push or a checkout, or when a folder is opened.
 
 `hidden_changes` finds changes that are invisible in a diff."""
 
@@ -161,7 +161,7 @@ def concerns(
 
 
 def is_mass(deleted: int, tracked: int) -> bool:
-    """Whether to ask about deleting so many of the tracked files: more than ten, or at least a tenth of them."""
+    """Whether this many deletions call for a question: more than ten files, or at least a tenth of the tracked ones."""
     return deleted > MASS or (deleted >= FEW and deleted * 10 >= tracked)
 
 

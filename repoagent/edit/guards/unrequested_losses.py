@@ -66,8 +66,8 @@ def unasked_losses(
 
 
 def left_out(applied: Applied, words: str, answer: str) -> str:
-    """For patches without a request: a sentence if a whole file lacks its end, or definitions that no text names, or
-    "". `words` is the commit message."""
+    """For patches without a request: a sentence if a whole file lacks its end or definitions that no text mentions,
+    else "". `words` is the commit message."""
     text = f"{words} {_prose(answer, loose=False)}"
     if lost := _lost_definitions(_rewritten(applied), text, {}):
         names = ", ".join(f"{name} ({change.name})" for change, name in lost)

@@ -36,8 +36,8 @@ _NOISE = re.compile(  # tracebacks, and the output of the test runners of node a
 class Prompt:
     """The system message and the first user message, as parts; the last part is the request, which ends in `reminder`.
 
-    `afresh`: after a setback send this prompt again with the reason, without the conversation, because a small model
-    copies its own bad answer.
+    `afresh`: after a failed attempt, send this prompt again with the reason but without the conversation, because a
+    small model copies its own bad answer.
     """
 
     system: tuple[Part, ...]
@@ -134,7 +134,7 @@ def repository_line(facts: Facts) -> str:
 
 
 def subjects_block(facts: Facts) -> str:
-    """The last subjects, as examples of the style of commit messages."""
+    """The last commit subjects, as examples of the style of commit messages."""
     text = "\n".join(facts.subjects[:SUBJECTS])
     return f"Last commit subjects:\n{fence(text, 'subjects')}\n\n" if text else ""
 
@@ -145,7 +145,7 @@ def facts_block(facts: Facts) -> str:
 
 
 def rules_block(request: EditRequest, editable: Collection[str]) -> str:
-    """The files that the model may change according to the command line, and the check that will run."""
+    """The files that the command line lets the model change, and the check that will run."""
     further = sorted(set(editable) - set(request.paths))
     own = ", ".join(map(_code, request.paths)) if len(request.paths) <= MOST_NAMED else "the files to edit"
     if request.scope == "repo":

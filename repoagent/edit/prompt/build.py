@@ -94,7 +94,7 @@ class Prepared:
         return self.session.form
 
     def located(self, answer: str) -> Prepared:
-        """Prepare the edit of the parts named in the answer to `question`; of the whole files if it names none."""
+        """Prepare the edit of the parts named in the answer to `question`; or of the whole files if it names none."""
         return assemble(self.context, answer) if self.question else self
 
     @property

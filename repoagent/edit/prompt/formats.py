@@ -30,9 +30,9 @@ REMINDS = "\nAnswer with "  # the beginning of `reminder`
 
 @dataclass(frozen=True)
 class AnswerFormat:
-    """The format to request, and the limits of the model. `short`: prompt without the protocol of tools and tags, which
-    suits small models; None to decide by `form`. `window` is the context window in tokens, for input and output
-    together, None if unknown. `native`: look-ups are native tools."""
+    """The format to request, and the limits of the model. `short`: leave the protocol of tools and tags out of the
+    prompt, which suits small models; None to decide by `form`. `window` is the context window in tokens, for input and
+    output together, None if unknown. `native`: look-ups are native tools."""
 
     form: Form = "diff"
     short: bool | None = None
@@ -42,7 +42,7 @@ class AnswerFormat:
 
     @property
     def is_short(self) -> bool:
-        """Whether the prompt is without the protocol."""
+        """Whether the prompt leaves out the protocol."""
         return self.form in LOOSE if self.short is None else self.short or self.form in LOOSE
 
 

@@ -1,7 +1,7 @@
 """Context files for every prompt: AGENTS.md and the like, and the files that they name.
 
-Each file is shown once, and none from outside the work tree except the user's own. That file is an instruction; the
-files of the repository are data."""
+Each file is shown once, and none from outside the work tree except the user's own. The user's own file is an
+instruction; the repository's files are data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IMPORT = re.compile(r"^[ \t]*(?:[-*][ \t]+)?@([^\s@`<>]+)[ \t]*\r?$", re.MULTIL
 
 @dataclass(frozen=True)
 class ContextFile:
-    """One file as shown. `name` is its path from the top of the work tree, of the user's own file the absolute path.
+    """One file as shown. `name` is its path from the top of the work tree; for the user's own file, the absolute path.
 
     `own`: it is the user's own file, an instruction; the files of the repository are data. `left_out`: the number of
     omitted tokens.

@@ -1,4 +1,4 @@
-"""Decide which files are too long for a prompt, and show parts and an outline of them within a budget.
+"""Decide which files are too long for a prompt, and show parts and an outline of each within a budget.
 
 `read_part` serves the model's `read`: lines, or characters of one long line."""
 
@@ -104,7 +104,7 @@ def long_files(
     bare: bool,
 ) -> dict[str, Long]:
     """The blocks of the files that are too long to show in full, by path; see `too_long` (`room` in bytes, None for an
-    unknown window). `bare`: only the parts, for a small model, which copies what it sees."""
+    unknown window). `bare`: show only the parts, for a small model, which copies what it sees."""
     known = {source.path: source for source in sources if source.data is not None and not source.binary}
     sizes = {path: len(source.data or b"") for path, source in known.items()}
     blocks = {}

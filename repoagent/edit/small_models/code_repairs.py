@@ -151,8 +151,8 @@ _MARKUP = re.compile(r"\.(?:md|markdown|html?|xml|vue|svelte)$")
 
 
 def with_remarks(path: str, old: Lines, new: Lines, request: str) -> list[str]:
-    """Restore the comments and blank lines of `old`, and remove added blank lines and trailing white space, in hunks
-    that change nothing else. Returns `new` unchanged if the request may intend such changes."""
+    """In hunks that change nothing else, restore the comments and blank lines of `old`, and remove added blank lines
+    and trailing white space. Returns `new` unchanged if the request may intend such changes."""
 
     def is_remark(line: str) -> bool:
         text = line.strip()

@@ -152,7 +152,7 @@ def find_windows(
 
 
 def question(path: str, data: bytes, instruction: str) -> str:
-    """The question which part of a file a request is about; "" without an outline."""
+    """The question of which part of a file a request is about; "" without an outline."""
     names = list(dict.fromkeys(s.qualified_name for s in _outlined(path, data)[1] if s.depth < 2))[:120]
     if not names:
         return ""
@@ -164,7 +164,7 @@ def question(path: str, data: bytes, instruction: str) -> str:
 
 
 def answered_windows(path: str, data: bytes, answer: str, limit: int) -> tuple[Window, ...]:
-    """The parts named in the answer to `question`; none if it names no definition, or too many lines."""
+    """The parts named in the answer to `question`; none if it names no definitions, or ones with too many lines."""
     lines, symbols = _outlined(path, data)
     return _windows(path, lines, symbols, _spans(mentioned(symbols, answer, limit, plain=True)), limit)
 

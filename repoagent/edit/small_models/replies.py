@@ -1,7 +1,7 @@
 """Turn the fences of a small model's answer into patches: a whole file, the shown part, or definitions by name.
 
-Small models write code without saying where it belongs. It is matched with the only lines that it can replace, and
-refused if there are several. Other modules check the result."""
+Small models write code without saying where it belongs. The code is matched with the lines that it can replace, and
+refused if there is more than one candidate. Other modules check the result."""
 
 from __future__ import annotations
 
